@@ -1,0 +1,100 @@
+"""What one stage found on one node: the record that admission judges."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .finding import Finding
+
+FORMAT = 1
+STAGES = ("preflight", "burn_in", "fabric", "storage", "acceptance", "health")
+
+
+class EvidenceError(ValueError):
+    """A record that is not evidence: says which field, what was found and what was expected."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Findings of one stage on one node, with all that is needed to judge them later and elsewhere.
+
+    ``started`` and ``finished`` are seconds since the epoch (UTC); ``finished`` is None while the stage runs and
+    stays None if it was interrupted. ``fingerprint`` maps a component to its value, None where it could not be
+    read. ``expect_digest`` is the digest of the expectations the findings were judged by: other expectations make
+    other evidence. ``detail`` carries what only one stage knows (burn-in: profile, duration_seconds; acceptance:
+    rounds). ``raw`` maps a probe to the SHA-256 of its kept output.
+    """
+
+    id: str
+    node: str
+    stage: str
+    started: float
+    finished: float | None
+    boot_id: str
+    fingerprint: Mapping[str, str | None]
+    expect_digest: str
+    findings: tuple[Finding, ...] = ()
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    raw: Mapping[str, str] = field(default_factory=dict)
+    muster_version: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON data that ``from_dict`` reads back."""
+        return {
+            "format": FORMAT,
+            "id": self.id,
+            "node": self.node,
+            "stage": self.stage,
+            "started": self.started,
+            "finished": self.finished,
+            "boot_id": self.boot_id,
+            "fingerprint": dict(self.fingerprint),
+            "expect_digest": self.expect_digest,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "detail": dict(self.detail),
+            "raw": dict(self.raw),
+            "muster_version": self.muster_version,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Evidence:
+        """Return the evidence in ``data``; raises EvidenceError naming the field that is missing or wrong."""
+        if not isinstance(data, Mapping):
+            raise EvidenceError(f"evidence is {type(data).__name__}, expected a mapping")
+        if data.get("format") != FORMAT:
+            raise EvidenceError(f"evidence: format is {data.get('format')!r}, expected {FORMAT}")
+        types: dict[str, Any] = {
+            "id": str,
+            "node": str,
+            "stage": str,
+            "started": (int, float),
+            "finished": (int, float, type(None)),
+            "boot_id": str,
+            "fingerprint": Mapping,
+            "expect_digest": str,
+            "findings": list,
+            "detail": Mapping,
+            "raw": Mapping,
+            "muster_version": str,
+        }
+        for key, kind in types.items():
+            if key not in data or not isinstance(data[key], kind) or isinstance(data[key], bool):
+                found = type(data[key]).__name__ if key in data else "nothing"
+                raise EvidenceError(f"evidence: {key} is {found}, expected {getattr(kind, '__name__', 'a number')}")
+        if data["stage"] not in STAGES:
+            raise EvidenceError(f"evidence: stage is {data['stage']!r}, expected one of {', '.join(STAGES)}")
+        try:
+            findings = tuple(Finding.from_dict(item) for item in data["findings"])
+        except (ValueError, TypeError) as exc:
+            raise EvidenceError(f"evidence {data['id']}: {exc}") from exc
+        return cls(**{key: data[key] for key in types if key != "findings"}, findings=findings)
+
+
+def digest_of(value: Any) -> str:
+    """Return the SHA-256 of a JSON value in its canonical form (sorted keys, no blanks)."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()

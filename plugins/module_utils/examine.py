@@ -1,0 +1,123 @@
+"""Running checks on one host: every probe once, every owed finding delivered, nothing unmeasured passed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from .finding import INCOMPLETE, Finding
+from .host import Host, Output
+
+
+class Unreadable(Exception):
+    """A probe's output that cannot be turned into a value; the text says what was found and what was expected."""
+
+
+class Probe(Protocol):
+    """One tool run or file read (a module in ``probes/``)."""
+
+    NAME: str
+
+    def collect(self, host: Host) -> Output:
+        """Run the tool once."""
+
+    def parse(self, output: Output) -> Any:
+        """Turn its output into a value; raises Unreadable."""
+
+
+class Check(Protocol):
+    """One question (a module in ``checks/``)."""
+
+    NAME: str
+    PROBES: tuple[str, ...]
+
+    def subjects(self, expect: Mapping[str, Any]) -> Sequence[str]:
+        """Return the parts on which this check owes a finding; none if it does not apply to the class."""
+
+    def decide(self, values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+        """Judge the probes' values against the expectations; no clock, no host."""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """All that one examination gave: findings, each probe's value (None if unreadable) and raw output by probe name."""
+
+    findings: tuple[Finding, ...]
+    values: Mapping[str, Any]
+    outputs: Mapping[str, Output]
+
+    @property
+    def raw(self) -> dict[str, str]:
+        """SHA-256 of every kept raw output, by probe name."""
+        return {name: hashlib.sha256(output.stdout.encode()).hexdigest() for name, output in self.outputs.items()}
+
+
+def collect(host: Host, probes: Iterable[Probe]) -> dict[str, Output]:
+    """Run each probe once and return the raw outputs by probe name."""
+    return {probe.NAME: probe.collect(host) for probe in probes}
+
+
+def judge(
+    outputs: Mapping[str, Output],
+    probes: Mapping[str, Probe],
+    checks: Sequence[Check],
+    expect: Mapping[str, Any],
+) -> Examination:
+    """Judge raw outputs, fresh or stored: the same code serves an examination and the re-judging of an evidence bundle.
+
+    A part on which a check owes a finding and gives none is ``incomplete``; so is every part of a check whose probe is
+    unreadable or whose code raises.
+    """
+    values: dict[str, Any] = {}
+    reasons: dict[str, str] = {}
+    for name in sorted({name for check in checks for name in check.PROBES} | set(outputs)):
+        value, reason = _parsed(outputs.get(name), probes[name])
+        values[name] = value
+        if reason:
+            reasons[name] = reason
+    findings: list[Finding] = []
+    for check in checks:
+        findings += _answers(check, values, reasons, expect)
+    return Examination(tuple(findings), values, outputs)
+
+
+def _parsed(output: Output | None, probe: Probe) -> tuple[Any, str]:
+    if output is None:
+        return None, f"{probe.NAME} was not run"
+    if output.timed_out or output.rc is None or output.error:
+        return None, output.error or f"{probe.NAME} could not be run"
+    try:
+        return probe.parse(output), ""
+    except Unreadable as exc:
+        return None, f"{probe.NAME}: {exc}"
+    except Exception as exc:  # noqa: BLE001 -- a parser's fault must cost a verdict, not the examination
+        return None, f"{probe.NAME}: parser failed: {type(exc).__name__}: {exc}"
+
+
+def _answers(
+    check: Check, values: Mapping[str, Any], reasons: Mapping[str, str], expect: Mapping[str, Any]
+) -> list[Finding]:
+    try:
+        owed = list(check.subjects(expect))
+    except Exception as exc:  # noqa: BLE001 -- as above
+        missing = f"expectations lack {exc}" if isinstance(exc, KeyError) else f"{type(exc).__name__}: {exc}"
+        return [Finding(check.NAME, "host", INCOMPLETE, reason=missing, action="investigate")]
+    if not owed:
+        return []
+    unreadable = [reasons[name] for name in check.PROBES if name in reasons]
+    given: list[Finding] = []
+    why = "; ".join(unreadable)
+    if not unreadable:
+        try:
+            given = list(check.decide(values, expect))
+            why = "the check gave no finding on this part"
+        except Exception as exc:  # noqa: BLE001 -- as above
+            given = []
+            missing = f"expectations lack {exc}" if isinstance(exc, KeyError) else f"{type(exc).__name__}: {exc}"
+            why = f"check failed: {missing}"
+    answered = {finding.subject for finding in given}
+    return given + [
+        Finding(check.NAME, part, INCOMPLETE, reason=why, action="investigate") for part in owed if part not in answered
+    ]

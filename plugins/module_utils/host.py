@@ -1,0 +1,104 @@
+"""The one way in which Muster's node code talks to a host, so that a test can stand in for one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# A tool that prints without end must not fill the memory of the host it examines.
+OUTPUT_LIMIT_BYTES = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one tool run or file read gave.
+
+    ``rc`` is the exit status, negative for a signal, None when the tool could not be started or read at all;
+    ``error`` then says why. A run that hit its time limit has ``timed_out`` set and counts as unreadable whatever
+    it printed.
+    """
+
+    stdout: str = ""
+    stderr: str = ""
+    rc: int | None = 0
+    timed_out: bool = False
+    error: str = ""
+
+
+class Host(Protocol):
+    """A host on which tools run and files are read."""
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
+        """Run a tool with LC_ALL=C and return what it printed; never raises for what the tool does."""
+
+    def read(self, path: str) -> Output:
+        """Return a file's text as ``stdout``; never raises for what the file is."""
+
+
+class LocalHost:
+    """The host this process runs on.
+
+    ``tool_path`` is the PATH in which tools are looked up; ``root`` stands before every path that is read (as
+    node_exporter's ``--path.rootfs``), so that both can be settings of a site.
+    """
+
+    def __init__(self, tool_path: str = TOOL_PATH, root: str = "/") -> None:
+        self.tool_path = tool_path
+        self.root = root
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
+        """Run a tool in a process group of its own; at the time limit the whole group is killed."""
+        environment = {**os.environ, "PATH": self.tool_path, "LC_ALL": "C", "LANGUAGE": "C"}
+        try:
+            process = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                executable=_find(argv[0], self.tool_path),
+                start_new_session=True,
+            )
+        except OSError as exc:
+            return Output(rc=None, error=f"{argv[0]}: {exc.strerror or exc}")
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            # A child stuck in the kernel cannot be reaped; its pipes are left to it rather than waited for.
+            return Output(rc=None, timed_out=True, error=f"{argv[0]}: no answer within {timeout_seconds:g} s")
+        if len(stdout) > OUTPUT_LIMIT_BYTES:
+            return Output(rc=process.returncode, error=f"{argv[0]}: printed more than {OUTPUT_LIMIT_BYTES} bytes")
+        return Output(_text(stdout), _text(stderr), process.returncode)
+
+    def read(self, path: str) -> Output:
+        """Return the text of ``root`` + ``path``."""
+        try:
+            with Path(self.root, path.lstrip("/")).open("rb") as file:
+                data = file.read(OUTPUT_LIMIT_BYTES + 1)
+        except OSError as exc:
+            return Output(rc=None, error=f"{path}: {exc.strerror or exc}")
+        if len(data) > OUTPUT_LIMIT_BYTES:
+            return Output(rc=None, error=f"{path}: larger than {OUTPUT_LIMIT_BYTES} bytes")
+        return Output(_text(data))
+
+
+def _find(tool: str, tool_path: str) -> str:
+    """Return where ``tool`` lies; subprocess would look in our own PATH, not in the one it is given."""
+    if "/" in tool:
+        return tool
+    for directory in tool_path.split(":"):
+        candidate = os.path.join(directory, tool)  # noqa: PTH118 -- hot path of a start-up budget
+        if os.access(candidate, os.X_OK):
+            return candidate
+    raise FileNotFoundError(2, f"not found in {tool_path}")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", errors="replace")
