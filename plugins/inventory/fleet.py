@@ -1,0 +1,235 @@
+"""The declared fleet as an Ansible inventory."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fleet
+short_description: The declared fleet as an inventory
+description:
+  - Reads one fleet file (C(*.fleet.yml)) and gives its hosts, the groups C(controller), C(compute), C(class_CLASS),
+    C(pod_POD), C(rack_RACK) and C(state_STATE), and the variables that Muster's roles and plugins work with.
+  - Everything is validated before a host is touched. An error names file, key, what was found and what was expected.
+  - C(ansible_host) is set for each host, C(muster_fleet) for all of them, C(muster_expect), the expectations of the
+    hardware class, for the group of each class. C(muster_fleet.nodes) is a template that is filled in when it is used, so
+    that the hosts of a large fleet are not written out once for each host.
+  - Groups C(state_STATE) say what the ledger held when the inventory was read; a fleet without a ledger has none.
+  - A pattern such as V(gpu-[0001-3072]) stands for many names. The hosts of a block get consecutive addresses, and fill
+    pods and racks in order.
+author: The Muster developers
+extends_documentation_fragment:
+  - ansible.builtin.constructed
+options:
+  plugin:
+    description: Says that this file is a fleet file.
+    type: str
+    required: true
+    choices: [muster.cluster.fleet]
+  cluster:
+    description: Name of the cluster.
+    type: str
+    required: true
+  hosts:
+    description: Hosts that run no user jobs. Exactly one is the controller.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: Name of the host.
+        type: str
+        required: true
+      role:
+        description: What the host is.
+        type: str
+        choices: [controller]
+        required: true
+      address:
+        description: Address under which Ansible and Slurm reach it.
+        type: str
+        required: true
+  nodes:
+    description: Compute nodes, in blocks of like ones.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: Name or pattern.
+        type: str
+        required: true
+      hardware_class:
+        description: A class that comes with Muster, or one of O(hardware_classes).
+        type: str
+        required: true
+      address:
+        description: Address of the first node; the others follow it one by one.
+        type: str
+        required: true
+      pods:
+        description: C(name) is a name or pattern, C(nodes_each) how many nodes of the block are in each pod.
+        type: dict
+      racks:
+        description: As O(nodes[].pods).
+        type: dict
+      rails:
+        description:
+          - C(devices) is the pattern of the RDMA devices, one for each rail. C(addresses) is the pattern of the first
+            node's address on each rail, with prefix length; the other nodes follow it one by one.
+          - Must be as many as the class has NICs; may be left out where O(fabric) is plain Ethernet.
+        type: dict
+  hardware_classes:
+    description:
+      - Overrides of single values of a class by its name, or classes of the site's own, each of which C(extends) another.
+    type: dict
+    default: {}
+  fabric:
+    description: C(kind) is V(roce), V(infiniband) or V(ethernet); C(speed_gbps) and C(socket_interface) may be given.
+    type: dict
+    required: true
+  storage:
+    description: Shared storage. No keys are known yet.
+    type: dict
+    default: {}
+  scheduler:
+    description:
+      - C(partitions) lists the user partitions, each with C(name), C(default), C(hardware_classes) and C(parameters).
+      - C(parameters) holds keys of slurm.conf, C(node_parameters) keys of NodeName lines by class, C(cgroup) keys of
+        cgroup.conf. C(ssh_access) is V(pam_slurm_adopt), V(pam_slurm) or V(open).
+    type: dict
+    required: true
+  ledger:
+    description:
+      - C(url) says where the ledger is (V(sqlite:///PATH), relative to the working directory, or V(postgresql://HOST/NAME)),
+        C(id) which one it must be (a UUID).
+    type: dict
+    required: true
+  policy:
+    description:
+      - What admission asks for. C(stages), C(burn_in_profile), C(burn_in_profiles), C(fresh_hours),
+        C(close_limit_percent), C(retest); each has a default.
+    type: dict
+    default: {}
+"""
+
+EXAMPLES = r"""
+# 3,072 hosts in 8 pods of 192 racks, eight rails each; ansible-inventory -i site.fleet.yml --graph
+plugin: muster.cluster.fleet
+cluster: east
+hosts:
+  - {name: east-ctl, role: controller, address: 10.1.0.10}
+nodes:
+  - name: gpu-[0001-3072]
+    hardware_class: hgx_h100
+    address: 10.1.16.1
+    pods: {name: "pod-[1-8]", nodes_each: 384}
+    racks: {name: "rack-[0001-1536]", nodes_each: 2}
+    rails: {devices: "mlx5_[0-7]", addresses: "172.[16-23].0.1/16"}
+hardware_classes:
+  hgx_h100:
+    memory: {mib: 1915071}
+fabric: {kind: roce, speed_gbps: 400, socket_interface: bond0}
+scheduler:
+  partitions:
+    - {name: batch, default: true}
+ledger:
+  url: postgresql://ledger.example.org/east
+  id: 3d0c5f9e-2f47-4e0c-9f0a-5b8a1c6d7e21
+policy:
+  close_limit_percent: 5
+keyed_groups:
+  - {key: pod, prefix: zone}
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.errors import AnsibleParserError
+from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
+from ansible.template import trust_as_template
+
+from ansible_collections.muster.cluster.plugins.plugin_utils import fleet as fleets
+from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError, read_yaml
+
+try:
+    from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import states
+except ImportError:
+
+    def states(url: str, id: str) -> dict[str, str]:
+        """Return no states."""
+        return {}
+
+
+class InventoryModule(BaseInventoryPlugin, Constructable):
+    """Fills the inventory from one fleet file."""
+
+    NAME = fleets.PLUGIN
+
+    def verify_file(self, path: str) -> bool:
+        """Return whether the name is one of a fleet file."""
+        return bool(super().verify_file(path)) and path.endswith(fleets.SUFFIXES)
+
+    def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
+        """Fill the inventory; raises AnsibleParserError with the one line that says what is wrong."""
+        super().parse(inventory, loader, path, cache)
+        path = str(path)
+        try:
+            file = fleets.display_path(path)
+            data = read_yaml(path, file)
+            fleet = fleets.Fleet.from_data(data, file)
+        except FleetError as exc:
+            raise AnsibleParserError(str(exc)) from exc
+        fleets.remember(path, fleet)
+        expressions = {key: _trusted(data[key]) for key in fleets.CONSTRUCTABLE if data.get(key) is not None}
+        self.set_options(direct={**data, **expressions})
+        self._add_hosts(fleet)
+        self._add_variables(fleet, path)
+        self._construct(fleet)
+
+    def _add_hosts(self, fleet: fleets.Fleet) -> None:
+        states_now = states(fleet.ledger.url, fleet.ledger.id)
+        groups: dict[str, list[str]] = defaultdict(list)
+        for node in fleet.nodes:
+            self.inventory.add_host(node.name)
+            self.inventory.set_variable(node.name, "ansible_host", node.address)
+            groups[node.role].append(node.name)
+            for kind, value in (
+                ("class", node.hardware_class),
+                ("pod", node.pod),
+                ("rack", node.rack),
+                ("state", states_now.get(node.name)),
+            ):
+                if value is not None:
+                    groups[f"{kind}_{value}"].append(node.name)
+        for name, members in groups.items():
+            group = self.inventory.add_group(self._sanitize_group_name(name))
+            for member in members:
+                self.inventory.add_child(group, member)
+
+    def _add_variables(self, fleet: fleets.Fleet, path: str) -> None:
+        nodes = trust_as_template("{{ lookup('" + fleets.PLUGIN + "_nodes', '" + path + "') }}")
+        self.inventory.set_variable("all", "muster_fleet", {**fleet.variables(), "nodes": nodes})
+        for name in {node.hardware_class for node in fleet.nodes if node.hardware_class}:
+            group = self._sanitize_group_name(f"class_{name}")
+            self.inventory.set_variable(group, "muster_expect", fleet.classes[name])
+
+    def _construct(self, fleet: fleets.Fleet) -> None:
+        """Add composed variables and groups; in their expressions a node's fields are variables (``pod``, ``rails``)."""
+        compose, groups, keyed = (self.get_option(key) for key in ("compose", "groups", "keyed_groups"))
+        if not (compose or groups or keyed):
+            return
+        strict = self.get_option("strict")
+        for node in fleet.nodes:
+            fields = {"inventory_hostname": node.name, "ansible_host": node.address, **node.to_dict()}
+            self._set_composite_vars(compose, fields, node.name, strict=strict)
+            self._add_host_to_composed_groups(groups, fields, node.name, strict=strict)
+            self._add_host_to_keyed_groups(keyed, fields, node.name, strict=strict)
+
+
+def _trusted(value: Any) -> Any:
+    """Return the expressions of a fleet file as templates: its author is the operator who runs them."""
+    if isinstance(value, Mapping):
+        return {key: _trusted(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_trusted(inner) for inner in value]
+    return trust_as_template(value) if isinstance(value, str) else value
