@@ -1,0 +1,226 @@
+"""The verdicts of a fleet and their evidence as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES, Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, VERDICTS, Finding, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import (
+    QUIET_STATES,
+    STATES,
+    Verdict,
+    printable,
+    quantity,
+    reason_of,
+    verdict_order,
+    words,
+    worst_finding,
+)
+from jinja2 import Environment, StrictUndefined, Template
+
+# So many sick nodes are read one by one; with more, the lists above say which to open.
+OPEN_AT_MOST = 12
+# So many healthy nodes fit on a screen; more stay behind their heading until asked for.
+LIST_AT_MOST = 24
+TEMPLATE = Path(__file__).parent / "report.html.j2"
+
+
+@dataclass(frozen=True)
+class About:
+    """What the page says about itself: written (seconds since the epoch), and whatever of the rest is known."""
+
+    written: float
+    cluster: str = ""
+    muster_version: str = ""
+    ledger_id: str = ""
+
+
+@dataclass(frozen=True)
+class Passed:
+    """Findings of one check that passed with the same numbers, as one line."""
+
+    check: str
+    subjects: tuple[str, ...]
+    measured: str
+    expected: str
+
+
+@dataclass(frozen=True)
+class StageView:
+    """One stage's evidence, ready to print."""
+
+    evidence: Evidence
+    verdict: str
+    started: str
+    took: str
+    detail: tuple[tuple[str, str], ...]
+    # Findings that did not pass and are not among those that explain the node's state.
+    others: tuple[Finding, ...]
+    passed: tuple[Passed, ...]
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """One node, ready to print."""
+
+    anchor: str
+    verdict: Verdict
+    place: str
+    worst: Finding | None
+    bad: tuple[Finding, ...]
+    stages: tuple[StageView, ...]
+    fingerprint: tuple[tuple[str, str, str], ...]
+
+
+@dataclass
+class Work:
+    """What is asked for on how many nodes, for the same check in the same stage."""
+
+    action: str
+    stage: str
+    check: str
+    verdict: str
+    nodes: list[NodeView] = field(default_factory=list)
+
+
+def report_page(
+    verdicts: Iterable[Verdict],
+    evidence: Mapping[str, Sequence[Evidence]],
+    about: About,
+    places: Mapping[str, Mapping[str, Any]] | None = None,
+) -> str:
+    """Return the page as HTML text that loads nothing and runs nothing.
+
+    ``evidence`` holds the records to show for a node, the latest of a stage wins; ``places`` says of a node what
+    helps to find it (``address``, ``hardware_class``, ``pod``, ``rack``). All text is escaped, and characters that
+    could hide or reverse it are written out.
+    """
+    nodes = [
+        _node(index, verdict, evidence.get(verdict.node, ()), (places or {}).get(verdict.node, {}))
+        for index, verdict in enumerate(sorted(verdicts, key=verdict_order))
+    ]
+    counts = _counts(nodes)
+    return _template().render(
+        about=about,
+        written=_moment(about.written),
+        total=len(nodes),
+        counts=counts,
+        work=_work(nodes),
+        sick=[node for node in nodes if node.verdict.state not in QUIET_STATES],
+        quiet=[(state, [node for node in nodes if node.verdict.state == state]) for state in QUIET_STATES],
+        open_at_most=OPEN_AT_MOST,
+        list_at_most=LIST_AT_MOST,
+    )
+
+
+def _template() -> Template:
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # The one place that every value passes on its way into the page; markup from our own macros is left alone.
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
+    environment.filters["quantity"] = lambda finding, key: quantity(getattr(finding, key), finding.unit)
+    environment.filters["reason"] = reason_of
+    environment.filters["words"] = words
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+
+
+def _counts(nodes: Sequence[NodeView]) -> list[tuple[str, int]]:
+    found = [node.verdict.state for node in nodes]
+    order = [state for state in dict.fromkeys(found) if state not in STATES] + list(STATES)
+    return [(state, found.count(state)) for state in order if state in found]
+
+
+def _work(nodes: Sequence[NodeView]) -> list[Work]:
+    """Return what has to be done, that on most nodes first within the order of the states."""
+    grouped: dict[tuple[str, ...], Work] = {}
+    for node in nodes:
+        if node.worst is None or node.verdict.state in QUIET_STATES:
+            continue
+        key = (node.worst.action, node.verdict.stage, node.worst.check, node.worst.verdict)
+        grouped.setdefault(key, Work(*key)).nodes.append(node)
+    return sorted(grouped.values(), key=lambda work: (VERDICTS.index(work.verdict), -len(work.nodes)))
+
+
+def _node(index: int, verdict: Verdict, records: Sequence[Evidence], place: Mapping[str, Any]) -> NodeView:
+    latest = {record.stage: record for record in sorted(records, key=lambda one: one.started)}
+    bad = tuple(
+        sorted(
+            (finding for finding in verdict.findings if finding.verdict != PASS),
+            key=lambda one: (one != worst_finding(verdict.findings), VERDICTS.index(one.verdict)),
+        )
+    )
+    stages = tuple(_stage(latest[stage], bad) for stage in STAGES if stage in latest)
+    where = [place.get("hardware_class"), place.get("pod"), place.get("rack"), place.get("address")]
+    # Anchors are ours, not the node's name: a name cannot break out of an attribute or collide with another.
+    return NodeView(
+        f"node-{index + 1}",
+        verdict,
+        " · ".join(str(part) for part in where if part),
+        worst_finding(verdict.findings),
+        bad,
+        stages,
+        _fingerprint([stage.evidence for stage in stages]),
+    )
+
+
+def _stage(evidence: Evidence, shown: Sequence[Finding]) -> StageView:
+    took = "not finished" if evidence.finished is None else _duration(evidence.finished - evidence.started)
+    detail = tuple(
+        (key, quantity(value)) for key, value in sorted(evidence.detail.items()) if isinstance(value, (str, int, float))
+    )
+    return StageView(
+        evidence,
+        worst(finding.verdict for finding in evidence.findings) if evidence.finished is not None else "incomplete",
+        _moment(evidence.started),
+        took,
+        detail,
+        tuple(finding for finding in evidence.findings if finding.verdict != PASS and finding not in shown),
+        _passed(evidence.findings),
+    )
+
+
+def _passed(findings: Iterable[Finding]) -> tuple[Passed, ...]:
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for finding in findings:
+        if finding.verdict == PASS:
+            key = (finding.check, quantity(finding.measured, finding.unit), quantity(finding.expected, finding.unit))
+            grouped.setdefault(key, []).append(finding.subject)
+    return tuple(Passed(key[0], tuple(parts), key[1], key[2]) for key, parts in grouped.items())
+
+
+def _fingerprint(records: Sequence[Evidence]) -> tuple[tuple[str, str, str], ...]:
+    """Return component, value and, where stages saw different values, the stages that saw this one."""
+    rows: list[tuple[str, str, str]] = []
+    for component in sorted({name for record in records for name in record.fingerprint}):
+        seen: dict[str, list[str]] = {}
+        for record in records:
+            if component in record.fingerprint:
+                seen.setdefault(str(record.fingerprint[component] or "unreadable"), []).append(record.stage)
+        rows += [(component, value, ", ".join(stages) if len(seen) > 1 else "") for value, stages in seen.items()]
+    return tuple(rows)
+
+
+def _moment(seconds: float) -> str:
+    """Return a time as people compare it between machines: UTC, to the second."""
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, OSError, ValueError):
+        return f"{seconds} (not a time)"
+
+
+def _duration(seconds: float) -> str:
+    if not 0 <= seconds < 1e9:
+        return f"{seconds:g} s (the clock was set)"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min {rest:02} s"
