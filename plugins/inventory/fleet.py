@@ -164,6 +164,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
     """Fills the inventory from one fleet file."""
 
     NAME = fleets.PLUGIN
+    # The file's author is the operator, as with a YAML inventory; untrusted text would be listed as __ansible_unsafe.
+    trusted_by_default = True
 
     def verify_file(self, path: str) -> bool:
         """Return whether the name is one of a fleet file."""
@@ -207,7 +209,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
                 self.inventory.add_child(group, member)
 
     def _add_variables(self, fleet: fleets.Fleet, path: str) -> None:
-        nodes = trust_as_template("{{ lookup('" + fleets.PLUGIN + "_nodes', '" + path + "') }}")
+        nodes = "{{ lookup('" + fleets.PLUGIN + "_nodes', '" + path + "') }}"
         self.inventory.set_variable("all", "muster_fleet", {**fleet.variables(), "nodes": nodes})
         for name in {node.hardware_class for node in fleet.nodes if node.hardware_class}:
             group = self._sanitize_group_name(f"class_{name}")
