@@ -10,8 +10,8 @@ description:
     C(pod_POD), C(rack_RACK) and C(state_STATE), and the variables that Muster's roles and plugins work with.
   - Everything is validated before a host is touched. An error names file, key, what was found and what was expected.
   - C(ansible_host) is set for each host, C(muster_fleet) for all of them, C(muster_expect), the expectations of the
-    hardware class, for the group of each class. C(muster_fleet.nodes) is a template that is filled in when it is used, so
-    that the hosts of a large fleet are not written out once for each host.
+    hardware class, for the group of each class. C(muster_fleet.nodes) is a template that is filled in when it is
+    used, so that the hosts of a large fleet are not written out once for each host.
   - Groups C(state_STATE) say what the ledger held when the inventory was read; a fleet without a ledger has none.
   - A pattern such as V(gpu-[0001-3072]) stands for many names. The hosts of a block get consecutive addresses, and fill
     pods and racks in order.
@@ -79,7 +79,7 @@ options:
         type: dict
   hardware_classes:
     description:
-      - Overrides of single values of a class by its name, or classes of the site's own, each of which C(extends) another.
+      - Overrides of single values of a class by its name, or classes of the site's own, which C(extends) another.
     type: dict
     default: {}
   fabric:
@@ -144,10 +144,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 from ansible.template import trust_as_template
-
 from ansible_collections.muster.cluster.plugins.plugin_utils import fleet as fleets
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError, read_yaml
 
@@ -155,8 +153,7 @@ try:
     from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import states
 except ImportError:
 
-    def states(url: str, id: str) -> dict[str, str]:
-        """Return no states."""
+    def states(url: str, ledger_id: str) -> dict[str, str]:
         return {}
 
 
@@ -168,11 +165,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
     trusted_by_default = True
 
     def verify_file(self, path: str) -> bool:
-        """Return whether the name is one of a fleet file."""
-        return bool(super().verify_file(path)) and path.endswith(fleets.SUFFIXES)
+        """Return whether the name is one of a fleet file; whether it can be read is for ``parse`` to say."""
+        return str(path).endswith(fleets.SUFFIXES)
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
-        """Fill the inventory; raises AnsibleParserError with the one line that says what is wrong."""
+        """Fill the inventory, or end the run with the one line that says what is wrong."""
         super().parse(inventory, loader, path, cache)
         path = str(path)
         try:
@@ -180,7 +177,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
             data = read_yaml(path, file)
             fleet = fleets.Fleet.from_data(data, file)
         except FleetError as exc:
-            raise AnsibleParserError(str(exc)) from exc
+            # By default Ansible takes an inventory error for a warning, offers the file to its other plugins, which
+            # complain in turn, and goes on without hosts. A run that does nothing must not look like one that passed.
+            self.display.error(str(exc))
+            raise SystemExit(1) from exc
         fleets.remember(path, fleet)
         expressions = {key: _trusted(data[key]) for key in fleets.CONSTRUCTABLE if data.get(key) is not None}
         self.set_options(direct={**data, **expressions})
@@ -216,7 +216,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
             self.inventory.set_variable(group, "muster_expect", fleet.classes[name])
 
     def _construct(self, fleet: fleets.Fleet) -> None:
-        """Add composed variables and groups; in their expressions a node's fields are variables (``pod``, ``rails``)."""
+        """Add composed variables and groups; a node's fields (``pod``, ``rails``) are variables in expressions."""
         compose, groups, keyed = (self.get_option(key) for key in ("compose", "groups", "keyed_groups"))
         if not (compose or groups or keyed):
             return

@@ -6,8 +6,8 @@ DOCUMENTATION = r"""
 name: fleet_nodes
 short_description: All declared hosts of a fleet file
 description:
-  - Returns what C(muster_fleet.nodes) holds. The inventory plugin P(muster.cluster.fleet#inventory) sets that variable to
-    this lookup, so that the hosts of a large fleet are not written out once for every host.
+  - Returns what C(muster_fleet.nodes) holds. The inventory plugin P(muster.cluster.fleet#inventory) sets that variable
+    to this lookup, so that the hosts of a large fleet are not written out once for every host.
 options:
   _terms:
     description: Path of one fleet file.
@@ -34,7 +34,6 @@ from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import fleet_at
 

@@ -155,7 +155,7 @@ class Fleet:
 
     @classmethod
     def from_data(cls, data: Any, file: str) -> Fleet:
-        """Return the fleet that the content of a fleet file declares; ``file`` is named in errors. Raises FleetError."""
+        """Return the fleet that a fleet file's content declares; ``file`` is named in errors. Raises FleetError."""
         keys = ("plugin", "hosts", "nodes", "hardware_classes", *_SECTIONS, *CONSTRUCTABLE)
         top = Section(data, file, "", keys)
         top.choice("plugin", (PLUGIN,))

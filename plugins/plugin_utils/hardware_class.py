@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,9 @@ _POSITIVE = "a whole number of at least 1"
 _NUMBER = "a number of at least 0"
 _BACKEND = "one of gloo, nccl"
 
-# Every class has all of these; the leaf says what kind of value stands there.
+# Every class has all of these; the leaf says what kind of value stands there. A class without GPUs says ``gpu: null``.
 EXPECTATIONS: dict[str, Any] = {
-    "gpu": {"model": _TEXT, "count": _COUNT, "memory_mib": _COUNT, "parts": [{"slot": _TEXT, "address": _PCI}]},
+    "gpu": {"model": _TEXT, "count": _POSITIVE, "memory_mib": _POSITIVE, "parts": [{"slot": _TEXT, "address": _PCI}]},
     "nic": {"count": _COUNT, "speed_gbps": _POSITIVE},
     "cpu": {"sockets": _POSITIVE, "cores": _POSITIVE},
     "memory": {"mib": _POSITIVE, "tolerance_percent": _NUMBER},
@@ -74,9 +75,9 @@ def checked_expectations(data: Any, file: str, key: str) -> dict[str, Any]:
     Raises FleetError.
     """
     _check(data, {"class": _TEXT, **EXPECTATIONS}, file, key)
-    parts = data["gpu"]["parts"]
     at = f"{key}." if key else ""
-    if len(parts) != data["gpu"]["count"]:
+    parts = data["gpu"]["parts"] if data["gpu"] else ()
+    if data["gpu"] and len(parts) != data["gpu"]["count"]:
         raise FleetError(file, f"{at}gpu.parts", f"{len(parts)} parts", f"{data['gpu']['count']}, as gpu.count says")
     for field in ("slot", "address"):
         values = [part[field] for part in parts]
@@ -90,38 +91,48 @@ def checked_expectations(data: Any, file: str, key: str) -> dict[str, Any]:
     return dict(data)
 
 
+@dataclass(frozen=True)
+class _Source:
+    """Where one class is written: a file that comes with Muster, or a site's fleet file."""
+
+    data: Any
+    file: str
+    key: str
+    strict: bool
+
+
+def _sources(name: str, overrides: Mapping[str, Any], file: str) -> list[_Source]:
+    sources = []
+    shipped = name in shipped_classes()
+    if shipped:
+        path = HARDWARE / f"{name}.yml"
+        sources.append(_Source(read_yaml(path), str(path), "", strict=True))
+    if name in overrides:
+        own, key = overrides[name], f"hardware_classes.{name}"
+        if shipped and isinstance(own, Mapping) and "extends" in own:
+            raise FleetError(file, f"{key}.extends", shown(own["extends"]), "none, as this class comes with Muster")
+        sources.append(_Source(own, file, key, strict=False))
+    return sources
+
+
 def _resolved(name: str, overrides: Mapping[str, Any], file: str, through: tuple[str, ...]) -> dict[str, Any]:
+    """Return the merged data of a class: what it extends, what comes with Muster, what the site overrides."""
     if name in through:
         raise FleetError(file, f"hardware_classes.{name}.extends", " -> ".join((*through, name)), "no circle")
-    shipped = name in shipped_classes()
     data: dict[str, Any] = {}
-    if shipped:
-        place = str(HARDWARE / f"{name}.yml")
-        data = _extended(read_yaml(HARDWARE / f"{name}.yml"), overrides, place, "", (*through, name), strict=True)
-    if name in overrides:
-        key = f"hardware_classes.{name}"
-        own = overrides[name]
-        if not isinstance(own, Mapping):
-            raise FleetError(file, key, shown(own), "a mapping")
-        if shipped and "extends" in own:
-            raise FleetError(file, f"{key}.extends", shown(own["extends"]), "none, as this class comes with Muster")
-        data = _merged(data, _extended(own, overrides, file, key, (*through, name), strict=False))
+    for source in _sources(name, overrides, file):
+        if not isinstance(source.data, Mapping):
+            raise FleetError(source.file, source.key, shown(source.data), "a mapping")
+        base = source.data.get("extends")
+        if base is not None:
+            known = sorted({*shipped_classes(), *overrides})
+            if base not in known:
+                where = f"{source.key}.extends" if source.key else "extends"
+                raise FleetError(source.file, where, shown(base), one_of(known))
+            data = _resolved(base, overrides, file, (*through, name))
+        own = {key: value for key, value in source.data.items() if key != "extends"}
+        data = _merged(data, plain(own, source.file, source.key, source.strict))
     return data
-
-
-def _extended(
-    data: Any, overrides: Mapping[str, Any], file: str, key: str, through: tuple[str, ...], strict: bool
-) -> dict[str, Any]:
-    if not isinstance(data, Mapping):
-        raise FleetError(file, key, shown(data), "a mapping")
-    base = data.get("extends")
-    own = plain({name: value for name, value in data.items() if name != "extends"}, file, key, strict)
-    if base is None:
-        return own
-    known = sorted({*shipped_classes(), *overrides})
-    if base not in known:
-        raise FleetError(file, f"{key}.extends" if key else "extends", shown(base), one_of(known))
-    return _merged(_resolved(base, overrides, file, through), own)
 
 
 def plain(data: Any, file: str, key: str = "", strict: bool = True) -> Any:
@@ -167,6 +178,8 @@ def _check(data: Any, kind: Any, file: str, key: str) -> None:
         for name, inner in kind.items():
             if name not in section.data:
                 raise section.error(name, "a value", "nothing")
+            if name == "gpu" and section.data[name] is None:
+                continue
             _check(section.data[name], inner, file, section.path(name))
     elif isinstance(kind, list):
         if not isinstance(data, list):
