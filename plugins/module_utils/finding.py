@@ -63,6 +63,11 @@ class Finding:
         for key in ("check", "subject", "verdict", "unit", "reason", "action"):
             if not isinstance(data[key], str):
                 raise ValueError(f"finding: {key} is {type(data[key]).__name__}, expected a string")
+        for key in ("measured", "expected"):
+            value = data[key]
+            # NaN compares as neither below nor above a limit.
+            if not isinstance(value, (str, int, float, type(None))) or isinstance(value, bool) or value != value:  # noqa: PLR0124
+                raise ValueError(f"finding: {key} is {value!r}, expected a string, a number or nothing")
         return cls(**data)
 
 

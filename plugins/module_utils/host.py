@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import selectors
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,13 +70,13 @@ class LocalHost:
         except OSError as exc:
             return Output(rc=None, error=f"{argv[0]}: {exc.strerror or exc}")
         try:
-            stdout, stderr = process.communicate(timeout=timeout_seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            # A child stuck in the kernel cannot be reaped; its pipes are left to it rather than waited for.
-            return Output(rc=None, timed_out=True, error=f"{argv[0]}: no answer within {timeout_seconds:g} s")
-        if len(stdout) > OUTPUT_LIMIT_BYTES:
-            return Output(rc=process.returncode, error=f"{argv[0]}: printed more than {OUTPUT_LIMIT_BYTES} bytes")
+            stdout, stderr, why = _drain(process, timeout_seconds)
+        except BaseException:
+            _kill_group(process)
+            raise
+        if why:
+            _kill_group(process)
+            return Output(rc=None, timed_out=why == "time", error=f"{argv[0]}: {_LIMITS[why].format(timeout_seconds)}")
         return Output(_text(stdout), _text(stderr), process.returncode)
 
     def read(self, path: str) -> Output:
@@ -89,13 +91,60 @@ class LocalHost:
         return Output(_text(data))
 
 
+_LIMITS = {"time": "no answer within {0:g} s", "size": f"printed more than {OUTPUT_LIMIT_BYTES} bytes"}
+
+
+def _drain(process: subprocess.Popen[bytes], timeout_seconds: float) -> tuple[bytes, bytes, str]:
+    """Return stdout, stderr and the limit that was hit ("" for none, "time" or "size")."""
+    deadline = time.monotonic() + timeout_seconds
+    assert process.stdout is not None and process.stderr is not None
+    chunks: dict[int, list[bytes]] = {process.stdout.fileno(): [], process.stderr.fileno(): []}
+    size = 0
+    with selectors.DefaultSelector() as selector:
+        for descriptor in chunks:
+            selector.register(descriptor, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                return b"", b"", "time"
+            for key, _ in ready:
+                data = os.read(key.fd, 65536)
+                if not data:
+                    selector.unregister(key.fd)
+                    continue
+                chunks[key.fd].append(data)
+                size += len(data)
+                if size > OUTPUT_LIMIT_BYTES:
+                    return b"", b"", "size"
+    try:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return b"", b"", "time"
+    stdout, stderr = (b"".join(parts) for parts in chunks.values())
+    process.stdout.close()
+    process.stderr.close()
+    return stdout, stderr, ""
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+        # A child stuck in the kernel cannot be reaped: one short try, never a long wait.
+        process.wait(0.2)
+    except (ProcessLookupError, subprocess.TimeoutExpired):
+        pass
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
 def _find(tool: str, tool_path: str) -> str:
     """Return where ``tool`` lies; subprocess would look in our own PATH, not in the one it is given."""
     if "/" in tool:
         return tool
     for directory in tool_path.split(":"):
         candidate = os.path.join(directory, tool)  # noqa: PTH118 -- hot path of a start-up budget
-        if os.access(candidate, os.X_OK):
+        if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):  # noqa: PTH112 -- as above
             return candidate
     raise FileNotFoundError(2, f"not found in {tool_path}")
 

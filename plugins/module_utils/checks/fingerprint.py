@@ -1,0 +1,28 @@
+"""Could everything that identifies the host be read? Evidence about an unknown host passes nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..finding import INCOMPLETE, PASS, Finding
+from ..fingerprint import COMPONENTS, fingerprint_of
+
+NAME = "fingerprint"
+# The other probes are asked through the fingerprint, which says which component each of them left unread.
+PROBES: tuple[str, ...] = ("boot_id",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the host."""
+    return ["host"]
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Name the components that could not be read."""
+    unread = [name for name, value in fingerprint_of(values, expect).items() if value is None]
+    known = len(COMPONENTS) - len(unread)
+    if unread:
+        why = f"could not be read: {', '.join(unread)}"
+        return [Finding(NAME, "host", INCOMPLETE, known, len(COMPONENTS), "components", why, "investigate")]
+    return [Finding(NAME, "host", PASS, known, len(COMPONENTS), "components")]

@@ -1,0 +1,68 @@
+"""Is every GPU of the class there, of the right model and memory size, and none besides?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..expectations import gpu_subjects
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..probes.nvidia_smi import Gpu, Gpus
+
+NAME = "gpu_inventory"
+PROBES: tuple[str, ...] = ("nvidia_smi",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the GPU parts of the class."""
+    return list(gpu_subjects(expect).values())
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Judge what nvidia-smi lists against the class, part by part."""
+    report: Gpus = values["nvidia_smi"]
+    listed = {gpu.address: gpu for gpu in report.gpus}
+    declared = gpu_subjects(expect)
+    findings = []
+    for address, subject in declared.items():
+        if address in listed:
+            findings.append(_listed(subject, listed[address], expect["gpu"]))
+        elif address in report.lost:
+            findings.append(
+                _missing(subject, "lost", "the driver lost contact with it (nvidia-smi: GPU is lost)", expect)
+            )
+        elif not report.lost:
+            why = f"{subject} is not listed by nvidia-smi, which lists {len(listed)} of {len(declared)} GPUs"
+            findings.append(_missing(subject, "absent", why, expect))
+        else:
+            # With one GPU lost nvidia-smi -q -x says nothing of the others.
+            why = f"nvidia-smi stopped at lost GPU {', '.join(report.lost)}"
+            findings.append(Finding(NAME, subject, INCOMPLETE, reason=why, action="investigate"))
+    for address in sorted((set(listed) | set(report.lost)) - set(declared)):
+        why = f"a GPU at {address}, where the class has none: look at the class, the slot and the PCI enumeration"
+        model = listed[address].model if address in listed else "lost"
+        findings.append(Finding(NAME, f"gpu {address}", FAIL, model, "none", "", why, "investigate"))
+    return findings
+
+
+def _missing(subject: str, measured: str, why: str, expect: Mapping[str, Any]) -> Finding:
+    # NVIDIA's catalogue for a GPU off the bus (Xid 79): RESTART_BM.
+    return Finding(NAME, subject, FAIL, measured, expect["gpu"]["model"], "", why, "reboot")
+
+
+def _listed(subject: str, gpu: Gpu, wanted: Mapping[str, Any]) -> Finding:
+    if gpu.model is None:
+        return Finding(NAME, subject, INCOMPLETE, None, wanted["model"], "", "model could not be read", "investigate")
+    if gpu.model != wanted["model"]:
+        return Finding(
+            NAME, subject, FAIL, gpu.model, wanted["model"], "", "another model than the class has", "replace"
+        )
+    size = wanted["memory_mib"]
+    if gpu.memory_mib is None:
+        return Finding(NAME, subject, INCOMPLETE, None, size, "MiB", "memory size could not be read", "investigate")
+    if gpu.memory_mib != size:
+        # Less memory can be a fault, another board, or only ECC or a driver setting.
+        return Finding(
+            NAME, subject, FAIL, gpu.memory_mib, size, "MiB", "another memory size than declared", "investigate"
+        )
+    return Finding(NAME, subject, PASS, gpu.memory_mib, size, "MiB")

@@ -1,0 +1,48 @@
+"""What identifies a host as the one that was tested: a changed component voids the stages that depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .probes.nccl import Nccl
+from .probes.nvidia_smi import Gpus
+
+COMPONENTS = ("gpu_serials", "gpu_vbios", "gpu_driver", "kernel", "nccl")
+
+_GPU = ("gpu_serials", "gpu_vbios", "gpu_driver")
+DEPENDS: dict[str, tuple[str, ...]] = {
+    "preflight": COMPONENTS,
+    "burn_in": _GPU,
+    "acceptance": (*_GPU, "kernel", "nccl"),
+}
+
+# The probes whose values fingerprint_of reads.
+PROBES = ("nvidia_smi", "uname", "nccl")
+
+
+def fingerprint_of(values: Mapping[str, Any], expect: Mapping[str, Any] | None = None) -> dict[str, str | None]:
+    """Return each component's value, None where it could not be read, ``none`` where the class has no such part.
+
+    ``values`` are parsed probes by name. Serials stand with their PCI addresses: two GPUs that swapped slots are
+    another host.
+    """
+    gpus: Gpus | None = values.get("nvidia_smi")
+    nccl: Nccl | None = values.get("nccl")
+    components: dict[str, str | None] = dict.fromkeys(COMPONENTS)
+    if expect is not None and expect.get("gpu", "") is None:
+        components.update(dict.fromkeys(_GPU, "none"))
+    elif gpus is not None and gpus.gpus:
+        components["gpu_serials"] = _all([f"{gpu.address}={gpu.serial}" if gpu.serial else None for gpu in gpus.gpus])
+        components["gpu_vbios"] = _all([gpu.vbios for gpu in gpus.gpus])
+        components["gpu_driver"] = gpus.driver
+    components["kernel"] = values.get("uname")
+    if nccl is not None:
+        components["nccl"] = f"library {nccl.library}, conf {nccl.conf[:16]}"
+    return components
+
+
+def _all(values: list[str | None]) -> str | None:
+    """Return the distinct values as one text; one unread value leaves the whole unread."""
+    known = sorted({value for value in values if value})
+    return None if None in values else ",".join(known)

@@ -1,0 +1,65 @@
+"""``journalctl -k -b``: every kernel message of this boot.
+
+Lines are ``2025-01-21T04:41:44+0000 HOST kernel: TEXT``; the stamps of ``dmesg`` (``[12.3]``) and of ``dmesg --decode
+--time-format iso`` are understood too, so that a saved log can be judged.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from ..examine import Unreadable
+from ..host import Host, Output
+
+NAME = "kernel_log"
+ARGV = ("journalctl", "-k", "-b", "--no-pager", "-o", "short-iso")
+TIMEOUT_SECONDS = 30.0
+
+_ISO = re.compile(r"(?:\w+ *:\w+ *: )?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d))\s+(.*)")
+_UPTIME = re.compile(r"\[\s*(\d+\.\d+)\]\s?(.*)")
+
+
+@dataclass(frozen=True)
+class Message:
+    """One kernel message; ``stamp`` is "" for a continuation line."""
+
+    stamp: str
+    text: str
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds on the log's own clock (epoch or uptime), None without a stamp."""
+        if not self.stamp:
+            return None
+        if "T" not in self.stamp:
+            return float(self.stamp)
+        stamp = re.sub(r"[.,](\d{1,6})\d*", r".\1", self.stamp)
+        try:
+            return datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%S" + (".%f" if "." in stamp else "") + "%z").timestamp()
+        except ValueError:
+            return None
+
+
+def collect(host: Host) -> Output:
+    """Run the tool once."""
+    return host.run(ARGV, TIMEOUT_SECONDS)
+
+
+def parse(output: Output) -> tuple[Message, ...]:
+    """Return the messages in order; raises Unreadable for a log without one, as a booted kernel always speaks."""
+    if output.rc != 0:
+        raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+    messages = tuple(_message(line) for line in output.stdout.splitlines() if line and not line.startswith("-- "))
+    if not any(message.stamp for message in messages):
+        raise Unreadable(f"no message with a time stamp in {len(messages)} lines, expected at least one")
+    return messages
+
+
+def _message(line: str) -> Message:
+    for pattern in (_ISO, _UPTIME):
+        match = pattern.match(line)
+        if match:
+            return Message(match.group(1), match.group(2))
+    return Message("", line)

@@ -1,0 +1,24 @@
+"""``/proc/meminfo``: memory the kernel can use."""
+
+from __future__ import annotations
+
+import re
+
+from ..examine import Unreadable
+from ..host import Host, Output
+
+NAME = "meminfo"
+PATH = "/proc/meminfo"
+
+
+def collect(host: Host) -> Output:
+    """Read the file once."""
+    return host.read(PATH)
+
+
+def parse(output: Output) -> int:
+    """Return MemTotal in MiB; raises Unreadable."""
+    match = re.search(r"^MemTotal:\s+(\d+) kB$", output.stdout, re.MULTILINE | re.ASCII)
+    if not match:
+        raise Unreadable("no line 'MemTotal: N kB'")
+    return int(match.group(1)) // 1024
