@@ -14,6 +14,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict impo
     QUIET_STATES,
     STATES,
     Verdict,
+    counting_order,
     printable,
     quantity,
     reason_of,
@@ -22,6 +23,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict impo
     worst_finding,
 )
 from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
 
 # So many sick nodes are read one by one; with more, the lists above say which to open.
 OPEN_AT_MOST = 12
@@ -38,6 +40,16 @@ class About:
     cluster: str = ""
     muster_version: str = ""
     ledger_id: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part that was seen in a node; ``seen`` is when it was last seen there, seconds since the epoch."""
+
+    kind: str
+    slot: str
+    serial: str
+    seen: float
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,9 @@ class NodeView:
     place: str
     worst: Finding | None
     bad: tuple[Finding, ...]
+    # Serial number of the part that a finding is about, by the finding's subject.
+    serials: Mapping[str, str]
+    parts: tuple[Part, ...]
     stages: tuple[StageView, ...]
     fingerprint: tuple[tuple[str, str, str], ...]
 
@@ -93,15 +108,23 @@ def report_page(
     evidence: Mapping[str, Sequence[Evidence]],
     about: About,
     places: Mapping[str, Mapping[str, Any]] | None = None,
+    parts: Mapping[str, Sequence[Part]] | None = None,
 ) -> str:
     """Return the page as HTML text that loads nothing and runs nothing.
 
     ``evidence`` holds the records to show for a node, the latest of a stage wins; ``places`` says of a node what
-    helps to find it (``address``, ``hardware_class``, ``pod``, ``rack``). All text is escaped, and characters that
+    helps to find it (``address``, ``hardware_class``, ``pod``, ``rack``), ``parts`` what was seen in it, so that a
+    part that is gone can still be named by its serial number. All text is escaped, and characters that
     could hide or reverse it are written out.
     """
     nodes = [
-        _node(index, verdict, evidence.get(verdict.node, ()), (places or {}).get(verdict.node, {}))
+        _node(
+            index,
+            verdict,
+            evidence.get(verdict.node, ()),
+            (places or {}).get(verdict.node, {}),
+            (parts or {}).get(verdict.node, ()),
+        )
         for index, verdict in enumerate(sorted(verdicts, key=verdict_order))
     ]
     counts = _counts(nodes)
@@ -125,11 +148,12 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
         # The one place that every value passes on its way into the page; markup from our own macros is left alone.
-        finalize=lambda value: printable(value) if type(value) is str else value,
+        finalize=lambda value: printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
     environment.filters["quantity"] = lambda finding, key: quantity(getattr(finding, key), finding.unit)
     environment.filters["reason"] = reason_of
     environment.filters["words"] = words
+    environment.filters["moment"] = _moment
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
 
 
@@ -150,7 +174,9 @@ def _work(nodes: Sequence[NodeView]) -> list[Work]:
     return sorted(grouped.values(), key=lambda work: (VERDICTS.index(work.verdict), -len(work.nodes)))
 
 
-def _node(index: int, verdict: Verdict, records: Sequence[Evidence], place: Mapping[str, Any]) -> NodeView:
+def _node(
+    index: int, verdict: Verdict, records: Sequence[Evidence], place: Mapping[str, Any], parts: Sequence[Part]
+) -> NodeView:
     latest = {record.stage: record for record in sorted(records, key=lambda one: one.started)}
     bad = tuple(
         sorted(
@@ -167,9 +193,17 @@ def _node(index: int, verdict: Verdict, records: Sequence[Evidence], place: Mapp
         " · ".join(str(part) for part in where if part),
         worst_finding(verdict.findings),
         bad,
+        {finding.subject: serial for finding in bad if (serial := _serial_of(finding.subject, parts))},
+        tuple(sorted(parts, key=lambda part: (part.kind, counting_order(part.slot), -part.seen))),
         stages,
         _fingerprint([stage.evidence for stage in stages]),
     )
+
+
+def _serial_of(subject: str, parts: Sequence[Part]) -> str:
+    """Return the serial number last seen in the place that a subject (``gpu SXM5 0000:9d:00.0``) names."""
+    seen = [part for part in parts if [part.kind, part.slot] == subject.split()[:2] or part.slot == subject]
+    return max(seen, key=lambda part: part.seen).serial if seen else ""
 
 
 def _stage(evidence: Evidence, shown: Sequence[Finding]) -> StageView:

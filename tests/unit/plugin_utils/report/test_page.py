@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import About, report_page
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import About, Part, report_page
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import Verdict
 
 ABOUT = About(1763640000.0, "lab", "0.1.0", "5b0c8a4e-1111")
@@ -138,7 +138,11 @@ def test_text_of_hosts_is_only_ever_text() -> None:
         muster_version=HOSTILE,
     )
     html = report_page(
-        [verdict, odd], {HOSTILE: [evidence]}, About(0.0, HOSTILE, HOSTILE, HOSTILE), {HOSTILE: {"rack": HOSTILE}}
+        [verdict, odd],
+        {HOSTILE: [evidence]},
+        About(0.0, HOSTILE, HOSTILE, HOSTILE),
+        {HOSTILE: {"rack": HOSTILE}},
+        {HOSTILE: [Part(HOSTILE, HOSTILE, HOSTILE, 1.0)]},
     )
     page = Page(html)
     harmless, records = rejected()
@@ -194,6 +198,14 @@ def test_fingerprints_that_differ_between_stages_say_which_stage_saw_what() -> N
     other = record("gpu-03", "preflight", gpus(), fingerprint={"kernel": "6.1.0-27-amd64"})
     text = Page(page_of([verdict], {"gpu-03": [*evidence, other]})).text
     assert "6.1.0-27-amd64 (preflight)" in text and "6.1.0-26-amd64 (burn_in)" in text
+
+
+def test_a_missing_part_is_named_by_the_serial_last_seen_in_its_place() -> None:
+    verdict, evidence = rejected()
+    parts = [Part("gpu", "SXM5", "1651", 1.0), Part("gpu", "SXM5", "1652", 2.0), Part("gpu", "SXM6", "1653", 3.0)]
+    text = Page(page_of([verdict], {"gpu-03": evidence}, parts={"gpu-03": parts})).text
+    assert "serial 1652" in text and "serial 1651" not in text
+    assert "1651" in text and "1653" in text
 
 
 def test_sick_nodes_come_before_healthy_ones_and_are_open() -> None:

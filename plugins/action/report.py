@@ -1,0 +1,116 @@
+"""Action plugin that writes the verdicts down and shows them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.color import ANSIBLE_COLOR
+from ansible.utils.display import Display
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES, Evidence
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import About, Part, report_page
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.table import PLAIN_WIDTH, verdict_table
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import (
+    QUIET_STATES,
+    ReportError,
+    Verdict,
+    verdict_rows,
+    verdicts_from,
+)
+
+ARGUMENTS: dict[str, Any] = {
+    "verdicts": {"type": "list", "elements": "dict", "required": True},
+    "fleet": {"type": "dict", "required": True},
+    "dest": {"type": "path", "required": True},
+}
+# What Ansible takes a terminal to be wide when there is none.
+NO_TERMINAL_COLUMNS = 79
+
+
+class ActionModule(ActionBase):
+    """Writes ``verdicts.json`` and ``report.html``; never changes a host."""
+
+    TRANSFERS_FILES = False
+    _VALID_ARGS = frozenset(ARGUMENTS)
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the paths written and the number of nodes in each state."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _, given = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        # Plain data, free of what Ansible attaches to a value to say where it came from.
+        plain = json.loads(json.dumps({key: given[key] for key in ("verdicts", "fleet")}))
+        fleet = plain["fleet"]
+        try:
+            verdicts = verdicts_from(plain["verdicts"])
+            page = _page(verdicts, fleet)
+        except (ReportError, LedgerError) as exc:
+            raise AnsibleActionFail(f"report: {exc}") from exc
+        except KeyError as exc:
+            raise AnsibleActionFail(f"report: fleet lacks {exc}") from exc
+        texts = {
+            "verdicts.json": json.dumps([verdict.to_dict() for verdict in verdicts], indent=2) + "\n",
+            "report.html": page,
+        }
+        files = {name: Path(given["dest"]).absolute() / name for name in texts}
+        if not self._task.check_mode:
+            try:
+                for name, path in files.items():
+                    _write(path, texts[name])
+            except OSError as exc:
+                raise AnsibleActionFail(f"report: cannot write {exc.filename}: {exc.strerror}") from exc
+        display = Display()
+        display.display(verdict_table(verdict_rows(verdicts), _width(display.columns), bool(ANSIBLE_COLOR)))
+        states = [verdict.state for verdict in verdicts]
+        return result | {
+            "changed": False,
+            "states": {state: states.count(state) for state in sorted(set(states))},
+            "verdicts_file": str(files["verdicts.json"]),
+            "report_file": str(files["report.html"]),
+        }
+
+
+def _width(columns: int) -> int:
+    return columns if ANSIBLE_COLOR or columns > NO_TERMINAL_COLUMNS else PLAIN_WIDTH
+
+
+def _page(verdicts: tuple[Verdict, ...], fleet: Mapping[str, Any]) -> str:
+    named = fleet["ledger"]
+    sick = [verdict.node for verdict in verdicts if verdict.state not in QUIET_STATES]
+    evidence: dict[str, list[Evidence]] = {}
+    with Ledger.open(named["url"], named["id"], read_only=True).reading() as ledger:
+        for node, records in ledger.records(STAGES, [verdict.node for verdict in verdicts]).items():
+            evidence[node] = [record.evidence for record in records]
+        parts = {
+            node: [Part(part["kind"], part["slot"], part["serial"], part["last_seen"]) for part in ledger.parts(node)]
+            for node in sick
+        }
+    about = About(time.time(), fleet["cluster"], _version(), named["id"])
+    return report_page(verdicts, evidence, about, fleet["nodes"], parts)
+
+
+def _version() -> str:
+    try:
+        return version("muster-cluster")
+    except PackageNotFoundError:
+        return ""
+
+
+def _write(path: Path, text: str) -> None:
+    """Put the whole text in place at once: a reader sees the old file or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,63 @@
+#!/usr/bin/python
+"""Documentation of the action plugin of the same name, which runs on the control machine."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: report
+short_description: Write the verdicts on nodes as JSON and as one HTML page, and show them as a table
+version_added: 0.1.0
+author: The Muster developers (@muster-cluster)
+description:
+  - Writes C(verdicts.json) and C(report.html) into a directory of the control machine and prints one line per node.
+  - The page loads nothing and runs nothing, so that it can be sent to a vendor as it is. Nodes that need somebody come
+    first, with what was measured, what was expected and what to do; evidence, serial numbers and versions follow.
+  - Evidence is read from the ledger. Text that came from hosts is escaped.
+  - Never reports a change, and writes nothing in check mode.
+options:
+  verdicts:
+    description:
+      - The verdicts that M(muster.cluster.admit) returned.
+      - Each has C(node), C(state), C(stage) and C(findings).
+    type: list
+    elements: dict
+    required: true
+  fleet:
+    description:
+      - The fleet, as the inventory gives it in C(muster_fleet). Its C(cluster), C(nodes) and C(ledger) are used.
+    type: dict
+    required: true
+  dest:
+    description:
+      - Directory of the control machine; made if it is missing.
+      - Each file is replaced as a whole.
+    type: path
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Write the report
+  muster.cluster.report:
+    verdicts: "{{ verdicts }}"
+    fleet: "{{ muster_fleet }}"
+    dest: build/report
+  run_once: true
+"""
+
+RETURN = r"""
+states:
+  description: Number of nodes in each state.
+  returned: success
+  type: dict
+  sample: {admitted: 2, rejected: 2}
+verdicts_file:
+  description: Path of the verdicts; in check mode the one that would have been written.
+  returned: success
+  type: str
+  sample: /srv/cluster/build/report/verdicts.json
+report_file:
+  description: Path of the page; in check mode the one that would have been written.
+  returned: success
+  type: str
+  sample: /srv/cluster/build/report/report.html
+"""

@@ -1,0 +1,125 @@
+"""The plugin is run by ansible-playbook against a real ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
+
+ROOT = Path(__file__).resolve().parents[3]
+MISSING = Finding("gpu_inventory", "gpu SXM5 0000:9d:00.0", "fail", "absent", "H100", "", "gone \x1b[31m", "reboot")
+CPU = Finding("cpu", "host", "pass", 96, 96, "cores")
+VERDICTS = [
+    {"node": "gpu-01", "state": "admitted", "stage": "acceptance", "findings": [CPU.to_dict()]},
+    {"node": "gpu-03", "state": "rejected", "stage": "burn_in", "findings": [CPU.to_dict(), MISSING.to_dict()]},
+]
+PLAYBOOK = """
+- name: Report
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Write the report
+      muster.cluster.report:
+        verdicts: "{{ data.verdicts }}"
+        fleet: "{{ data.fleet }}"
+        dest: out
+      register: written
+    - name: Show what it returned
+      ansible.builtin.copy: {content: "{{ written | to_json }}", dest: "{{ playbook_dir }}/returned.json", mode: "0644"}
+      check_mode: false
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> dict[str, Any]:
+    url = f"sqlite:///{tmp_path}/ledger.sqlite"
+    ledger = Ledger.create(url, "1234", "lab")
+    evidence = Evidence(
+        "burn-1", "gpu-03", "burn_in", 1.0, 43.0, "boot-7", {"kernel": "6.1.0"}, "ab", (CPU, MISSING), {}, {}, "0.1.0"
+    )
+    seen = Evidence(
+        "pre-1",
+        "gpu-03",
+        "preflight",
+        1.0,
+        2.0,
+        "boot-7",
+        {},
+        "ab",
+        (CPU,),
+        {"parts": [{"kind": "gpu", "slot": "SXM5", "serial": "1650009"}]},
+    )
+    with ledger.writing() as writer:
+        assert writer.add_evidence([evidence, seen], 50.0) == []
+    nodes = {name: {"role": "compute", "rack": "r07", "address": "10.77.0.13"} for name in ("gpu-01", "gpu-03")}
+    fleet = {"cluster": "lab", "nodes": nodes, "ledger": {"url": url, "id": "1234"}}
+    return {"verdicts": VERDICTS, "fleet": fleet}
+
+
+def play(at: Path, data: dict[str, Any], *arguments: str) -> subprocess.CompletedProcess[str]:
+    (at / "play.yml").write_text(PLAYBOOK)
+    (at / "data.json").write_text(json.dumps({"data": data}))
+    return subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "play.yml", "-e", "@data.json", *arguments],
+        cwd=at,
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"), "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_report_is_written_and_shown(tmp_path: Path, site: dict[str, Any]) -> None:
+    result = play(tmp_path, site)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "changed: [localhost]" not in result.stdout.split("Show what")[0]
+    rows = [line.split() for line in result.stdout.splitlines() if line.strip().startswith("gpu-")]
+    assert [row[:3] for row in rows] == [["gpu-03", "rejected", "burn_in"], ["gpu-01", "admitted", "acceptance"]]
+    assert "\x1b" not in result.stdout
+    returned = json.loads((tmp_path / "returned.json").read_text())
+    assert returned["changed"] is False
+    assert returned["states"] == {"admitted": 1, "rejected": 1}
+    assert returned["report_file"] == str(tmp_path / "out" / "report.html")
+    verdicts = json.loads((tmp_path / "out/verdicts.json").read_text())
+    assert [verdict["node"] for verdict in verdicts] == ["gpu-03", "gpu-01"]
+    assert set(verdicts[0]) == {"node", "state", "stage", "findings"}
+    assert set(verdicts[0]["findings"][1]) == set(MISSING.to_dict())
+    page = (tmp_path / "out/report.html").read_text()
+    for text in ("lab: 1 of 2 nodes admitted", "boot-7", "burn-1", "r07 · 10.77.0.13", "serial", "1650009"):
+        assert text in page, text
+    assert "\x1b" not in page and "\\u001b[31m" in page
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.html", "verdicts.json"]
+
+
+def test_check_mode_leaves_no_trace(tmp_path: Path, site: dict[str, Any]) -> None:
+    result = play(tmp_path, site, "--check")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert not (tmp_path / "out").exists()
+    assert "gpu-03" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"verdicts": [{"node": "gpu-01"}]}, "verdicts[0].state is None, expected text"),
+        ({"fleet": {"cluster": "lab", "nodes": {}}}, "fleet lacks 'ledger'"),
+        (
+            {"fleet": {"cluster": "lab", "nodes": {}, "ledger": {"url": "sqlite:///none.sqlite", "id": "1234"}}},
+            "none.sqlite: no such file",
+        ),
+    ],
+)
+def test_wrong_input_writes_nothing(tmp_path: Path, site: dict[str, Any], change: dict[str, Any], says: str) -> None:
+    result = play(tmp_path, site | change)
+    assert result.returncode == 2
+    assert says in result.stdout + result.stderr
+    assert not (tmp_path / "out").exists()
