@@ -1,0 +1,685 @@
+#!/usr/bin/env python3
+"""Container lab: Debian hosts with systemd and ssh of their own, H100 tools simulated from one state file per host.
+
+Hosts, addresses and faults come from the inventory; what is running is asked of podman, so that a run that was
+killed half way is repaired by the next one. Everything lies under build/lab and, while the lab is up, under
+/run/muster-lab-*.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any, TextIO
+
+from lab_state import StateError, assignments, changed, declared, render
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BUILD = ROOT / "build" / "lab"
+# On tmpfs, so that a restart of the machine leaves podman nothing stale to believe in.
+RUN = Path("/run") / f"muster-lab-{hashlib.sha256(str(BUILD).encode()).hexdigest()[:8]}"
+SUITE = "bookworm"
+TORCH = "2.13.0"
+TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+# Command -> Debian or Ubuntu package.
+NEEDED = {
+    "podman": "podman",
+    "mmdebstrap": "mmdebstrap",
+    "crun": "crun",
+    "ip": "iproute2",
+    "iptables": "iptables",
+    "nsenter": "util-linux",
+    "ssh-keyscan": "openssh-client",
+}
+NEEDED_FILES = {
+    "/usr/lib/podman/netavark": "netavark",
+    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
+}
+BOOT_SECONDS = 60
+HOLDER = "import signal; signal.pause()"
+HOLDER_NAME = "muster-lab-holder"
+
+
+class LabError(Exception):
+    """What went wrong, in words for the person at the terminal."""
+
+
+@dataclass(frozen=True)
+class LabHost:
+    """One host as the inventory declares it; ``state`` is what its simulated hardware shows."""
+
+    name: str
+    container: str
+    address: str
+    compute: bool
+    state: Mapping[str, Any]
+
+    @property
+    def directory(self) -> Path:
+        """What the host sees as /opt/lab."""
+        return BUILD / "hosts" / self.name
+
+
+@dataclass(frozen=True)
+class Lab:
+    """All hosts of one cluster and the network between them."""
+
+    cluster: str
+    subnet: IPv4Network
+    hosts: tuple[LabHost, ...]
+
+    def host(self, name: str) -> LabHost:
+        """Return the host called ``name``."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        raise LabError(f"no host {name} in the inventory, found {', '.join(host.name for host in self.hosts)}")
+
+
+def lab_of(inventory: Mapping[str, Any]) -> Lab:
+    """Return the lab that ``ansible-inventory --list`` describes; raise LabError where it says too little."""
+    hostvars: Mapping[str, Mapping[str, Any]] = inventory.get("_meta", {}).get("hostvars", {})
+    if not hostvars:
+        raise LabError("the inventory has no hosts")
+    compute = set(inventory.get("compute", {}).get("hosts", ()))
+    hosts = []
+    cluster = subnet = ""
+    for name, variables in sorted(hostvars.items()):
+        try:
+            cluster, subnet = str(variables["muster_fleet"]["cluster"]), str(variables["lab_subnet"])
+            address = str(variables["ansible_host"])
+        except KeyError as exc:
+            raise LabError(f"inventory host {name}: no variable {exc}, which the lab needs") from exc
+        try:
+            state = declared(
+                name,
+                parts=variables.get("muster_expect", {}).get("gpu", {}).get("parts"),
+                faults=variables.get("lab_state") or {},
+                network_mbps=variables.get("lab_network_mbps"),
+            )
+        except StateError as exc:
+            raise LabError(f"inventory host {name}: {exc}") from exc
+        hosts.append(LabHost(name, f"{cluster}-{name}", address, name in compute, state))
+    return Lab(cluster, IPv4Network(subnet), tuple(hosts))
+
+
+def read_lab(inventory: str) -> Lab:
+    """Ask ansible-inventory, which knows every form that an inventory can have."""
+    command = [str(Path(sys.executable).parent / "ansible-inventory"), "-i", inventory, "--list"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LabError(f"{' '.join(command)} failed:\n{done.stderr.strip()}")
+    return lab_of(json.loads(done.stdout))
+
+
+# --- the machine below -------------------------------------------------------------------------------------------
+
+
+def run(argv: Sequence[str | Path], **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command on this machine; raise LabError with what it printed when it fails."""
+    check = more.pop("check", True)
+    done = subprocess.run(
+        [str(word) for word in argv], capture_output=True, text=True, errors="replace", check=False, **more
+    )
+    if check and done.returncode:
+        raise LabError(f"{' '.join(map(str, argv))}\nended with status {done.returncode}: {done.stderr.strip()}")
+    return done
+
+
+def install_needed() -> None:
+    """Install what is missing of the machine's own packages."""
+    missing = [package for command, package in NEEDED.items() if not shutil.which(command)]
+    missing += [package for path, package in NEEDED_FILES.items() if not Path(path).exists()]
+    if not missing:
+        return
+    if not shutil.which("apt-get"):
+        raise LabError(f"install these first (no apt-get here): {' '.join(missing)}")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "-qq", "install", "--no-install-recommends", *missing]
+    if run(install, env=environment, check=False).returncode:
+        run(["apt-get", "-qq", "update"], env=environment)
+        run(install, env=environment)
+
+
+def processes() -> Iterator[tuple[int, list[str]]]:
+    """Yield pid and command line of every process."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                yield int(entry.name), (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+
+
+def is_hybrid() -> bool:
+    """Say whether cgroup v1 and v2 are mixed here, which crun refuses."""
+    return Path("/sys/fs/cgroup/unified").exists()
+
+
+def holder_command() -> list[str]:
+    return [sys.executable, "-c", HOLDER, HOLDER_NAME, str(BUILD)]
+
+
+def find_holder() -> int | None:
+    """Return the process that keeps the lab's mount namespace; it is known by its command line, not by a file."""
+    wanted = holder_command()[1:]
+    return next((pid for pid, argv in processes() if argv[1:] == wanted), None)
+
+
+def monitors() -> list[int]:
+    """Return the container monitors of this lab, each of which lives in the lab's mount namespace too."""
+    store = str(BUILD / "podman")
+    return [pid for pid, argv in processes() if argv and Path(argv[0]).name == "conmon" and _below(store, argv)]
+
+
+def _below(store: str, argv: Sequence[str]) -> bool:
+    return any(word.startswith(store + "/") for word in argv)
+
+
+def start_holder() -> int:
+    """Start a process in a mount namespace with a pure cgroup2 view, or in the one that containers still live in."""
+    survivors = monitors()
+    if survivors:
+        enter = ["nsenter", "-t", str(survivors[0]), "-m"]
+    else:
+        script = 'umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec "$@"'
+        enter = ["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh"]
+    log = BUILD / "holder.log"
+    with log.open("w", encoding="utf-8") as file:
+        child = subprocess.Popen(
+            [*enter, *holder_command()], stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+        )
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if (pid := find_holder()) is not None:
+            return pid
+        if child.poll() is not None:
+            break
+        time.sleep(0.02)
+    raise LabError(f"no mount namespace with cgroup2 alone: {log.read_text(encoding='utf-8').strip()}")
+
+
+# --- podman ------------------------------------------------------------------------------------------------------
+
+
+class Podman:
+    """Podman with a store, networks and settings of the lab's own."""
+
+    def __init__(self) -> None:
+        self.store = BUILD / "podman"
+        self.prefix: list[str] = []
+        self.hybrid = is_hybrid()
+        self.environment = {**os.environ, "CONTAINERS_CONF": str(BUILD / "containers.conf")}
+
+    def ready(self) -> bool:
+        """Say whether commands can run: always on an ordinary machine, else while the holder lives."""
+        if not self.hybrid:
+            return self.store.exists() and RUN.exists()
+        holder = find_holder()
+        self.prefix = ["nsenter", "-t", str(holder), "-m"] if holder else []
+        return bool(holder) and self.store.exists() and RUN.exists()
+
+    def open(self) -> None:
+        """Make commands possible; a store whose namespace is gone is thrown away."""
+        BUILD.mkdir(parents=True, exist_ok=True)
+        if self.hybrid and find_holder() is None:
+            if not monitors():
+                self.erase()
+            start_holder()
+        elif not RUN.exists():
+            self.erase()
+        systemd = Path("/run/systemd/system").exists() and not self.hybrid
+        settings = [
+            "[containers]",
+            # Where the process may not raise limits, podman's own default is refused.
+            'default_ulimits = ["nofile=20000:20000", "nproc=32768:32768"]',
+            "pids_limit = 0",
+            "[engine]",
+            f'cgroup_manager = "{"systemd" if systemd else "cgroupfs"}"',
+            'events_logger = "file"',
+            # Locks in shared memory would be shared with every other store of the machine.
+            'lock_type = "file"',
+            "[network]",
+            'network_backend = "netavark"',
+            f'network_config_dir = "{self.store}/networks"',
+        ]
+        (self.store / "networks").mkdir(parents=True, exist_ok=True)
+        RUN.mkdir(exist_ok=True)
+        (BUILD / "containers.conf").write_text("\n".join(settings) + "\n", encoding="utf-8")
+        if not self.ready():
+            raise LabError("podman's place did not become ready")
+
+    def command(self, *arguments: str | Path) -> list[str]:
+        """Return the whole argv of one podman command."""
+        place = [f"--root={self.store}/storage", f"--runroot={RUN}/containers", f"--tmpdir={RUN}/tmp"]
+        return [*self.prefix, "podman", *place, *map(str, arguments)]
+
+    def __call__(self, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return run(self.command(*arguments), env=self.environment, check=check)
+
+    def containers(self) -> dict[str, str]:
+        """Return container name -> status (``running``, ``exited``, ...)."""
+        listed = json.loads(self("ps", "--all", "--format", "json").stdout)
+        return {container["Names"][0]: container["State"] for container in listed}
+
+    def erase(self) -> None:
+        """Remove store, namespace and mounts; whatever still runs in them is killed."""
+        if self.ready() and (BUILD / "containers.conf").exists():
+            self("rm", "--all", "--force", "--time=0", check=False)
+            # Also takes the bridge away, which outlives containers that were killed from outside.
+            for network in (self.store / "networks").glob("*.json"):
+                self("network", "rm", "--force", network.stem, check=False)
+        for pid in [*monitors(), *([holder] if (holder := find_holder()) else [])]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for place in (BUILD, RUN):
+            for line in reversed(Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()):
+                mount = line.split()[1]
+                if mount.startswith(f"{place}/"):
+                    run(["umount", "--lazy", mount], check=False)
+        for place in (self.store, RUN):
+            if place.exists():
+                shutil.rmtree(place)
+        for bridge in stray_bridges():
+            run(["ip", "link", "delete", bridge], check=False)
+        for parent in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
+            with contextlib.suppress(OSError):
+                Path(parent, "libpod_parent").rmdir()
+
+
+# --- steps of `up` -----------------------------------------------------------------------------------------------
+
+
+def recipe_hash() -> str:
+    """Return a hash over everything that goes into the image."""
+    digest = hashlib.sha256(SUITE.encode())
+    for path in sorted((HERE / "image").rglob("*")):
+        if path.is_file():
+            digest.update(f"{path.relative_to(HERE)} {path.stat().st_mode & 0o111:o} ".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def words(path: Path) -> list[str]:
+    return [line for line in path.read_text(encoding="utf-8").split("\n") if line and not line.startswith("#")]
+
+
+def build_tarball() -> Path:
+    """Return the image's tarball, built when the recipe has changed or was never built."""
+    tarball = BUILD / f"image-{recipe_hash()}.tar"
+    if tarball.exists():
+        return tarball
+    unfinished = tarball.with_suffix(".unfinished")
+    unfinished.unlink(missing_ok=True)
+    recipe = HERE / "image"
+    command = ["mmdebstrap", "--quiet", "--variant=minbase", "--format=tar", "--skip=cleanup/apt"]
+    command += [f"--include={','.join(words(recipe / 'installed.txt'))}"]
+    command += [f"--dpkgopt={recipe}/files/etc/dpkg/dpkg.cfg.d/lab", f"--customize-hook={recipe}/customize.sh"]
+    run([*command, SUITE, unfinished])
+    for old in BUILD.glob("image-*"):
+        if old != unfinished:
+            old.unlink()
+    return unfinished.rename(tarball)
+
+
+def import_image(podman: Podman) -> str:
+    """Return the name of the image, imported when podman does not have it."""
+    name = f"localhost/muster-lab:{recipe_hash()}"
+    tarball = build_tarball()
+    if podman("image", "exists", name, check=False).returncode:
+        podman("import", "--quiet", tarball, name)
+    return name
+
+
+def install_torch() -> None:
+    """Install PyTorch for the hosts' Python, which need not be the control machine's."""
+    place = BUILD / "torch"
+    if place.exists():
+        return
+    unfinished = BUILD / "torch.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-compile"]
+    pip += ["--target", str(unfinished), "--python-version=3.11", "--only-binary=:all:"]
+    # PyPI's wheel brings gigabytes of CUDA; the CPU build lies where pip already looks, or on PyTorch's own index.
+    tries = [[f"torch=={TORCH}+cpu"], [f"torch=={TORCH}+cpu", "--extra-index-url", TORCH_CPU_INDEX]]
+    if "LAB_PIP_ARGS" in os.environ:
+        tries = [[f"torch=={TORCH}", *os.environ["LAB_PIP_ARGS"].split()]]
+    failures = []
+    for arguments in tries:
+        done = run([*pip, *arguments], check=False)
+        if done.returncode == 0:
+            unfinished.rename(place)
+            return
+        failures.append(f"pip install {' '.join(arguments)}: {done.stderr.strip()}")
+    raise LabError("no PyTorch for the hosts (LAB_PIP_ARGS gives pip other arguments):\n" + "\n".join(failures))
+
+
+def prepare_key() -> None:
+    """Make the ssh key with which the control machine reaches the hosts."""
+    key = BUILD / "id_ed25519"
+    if not key.exists():
+        run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "muster-lab", "-f", key])
+
+
+def write(path: Path, text: str, mode: int = 0o644) -> None:
+    """Write a file in one step, so that a tool on the host never reads half of it."""
+    unfinished = path.with_name(path.name + ".new")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.chmod(mode)
+    unfinished.rename(path)
+
+
+def write_host(host: LabHost, state: Mapping[str, Any]) -> None:
+    """Write what the host sees under /opt/lab: state, tools, the files below its root."""
+    (host.directory / "root" / "proc").mkdir(parents=True, exist_ok=True)
+    host.directory.chmod(0o755)
+    shutil.copyfile(BUILD / "id_ed25519.pub", host.directory / "authorized_keys")
+    write(host.directory / "state.json", json.dumps(state, indent=2, sort_keys=True) + "\n")
+    if not host.compute:
+        return
+    meminfo = Path("/proc/meminfo").read_text(encoding="utf-8")
+    write(host.directory / "root" / "proc" / "meminfo", render(meminfo, state["memory_mib"]))
+    install_tools(host.directory, state["tool_faults"])
+
+
+def install_tools(place: Path, faults: Mapping[str, str]) -> None:
+    """Copy the simulated tools to ``place``/bin and what they share to ``place``/lib."""
+    for part in ("bin", "lib"):
+        (place / part).mkdir(parents=True, exist_ok=True)
+    for source in (HERE / "tools").iterdir():
+        if not source.is_file():
+            continue
+        text = source.read_text(encoding="utf-8")
+        if source.suffix:
+            write(place / "lib" / source.name, text)
+            continue
+        # A missing tool must not uncover a real one further down the PATH: what cannot be started hides it.
+        write(place / "bin" / source.name, "#!/nonexistent\n" if faults.get(source.name) == "missing" else text, 0o755)
+
+
+def read_state(host: LabHost) -> dict[str, Any]:
+    """Return the state that the host shows now."""
+    try:
+        state: dict[str, Any] = json.loads((host.directory / "state.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as exc:
+        raise LabError(f"{host.name} has no state yet ({exc}); is the lab up?") from exc
+    return state
+
+
+def bridge_name() -> str:
+    return f"mlab-{RUN.name.rsplit('-', 1)[1]}"
+
+
+def stray_bridges() -> list[str]:
+    """Return the lab's bridge if it still exists."""
+    return [bridge_name()] if Path("/sys/class/net", bridge_name()).exists() else []
+
+
+def create_network(podman: Podman, lab: Lab) -> None:
+    """Create the network: no name service, no way out."""
+    file = podman.store / "networks" / f"{lab.cluster}.json"
+    wanted = {
+        "name": lab.cluster,
+        "id": hashlib.sha256(f"{BUILD} {lab.cluster}".encode()).hexdigest(),
+        "driver": "bridge",
+        "network_interface": bridge_name(),
+        "created": "2024-01-01T00:00:00Z",
+        "subnets": [{"subnet": str(lab.subnet), "gateway": str(lab.subnet[1])}],
+        "ipv6_enabled": False,
+        "internal": True,
+        "dns_enabled": False,
+        "ipam_options": {"driver": "host-local"},
+    }
+    if file.exists() and json.loads(file.read_text(encoding="utf-8")) == wanted:
+        return
+    for line in run(["ip", "-o", "-4", "address", "show", "to", str(lab.subnet)]).stdout.splitlines():
+        if (interface := line.split()[1]) != bridge_name():
+            raise LabError(f"{lab.subnet} is in use by {interface}; give the inventory another lab_subnet")
+    if file.exists():
+        podman("rm", "--all", "--force", "--time=0")
+    write(file, json.dumps(wanted, indent=2))
+
+
+def mac_of(address: str) -> str:
+    """Return a hardware address that stays the host's, so that no neighbour remembers an old one."""
+    return "02:4d:" + ":".join(f"{int(part):02x}" for part in address.split("."))
+
+
+def start_host(podman: Podman, lab: Lab, host: LabHost, image: str, status: str | None) -> None:
+    """Start the container of one host, or make it."""
+    if status == "running":
+        podman("exec", host.container, "/usr/local/lib/lab/link")
+        return
+    if status is not None:
+        if podman("start", host.container, check=False).returncode == 0:
+            return
+        podman("rm", "--force", "--time=0", host.container)
+    arguments = ["run", "--detach", "--name", host.container, "--hostname", host.name, "--network", lab.cluster]
+    arguments += ["--ip", host.address, "--mac-address", mac_of(host.address), "--no-hosts", "--dns=none"]
+    arguments += ["--privileged", "--systemd=always", "--pids-limit=-1", "--shm-size=512m", "--stop-timeout=10"]
+    arguments += [f"--volume={host.directory}:/opt/lab"]
+    if host.compute:
+        arguments += [f"--volume={BUILD / 'torch'}:/opt/torch:ro"]
+    podman(*arguments, image, "/sbin/init")
+
+
+def scan_keys(lab: Lab) -> None:
+    """Wait until every host answers on its ssh port, and write their keys to known_hosts."""
+    names = {host.address: host.name for host in lab.hosts}
+    found: dict[str, str] = {}
+    deadline = time.monotonic() + BOOT_SECONDS
+    while len(found) < len(names):
+        missing = sorted(set(names) - set(found))
+        for line in run(["ssh-keyscan", "-T", "2", "-t", "ed25519", *missing], check=False).stdout.splitlines():
+            if not line.startswith("#") and len(fields := line.split()) == 3:
+                found[fields[0]] = f"{names[fields[0]]},{line}"
+        if len(found) < len(names):
+            if time.monotonic() > deadline:
+                late = ", ".join(names[address] for address in missing)
+                raise LabError(f"no ssh on {late} within {BOOT_SECONDS} s; see: lab.py exec HOST journalctl -b")
+            time.sleep(0.2)
+    write(BUILD / "known_hosts", "".join(f"{found[address]}\n" for address in sorted(found)))
+    entries = [f"Host {host.name}\n  HostName {host.address}\n" for host in lab.hosts]
+    common = (
+        f"Host *\n  User root\n  IdentityFile {BUILD / 'id_ed25519'}\n  UserKnownHostsFile {BUILD / 'known_hosts'}\n"
+    )
+    write(BUILD / "ssh_config", "".join(entries) + common)
+
+
+class Steps:
+    """Prints each step with the seconds it took."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.out = out
+        self.began = time.monotonic()
+
+    @contextlib.contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        print(f"{time.monotonic() - began:7.1f} s  {name}", file=self.out, flush=True)
+
+    def total(self) -> None:
+        print(f"{time.monotonic() - self.began:7.1f} s  in all", file=self.out, flush=True)
+
+
+def each(hosts: Sequence[LabHost], work: Callable[[LabHost], object]) -> None:
+    """Do the same for all hosts at once; all errors are told."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(hosts)) as pool:
+        errors = [future.exception() for future in [pool.submit(work, host) for host in hosts]]
+    failed = [f"{host.name}: {error}" for host, error in zip(hosts, errors, strict=True) if error]
+    if failed:
+        raise LabError("\n".join(failed))
+
+
+# --- commands ----------------------------------------------------------------------------------------------------
+
+
+def up(lab: Lab, podman: Podman) -> None:
+    """Bring the lab to what the inventory declares, from wherever it is."""
+    step = Steps(sys.stdout)
+    with step("packages of this machine"):
+        install_needed()
+    with step("place for the containers"):
+        podman.open()
+    with step(f"PyTorch {TORCH}"):
+        install_torch()
+    with step("image"):
+        image = import_image(podman)
+    with step("network, keys, state of the hosts"):
+        prepare_key()
+        create_network(podman, lab)
+        for host in lab.hosts:
+            write_host(host, host.state)
+    with step(f"{len(lab.hosts)} hosts"):
+        status = podman.containers()
+        for extra in set(status) - {host.container for host in lab.hosts}:
+            podman("rm", "--force", "--time=0", extra)
+        each(lab.hosts, lambda host: start_host(podman, lab, host, image, status.get(host.container)))
+    with step("ssh"):
+        scan_keys(lab)
+    step.total()
+
+
+def down(podman: Podman, everything: bool) -> None:
+    """Remove every trace of the lab; image and PyTorch are kept for the next one unless ``everything`` goes."""
+    podman.erase()
+    kept = () if everything else ("image-*.tar", "torch", "lock")
+    for entry in BUILD.iterdir() if BUILD.exists() else ():
+        if not any(entry.match(pattern) for pattern in kept):
+            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+    if everything:
+        shutil.rmtree(BUILD, ignore_errors=True)
+
+
+def status(lab: Lab, podman: Podman) -> int:
+    """Print one line per host; give 0 when all of them run."""
+    found = podman.containers() if podman.ready() else {}
+    for host in lab.hosts:
+        faults = ", ".join(f"{key}={json.dumps(value)}" for key, value in changed(host.name, _state_or_none(host)))
+        print(f"{host.name:12} {host.address:15} {found.get(host.container, 'down'):10} {faults}".rstrip())
+    return 0 if all(found.get(host.container) == "running" for host in lab.hosts) else 1
+
+
+def _state_or_none(host: LabHost) -> dict[str, Any] | None:
+    try:
+        return read_state(host)
+    except LabError:
+        return None
+
+
+def set_state(podman: Podman, host: LabHost, texts: Sequence[str]) -> None:
+    """Change the faults of one host at once, running or not."""
+    state = read_state(host)
+    try:
+        new = assignments(host.name, state, texts, now=int(time.time()))
+    except StateError as exc:
+        raise LabError(f"{host.name}: {exc}") from exc
+    write_host(host, new)
+    if podman.ready() and podman.containers().get(host.container) == "running":
+        podman("exec", host.container, "/usr/local/lib/lab/link")
+
+
+def restart_host(podman: Podman, lab: Lab, host: LabHost) -> None:
+    """Boot a host that was stopped."""
+    podman("start", host.container)
+    wait_for_ssh(host)
+
+
+def wait_for_ssh(host: LabHost) -> None:
+    """Wait until the host's sshd answers."""
+    deadline = time.monotonic() + BOOT_SECONDS
+    while not run(["ssh-keyscan", "-T", "2", "-t", "ed25519", host.address], check=False).stdout:
+        if time.monotonic() > deadline:
+            raise LabError(f"no ssh on {host.name} within {BOOT_SECONDS} s")
+        time.sleep(0.2)
+
+
+def arguments_of(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="lab.py", description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--inventory", default="inventory/lab", help="what `ansible-inventory -i` takes")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("up", help="start what is not running; states go back to what the inventory declares")
+    everything = commands.add_parser("down", help="remove every trace, the ledger too; keeps image and PyTorch")
+    everything.add_argument("--all", action="store_true", help="remove image and PyTorch as well")
+    commands.add_parser("status", help="print hosts and faults; status 1 when one does not run")
+    state = commands.add_parser("state", help="change faults of a host, e.g. gpus_missing='[\"SXM6\"]'; null clears")
+    state.add_argument("host")
+    state.add_argument("assignments", nargs="*", metavar="KEY=JSON", help="none: print the state")
+    execute = commands.add_parser("exec", help="run a command on a host")
+    execute.add_argument("host")
+    execute.add_argument("argv", nargs=argparse.REMAINDER)
+    for name, text in (
+        ("stop", "a host goes away, as by a power cut"),
+        ("start", "a host comes back"),
+        ("reboot", "a host boots anew, with a new boot id"),
+    ):
+        commands.add_parser(name, help=text).add_argument("host")
+    return parser.parse_args(argv)
+
+
+@contextlib.contextmanager
+def locked() -> Iterator[None]:
+    """Keep two runs from changing the lab at the same time."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / "lock").open("w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("waiting for another run of lab.py", file=sys.stderr)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = arguments_of(argv)
+    if os.geteuid():
+        raise LabError("the lab needs root: it starts systemd in containers with a network of their own")
+    podman = Podman()
+    if arguments.command == "down":
+        with locked():
+            down(podman, arguments.all)
+        return 0
+    lab = read_lab(arguments.inventory)
+    if arguments.command == "status":
+        return status(lab, podman)
+    if arguments.command == "up":
+        with locked():
+            up(lab, podman)
+        return 0
+    host = lab.host(arguments.host)
+    if arguments.command == "state" and not arguments.assignments:
+        print(json.dumps(read_state(host), indent=2, sort_keys=True))
+        return 0
+    if not podman.ready():
+        raise LabError("the lab is down; start it with: lab.py up")
+    if arguments.command == "exec":
+        command = podman.command("exec", "--interactive", host.container, *arguments.argv)
+        return subprocess.run(command, env=podman.environment, check=False).returncode
+    with locked():
+        if arguments.command == "state":
+            set_state(podman, host, arguments.assignments)
+        if arguments.command in ("stop", "reboot"):
+            podman("stop", "--time=10" if arguments.command == "reboot" else "--time=0", host.container)
+        if arguments.command in ("start", "reboot"):
+            restart_host(podman, lab, host)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except LabError as error:
+        sys.exit(f"lab: {error}")

@@ -1,0 +1,137 @@
+"""What the simulated hardware of a lab host shows: defaults of a healthy host, and the faults laid over them."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+MODEL = "NVIDIA H100 80GB HBM3"
+MODEL_MEMORY_MIB = 81559
+# Where no hardware class says otherwise: the addresses of SXM1 to SXM8 in the class hgx_h100.
+BUSES = ("0b", "05", "0c", "04", "8b", "85", "8c", "84")
+PARTS = tuple({"slot": f"SXM{slot}", "address": f"0000:{bus}:00.0"} for slot, bus in enumerate(BUSES, 1))
+
+HEALTHY: dict[str, Any] = {
+    "gpus_missing": [],
+    "gpu_serials": {},
+    "gpu_values": {},
+    "driver": "570.86.15",
+    "kernel": "5.15.0-1063-nvidia",
+    "kernel_log": [],
+    "memory_mib": 2064384,
+    "cpu": {"sockets": 2, "cores": 96},
+    "clock_offset_ms": 0.03,
+    "clock_synchronised": True,
+    "tool_faults": {},
+    "network_mbps": None,
+}
+TOOL_FAULTS = ("hang", "crash", "truncate", "empty", "missing", "garble")
+
+
+class StateError(ValueError):
+    """A fault that cannot be simulated: key, found, expected."""
+
+
+def gpus_of(host: str, parts: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Return the GPUs of a host, each with a serial number and UUID that are its own and never change."""
+    gpus = []
+    for part in parts:
+        digest = hashlib.sha256(f"{host} {part['slot']}".encode()).hexdigest()
+        uuid = f"GPU-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
+        serial = f"165{int(digest[32:44], 16) % 10**10:010d}"
+        gpus.append({"slot": part["slot"], "address": part["address"].lower(), "serial": serial, "uuid": uuid})
+    return gpus
+
+
+def declared(
+    host: str,
+    parts: Sequence[Mapping[str, str]] | None,
+    faults: Mapping[str, Any],
+    network_mbps: float | None = None,
+) -> dict[str, Any]:
+    """Return the state that the inventory gives a host; raise StateError for a fault that is none."""
+    state = healthy(host, parts or PARTS)
+    state.update(copy.deepcopy(dict(faults)))
+    if network_mbps is not None:
+        state["network_mbps"] = network_mbps
+    check(state)
+    return state
+
+
+def healthy(host: str, parts: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Return the state of a host without a fault."""
+    return {**copy.deepcopy(HEALTHY), "host": host, "gpus": gpus_of(host, parts)}
+
+
+def assignments(host: str, state: Mapping[str, Any], texts: Sequence[str], now: int) -> dict[str, Any]:
+    """Return ``state`` with ``key=JSON`` laid over it; ``null`` makes a key healthy again.
+
+    A kernel log line that was not there before is given the time ``now`` (seconds since 1970).
+    """
+    new = copy.deepcopy(dict(state))
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign:
+            raise StateError(f"found {text!r}, expected KEY=JSON")
+        try:
+            new[key] = json.loads(value)
+        except ValueError as exc:
+            raise StateError(f"{key}: found {value!r}, expected JSON ({exc})") from exc
+        if new[key] is None:
+            new[key] = copy.deepcopy(HEALTHY.get(key))
+    check(new)
+    known = {_message(line): line for line in state["kernel_log"]}
+    new["kernel_log"] = [
+        line if isinstance(line, dict) else known.get(line, {"seconds": now, "message": line})
+        for line in new["kernel_log"]
+    ]
+    return new
+
+
+def _message(line: str | Mapping[str, Any]) -> str:
+    return line if isinstance(line, str) else str(line["message"])
+
+
+def changed(host: str, state: Mapping[str, Any] | None) -> Iterator[tuple[str, Any]]:
+    """Yield the keys in which ``state`` is not that of a healthy host, in the order of HEALTHY."""
+    for key, value in HEALTHY.items() if state else ():
+        if state is not None and state.get(key, value) != value:
+            yield key, state[key]
+
+
+def check(state: Mapping[str, Any]) -> None:
+    """Raise StateError when a value could not be shown by the simulated tools."""
+    allowed = {*HEALTHY, "host", "gpus"}
+    if unknown := sorted(set(state) - allowed):
+        raise StateError(f"unknown state {', '.join(unknown)}, expected {', '.join(HEALTHY)}")
+    slots = {gpu["slot"] for gpu in state["gpus"]}
+    for key in ("gpus_missing", "gpu_serials", "gpu_values"):
+        if unknown := sorted(set(state[key]) - slots):
+            raise StateError(f"{key}: found {', '.join(unknown)}, expected slots of {', '.join(sorted(slots))}")
+    for tool, fault in state["tool_faults"].items():
+        if fault not in TOOL_FAULTS:
+            raise StateError(f"tool_faults.{tool}: found {fault!r}, expected one of {', '.join(TOOL_FAULTS)}")
+    for key, numbers in (
+        ("memory_mib", [state["memory_mib"]]),
+        ("clock_offset_ms", [state["clock_offset_ms"]]),
+        ("network_mbps", [1 if state["network_mbps"] is None else state["network_mbps"]]),
+        ("cpu", [state["cpu"].get("sockets"), state["cpu"].get("cores")]),
+    ):
+        if not all(isinstance(number, int | float) for number in numbers):
+            raise StateError(f"{key}: found {state[key]!r}, expected a number")
+    if not isinstance(state["kernel_log"], list):
+        raise StateError(f"kernel_log: found {state['kernel_log']!r}, expected a list of lines")
+
+
+def render(meminfo: str, memory_mib: int) -> str:
+    """Return ``meminfo`` (the text of /proc/meminfo) as a machine with ``memory_mib`` of memory would show it."""
+    total_kib = int(memory_mib) * 1024
+    shown = {"MemTotal": total_kib, "MemFree": total_kib * 97 // 100, "MemAvailable": total_kib * 98 // 100}
+    lines = []
+    for line in meminfo.splitlines():
+        name = line.partition(":")[0]
+        lines.append(f"{name + ':':16}{shown[name]:8d} kB" if name in shown else line)
+    return "\n".join(lines) + "\n"

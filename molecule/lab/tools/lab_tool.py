@@ -1,0 +1,54 @@
+"""What all simulated tools share: the host's state, and the ways in which a tool can go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+# /opt/lab on a lab host.
+PLACE = Path(__file__).resolve().parents[1]
+
+
+def main(tool: str, output: Callable[[dict[str, Any], Sequence[str]], str]) -> NoReturn:
+    """Print what ``output`` makes of state and arguments, unless the state says that ``tool`` is broken."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    state = json.loads((PLACE / "state.json").read_text(encoding="utf-8"))
+    fault = state["tool_faults"].get(tool)
+    if fault == "hang":
+        # As a tool that is stuck in the kernel: only SIGKILL ends it.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        while True:
+            signal.pause()
+    data = output(state, sys.argv[1:]).encode()
+    if fault == "crash":
+        sys.stdout.buffer.write(data[: len(data) // 3])
+        sys.stdout.buffer.flush()
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if fault == "truncate":
+        data = data[: len(data) // 2]
+    if fault == "empty":
+        data = b""
+    if fault == "garble":
+        data = bytes(0xFE if index % 5 == 3 else byte for index, byte in enumerate(data))
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+    sys.exit(0)
+
+
+def real(path: str, argv: Sequence[str]) -> NoReturn:
+    """Become the real tool, for what is not simulated."""
+    os.execv(path, [path, *argv])
+
+
+def refuse(text: str, status: int = 2) -> NoReturn:
+    """End as a tool that does not understand its arguments."""
+    print(text, file=sys.stderr)
+    sys.exit(status)
