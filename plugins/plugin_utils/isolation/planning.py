@@ -1,0 +1,330 @@
+"""Which groups to measure next, and, once enough is known, what is concluded about every node.
+
+Pure: the same nodes and observations always give the same answer, so an interrupted campaign goes on from its record.
+First disjoint pairs; then those of bad pairs, each with partners that are proven good; then all that passed together.
+A bad pair accuses two nodes and convicts neither: only who never passes, and is bad with proven partners, is to blame.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import (
+    BAD,
+    GOOD,
+    UNIT,
+    VOID,
+    Observation,
+    Outcome,
+    Settings,
+    judge,
+)
+
+PAIR_CHECK = "pair_bandwidth"
+GROUP_CHECK = "group_bandwidth"
+SUBJECT = "network"
+# Two witnesses: with one, a fault between just these two would be taken for the node's.
+WITNESSES = 2
+# Rounds of pairs in which nobody at all passed, after which a cause common to all is likelier than so many bad nodes.
+BLIND_ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class Round:
+    """Disjoint groups to measure at the same time; ``kind`` is pairs, suspects, untried or together."""
+
+    number: int
+    kind: str
+    groups: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """Findings by node under test; ``held`` and ``doubted`` (partners, against whom there is no finding) say why."""
+
+    findings: Mapping[str, tuple[Finding, ...]]
+    held: Mapping[str, str] = field(default_factory=dict)
+    doubted: Mapping[str, str] = field(default_factory=dict)
+
+
+def next_round(
+    under_test: Iterable[str], partners: Iterable[str], observations: Sequence[Observation], settings: Settings
+) -> Round | Conclusion:
+    """Return the next round, or the conclusion once another round would tell nothing more.
+
+    ``partners`` are nodes already in service: they vouch for others, nothing is concluded about them.
+    """
+    members = sorted(set(under_test))
+    fault = settings.fault()
+    if fault:
+        return Conclusion({node: _unjudged(node, fault) for node in members})
+    record = Record(members, partners, observations, settings)
+    return record.next_pairs() or record.next_together() or record.conclusion()
+
+
+def conclude_early(
+    under_test: Iterable[str],
+    partners: Iterable[str],
+    observations: Sequence[Observation],
+    settings: Settings,
+    reason: str,
+) -> Conclusion:
+    """Return what is known when the campaign has to stop: nobody passes, who is convicted already stays so."""
+    record = Record(under_test, partners, observations, settings)
+    return record.conclusion(stopped=reason)
+
+
+class Record:
+    """What a campaign has seen so far, and what follows from it."""
+
+    def __init__(
+        self,
+        under_test: Iterable[str],
+        partners: Iterable[str],
+        observations: Sequence[Observation],
+        settings: Settings,
+    ) -> None:
+        self.members = sorted(set(under_test))
+        self.partners = sorted(set(partners) - set(self.members))
+        self.settings = settings
+        self.outcomes = [judge(observation, settings) for observation in observations]
+        self.rounds = max((outcome.number for outcome in self.outcomes), default=0)
+        self.unavailable: dict[str, str] = {}
+        for observation in observations:
+            self.unavailable.update(observation.unavailable)
+        self.tried = {frozenset(outcome.group) for outcome in self.outcomes}
+        self.passed = {node for outcome in self.outcomes if outcome.verdict == GOOD for node in outcome.group}
+        self.bad: dict[str, dict[str, Outcome]] = {node: {} for node in (*self.members, *self.partners)}
+        for outcome in self.outcomes:
+            if outcome.verdict == BAD and len(outcome.group) == 2:
+                one, other = outcome.group
+                self.bad.setdefault(one, {})[other] = outcome
+                self.bad.setdefault(other, {})[one] = outcome
+        self.doubted = {node for node in self.partners if self._convicted(node, self.passed)}
+        # A node in service vouches for others until it fails with nodes that passed.
+        self.trusted = self.passed | (set(self.partners) - self.doubted)
+        self.convicted = {node for node in self.members if self._convicted(node, self.trusted)}
+        self.uses = Counter(node for outcome in self.outcomes for node in outcome.group)
+
+    def next_pairs(self) -> Round | None:
+        """Return the next round of pairs, None when no pair would tell more."""
+        if not self.outcomes and len(self.members) > 1:
+            return Round(1, "pairs", tuple(across_racks(self.members, self.settings.racks)))
+        if self.rounds >= self.settings.max_rounds:
+            return None
+        suspects = self._suspects()
+        if any(node not in self.unavailable for node in self.trusted):
+            pairs, kind = self._with_trusted(suspects), "suspects"
+        elif self.rounds < BLIND_ROUNDS:
+            pairs, kind = self._untried(suspects), "untried"
+        else:
+            return None
+        return Round(self.rounds + 1, kind, tuple(pairs)) if pairs else None
+
+    def next_together(self) -> Round | None:
+        """Return the round in which all that passed run as one group, None if that is measured or there are none."""
+        group = self._together()
+        if len(group) < 2 or frozenset(group) in self.tried or self.rounds >= 2 * self.settings.max_rounds:
+            return None
+        return Round(self.rounds + 1, "together", (tuple(group),))
+
+    def conclusion(self, stopped: str = "") -> Conclusion:
+        """Return a finding of each check for every node under test; ``stopped`` says why the campaign ends early."""
+        held: dict[str, str] = {}
+        findings: dict[str, tuple[Finding, ...]] = {}
+        group = self._together()
+        together = self._group_outcome(group)
+        for node in self.members:
+            pair, why_held = self._pair_finding(node, stopped)
+            if why_held:
+                held[node] = why_held
+            if pair.verdict != PASS:
+                reason = "not reached: " + (why_held or "the node did not pass in pairs")
+                findings[node] = (pair, _finding(GROUP_CHECK, INCOMPLETE, None, stopped or reason))
+                continue
+            findings[node] = (pair, self._group_finding(node, group, together))
+            if together is not None and together.verdict == BAD:
+                held[node] = findings[node][1].reason
+        doubted = {node: self._said(node, self._witness(node, self.passed)) for node in sorted(self.doubted)}
+        return Conclusion(findings, held, doubted)
+
+    def _convicted(self, node: str, trusted: Iterable[str]) -> bool:
+        if node in self.passed:
+            return False
+        witnesses = set(trusted) & set(self.bad.get(node, ()))
+        return len(witnesses) >= WITNESSES or (bool(witnesses) and not self._choices(node, trusted))
+
+    def _choices(self, node: str, trusted: Iterable[str]) -> list[str]:
+        """Return with whom of ``trusted`` the node has not been tried and still can be."""
+        return [
+            other
+            for other in sorted(trusted)
+            if other != node and other not in self.unavailable and frozenset((node, other)) not in self.tried
+        ]
+
+    def _suspects(self) -> list[str]:
+        """Return the nodes about which another pair could tell something."""
+        members = [node for node in self.members if node not in self.passed and node not in self.convicted]
+        accused = [
+            node
+            for node in self.partners
+            if node not in self.passed and node not in self.doubted and self.passed & set(self.bad[node])
+        ]
+        return [node for node in (*members, *accused) if node not in self.unavailable]
+
+    def _with_trusted(self, suspects: Sequence[str]) -> list[tuple[str, str]]:
+        racks = self.settings.racks
+        choices = {
+            node: self._choices(node, self.passed if node in self.partners else self.trusted) for node in suspects
+        }
+        taken: set[str] = set()
+        pairs = []
+        # Who has the fewest partners left chooses first.
+        for node in sorted(suspects, key=lambda each: (len(choices[each]), each)):
+            free = [other for other in choices[node] if other not in taken]
+            if node in taken or not free:
+                continue
+            # Passed in this campaign before merely in service; then another rack, then who has had the least to do.
+            best = min(
+                free,
+                key=lambda other: (
+                    other not in self.passed,
+                    racks.get(other) is not None and racks.get(other) == racks.get(node),
+                    self.uses[other],
+                    other,
+                ),
+            )
+            taken |= {node, best}
+            pairs.append((node, best))
+        return sorted(pairs)
+
+    def _untried(self, suspects: Sequence[str]) -> list[tuple[str, str]]:
+        taken: set[str] = set()
+        pairs = []
+        for node in sorted(suspects, key=lambda each: (self.uses[each], each)):
+            free = [other for other in self._choices(node, suspects) if other not in taken]
+            if node in taken or not free:
+                continue
+            best = min(free, key=lambda other: (self.uses[other], other))
+            taken |= {node, best}
+            pairs.append((node, best))
+        return sorted(pairs)
+
+    def _clash(self, node: str) -> str:
+        """Return with whom a node that passed was bad for no reason found in either, empty if with nobody."""
+        for other in sorted(self.bad.get(node, ())):
+            if other in self.passed or (other in self.partners and other not in self.doubted):
+                return other
+        return ""
+
+    def _together(self) -> list[str]:
+        return [
+            node
+            for node in self.members
+            if node in self.passed and node not in self.unavailable and not self._clash(node)
+        ]
+
+    def _group_outcome(self, group: Sequence[str]) -> Outcome | None:
+        """Return how the group did; one node's group is the one with its proven partner."""
+        if len(group) == 1:
+            return self._passes(group[0])
+        return next((each for each in reversed(self.outcomes) if frozenset(each.group) == frozenset(group)), None)
+
+    def _passes(self, node: str) -> Outcome:
+        """Return the least good of the pairs in which the node passed."""
+        good = [each for each in self.outcomes if each.verdict == GOOD and node in each.group]
+        pairs = [each for each in good if len(each.group) == 2] or good
+        return min(pairs, key=lambda each: (each.measured or 0) / (each.expected or 1))
+
+    def _witness(self, node: str, trusted: Iterable[str]) -> Outcome:
+        """Return the pair that says most against the node: with who passed, and a number rather than a failure."""
+        against = [outcome for other, outcome in sorted(self.bad[node].items()) if other in set(trusted)]
+        return min(
+            against,
+            key=lambda each: (
+                _other(each, node) not in self.passed,
+                each.measured is None,
+                (each.measured or 0) / (each.expected or 1),
+            ),
+        )
+
+    def _said(self, node: str, outcome: Outcome) -> str:
+        other = _other(outcome, node)
+        named = (
+            f"{other} (proven)" if other in self.passed else f"{other} (admitted)" if other in self.partners else other
+        )
+        if outcome.measured is None:
+            return f"all-reduce with {named} failed: {outcome.reason}"
+        return outcome.text().replace(" reached ", f" with {named} reached ")
+
+    def _pair_finding(self, node: str, stopped: str) -> tuple[Finding, str]:
+        """Return the finding, and why the node is held if it is."""
+        if node in self.convicted:
+            witness = self._witness(node, self.trusted)
+            others = sorted((set(self.bad[node]) & self.trusted) - set(witness.group))
+            reason = self._said(node, witness) + (f"; as bad with {', '.join(others)}" if others else "")
+            return _finding(PAIR_CHECK, FAIL, witness, reason, "investigate"), ""
+        if stopped:
+            return _finding(PAIR_CHECK, INCOMPLETE, None, stopped), ""
+        if node in self.unavailable:
+            reason = f"not available in Slurm: {self.unavailable[node]}"
+            return _finding(PAIR_CHECK, INCOMPLETE, None, reason, "investigate"), ""
+        if node in self.passed:
+            clash = self._clash(node)
+            if clash:
+                outcome = self.bad[node][clash]
+                reason = (
+                    f"{self._said(node, outcome)}, though both are good with others: suspect what lies between them"
+                )
+                return _finding(PAIR_CHECK, INCOMPLETE, outcome, reason, "investigate"), reason
+            outcome = self._passes(node)
+            return _finding(PAIR_CHECK, PASS, outcome, self._said(node, outcome)), ""
+        accusers = sorted(self.bad[node].items())
+        if accusers:
+            outcome = accusers[0][1]
+            unproven = "nobody it was paired with is proven good"
+            if self.trusted & set(self.bad[node]):
+                unproven = "not settled within the limit of rounds"
+            reason = f"{self._said(node, outcome)}; {unproven}, so nobody is blamed"
+            return _finding(PAIR_CHECK, INCOMPLETE, outcome, reason, "investigate"), reason
+        voids = [each.reason for each in self.outcomes if each.verdict == VOID and node in each.group]
+        reason = voids[-1] if voids else "no proven partner was available to measure it with"
+        return _finding(PAIR_CHECK, INCOMPLETE, None, reason, "investigate"), ""
+
+    def _group_finding(self, node: str, group: Sequence[str], together: Outcome | None) -> Finding:
+        if together is None:
+            return _finding(GROUP_CHECK, INCOMPLETE, None, "the group of all that passed was not measured")
+        if together.verdict == GOOD:
+            with_whom = f" with {_other(together, node)}" if len(group) == 1 else ""
+            reason = f"{len(together.group)} nodes together{with_whom}: {together.text()}"
+            return _finding(GROUP_CHECK, PASS, together, reason)
+        said = together.text() if together.measured is not None else together.reason
+        if together.verdict == BAD:
+            said = f"{said}, although all {len(group)} nodes passed in pairs: suspect the fabric, nobody is blamed"
+        return _finding(GROUP_CHECK, INCOMPLETE, together, f"{len(group)} nodes together: {said}", "investigate")
+
+
+def across_racks(nodes: Sequence[str], racks: Mapping[str, str | None]) -> list[tuple[str, str]]:
+    """Return disjoint pairs, across racks as far as no rack holds more than half; one of an odd number is left over."""
+    sizes = Counter(racks.get(node) for node in nodes)
+    ordered = sorted(nodes, key=lambda node: (-sizes[racks.get(node)], str(racks.get(node)), node))
+    # Racks now lie in blocks: whoever is half the list away is in another block.
+    half = (len(ordered) + 1) // 2
+    return sorted((min(pair), max(pair)) for pair in zip(ordered, ordered[half:], strict=False))
+
+
+def _other(outcome: Outcome, node: str) -> str:
+    return next(other for other in outcome.group if other != node)
+
+
+def _unjudged(node: str, reason: str) -> tuple[Finding, ...]:
+    return tuple(_finding(check, INCOMPLETE, None, reason, "investigate") for check in (PAIR_CHECK, GROUP_CHECK))
+
+
+def _finding(check: str, verdict: str, outcome: Outcome | None, reason: str, action: str = "none") -> Finding:
+    measured = outcome.measured if outcome else None
+    expected = outcome.expected if outcome else None
+    return Finding(check, SUBJECT, verdict, measured, expected, UNIT if outcome else "", reason, action)
