@@ -178,9 +178,10 @@ def _node(
     index: int, verdict: Verdict, records: Sequence[Evidence], place: Mapping[str, Any], parts: Sequence[Part]
 ) -> NodeView:
     latest = {record.stage: record for record in sorted(records, key=lambda one: one.started)}
+    # Two stages may say the same of a part; once is enough.
     bad = tuple(
         sorted(
-            (finding for finding in verdict.findings if finding.verdict != PASS),
+            dict.fromkeys(finding for finding in verdict.findings if finding.verdict != PASS),
             key=lambda one: (one != worst_finding(verdict.findings), VERDICTS.index(one.verdict)),
         )
     )
