@@ -1,0 +1,323 @@
+"""From a node's evidence to its state: pure, without clock, host or database, so that anyone can compute it again.
+
+The newest evidence of a stage decides it. If that evidence cannot be used, no older one takes its place: a part that
+dropped out during a test changes the fingerprint, and the pass from before the fault must not come back with the part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding, worst
+from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS, DEPENDS
+from ansible_collections.muster.cluster.plugins.module_utils.registry import required
+
+Rules = tuple[Mapping[str, Sequence[tuple[str, str]]], str]
+# Those of a node without a hardware class: nothing passes it.
+NO_RULES: Rules = ({}, "")
+# What an operator may decide; it stands above all evidence until it is released.
+DECISIONS = ("quarantined", "spare", "retired")
+STATES = ("new", "testing", "held", "rejected", "admitted", *DECISIONS)
+# Nodes on which nothing is tested but what every run reads.
+UNTESTED = ("quarantined", "retired")
+# Hosts keep time to well under a second (the clock check); this also covers the control machine's own error.
+CLOCK_SKEW_SECONDS = 300.0
+# A preflight belongs to its run; the limit only keeps last week's from being handed in again.
+PREFLIGHT_FRESH_HOURS = 24.0
+
+
+class PolicyError(ValueError):
+    """A policy by which nothing can be judged; names the key, what was found and what was expected."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a site asks before it admits a node."""
+
+    stages: tuple[str, ...]
+    fresh_hours: Mapping[str, float]
+    burn_in_profile: str
+    burn_in_seconds: Mapping[str, float]
+    retest: bool
+
+    @classmethod
+    def from_fleet(cls, policy: Mapping[str, Any]) -> Policy:
+        """Return the ``policy`` of a fleet file; raises PolicyError for one that leaves something open."""
+        stages = tuple(policy["stages"])
+        if not stages or stages[0] != "preflight" or len(set(stages)) != len(stages):
+            raise PolicyError(f"policy.stages: {list(stages)}, expected preflight and then other stages, each once")
+        # A stage that the policy does not name does not age.
+        fresh = {**dict.fromkeys(stages, math.inf), "preflight": PREFLIGHT_FRESH_HOURS, **policy["fresh_hours"]}
+        for stage, hours in policy["fresh_hours"].items():
+            if not _is_number(hours) or hours < 0:
+                raise PolicyError(f"policy.fresh_hours: {stage} is {hours!r}, expected a number of hours")
+        seconds = {name: profile["duration_seconds"] for name, profile in policy["burn_in_profiles"].items()}
+        wanted = policy["burn_in_profile"]
+        if not _is_number(seconds.get(wanted)):
+            raise PolicyError(f"policy.burn_in_profile: {wanted!r}, expected one of {', '.join(sorted(seconds))}")
+        if not isinstance(policy["retest"], bool):
+            raise PolicyError(f"policy.retest: {policy['retest']!r}, expected true or false")
+        return cls(stages, fresh, wanted, seconds, policy["retest"])
+
+
+@dataclass(frozen=True)
+class Record:
+    """Evidence as the ledger holds it: ``imported`` by the control machine's clock, ``order`` in which it came."""
+
+    evidence: Evidence
+    imported: float
+    order: int
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a node could not be examined in this run: ``stage`` it stopped in, ``check`` (``reach`` or the stage)."""
+
+    stage: str
+    check: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """All that is known of one node when it is judged.
+
+    ``required`` lists by stage the (check, subject) pairs of its hardware class; ``fingerprint`` is that of this run's
+    preflight, None if there was none; ``admitted_since`` is set for a node that is in service, whose evidence had to
+    be fresh when it was admitted.
+    """
+
+    node: str
+    required: Mapping[str, Sequence[tuple[str, str]]]
+    records: Sequence[Record]
+    fingerprint: Mapping[str, str | None] | None
+    expect_digest: str
+    decision: str | None = None
+    trouble: Trouble | None = None
+    admitted_since: float | None = None
+
+
+@dataclass(frozen=True)
+class StageVerdict:
+    """What one stage's evidence says; ``usable`` is False where it says nothing about the node as it is now."""
+
+    stage: str
+    verdict: str
+    findings: tuple[Finding, ...]
+    usable: bool
+    held: str = ""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A node's state, the stage that decides it, and the findings up to that stage."""
+
+    node: str
+    state: str
+    stage: str
+    findings: tuple[Finding, ...]
+    reason: str = field(default="")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as reports and playbooks read it."""
+        findings = [finding.to_dict() for finding in self.findings]
+        return {"node": self.node, "state": self.state, "stage": self.stage, "findings": findings}
+
+
+def judge(case: Case, policy: Policy, now: float) -> Judgement:
+    """Return the node's state. Only a pass on every required pair of every stage gives ``admitted``."""
+    verdicts = [stage_verdict(stage, case, policy, now) for stage in policy.stages]
+    everything = tuple(finding for verdict in verdicts for finding in verdict.findings)
+    if case.decision is not None:
+        if case.decision not in DECISIONS:
+            raise PolicyError(f"node {case.node}: decision {case.decision!r}, expected one of {', '.join(DECISIONS)}")
+        return Judgement(case.node, case.decision, "", everything, f"an operator's decision: {case.decision}")
+    if case.trouble is None and case.fingerprint is None and not case.records:
+        return Judgement(case.node, "new", policy.stages[0], (), "never examined")
+    trouble = case.trouble
+    if trouble is None and case.fingerprint is None:
+        trouble = Trouble("preflight", "preflight", "not examined in this run")
+    if trouble is not None:
+        cause = _stage_finding(trouble.check, trouble.reason)
+        measured = tuple(finding for finding in everything if finding.verdict == FAIL)
+        return Judgement(case.node, "testing", trouble.stage, (cause, *measured), text_of(trouble.stage, cause))
+    open_stages = [verdict for verdict in verdicts if verdict.verdict != PASS]
+    if not open_stages:
+        return Judgement(case.node, "admitted", policy.stages[-1], everything, "every required check passed")
+    # A measured fault says more than what could not be measured before it.
+    decides = next((verdict for verdict in open_stages if verdict.verdict == FAIL), open_stages[0])
+    so_far = verdicts[: verdicts.index(decides) + 1]
+    findings = tuple(finding for verdict in so_far for finding in verdict.findings)
+    state = "rejected" if decides.verdict == FAIL else "held" if decides.held else "testing"
+    return Judgement(case.node, state, decides.stage, findings, _worst_text(decides))
+
+
+def due_stages(case: Case, policy: Policy, now: float) -> tuple[str, ...]:
+    """Return the stages that have still to be passed: preflight in any case, none that is still valid.
+
+    With ``retest: false`` a stage that was measured and did not pass waits for an operator instead.
+    """
+    if case.decision in UNTESTED:
+        return policy.stages[:1]
+    verdicts = [stage_verdict(stage, case, policy, now) for stage in policy.stages[1:]]
+    return (
+        policy.stages[0],
+        *(each.stage for each in verdicts if each.verdict != PASS and (policy.retest or not each.usable)),
+    )
+
+
+def ready_for(stage: str, case: Case, policy: Policy, now: float) -> bool:
+    """Return whether every stage before ``stage`` has been passed and is still valid."""
+    if case.trouble is not None or stage not in policy.stages:
+        return False
+    before = policy.stages[: policy.stages.index(stage)]
+    return all(stage_verdict(each, case, policy, now).verdict == PASS for each in before)
+
+
+def runnable_stages(case: Case, policy: Policy, now: float) -> tuple[str, ...]:
+    """Return the stages that are due and whose turn it is."""
+    return tuple(stage for stage in due_stages(case, policy, now) if ready_for(stage, case, policy, now))
+
+
+def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVerdict:
+    """Judge one stage of one node by its newest evidence."""
+    evidence, why = _decisive(stage, case, now)
+    if evidence is None:
+        return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, why),), False)
+    why, doubts = _unusable(evidence, case, policy, now)
+    if why:
+        return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, why),), False)
+    findings = [*evidence.findings, *doubts, *_missing(stage, evidence, case)]
+    if stage == "burn_in" and (short := _too_short(evidence, policy)):
+        findings.append(_stage_finding(stage, short))
+    held = evidence.detail.get("held")
+    if held:
+        findings.append(_stage_finding(stage, f"held: {held}"))
+    # A verdict outside the vocabulary is no pass either.
+    verdict = worst(each.verdict if each.verdict in (PASS, FAIL) else INCOMPLETE for each in findings)
+    return StageVerdict(stage, verdict, tuple(findings), not doubts, str(held or ""))
+
+
+def rules_of(classes: Mapping[str, Mapping[str, Any]], policy: Policy) -> dict[str, Rules]:
+    """Return by hardware class what each stage requires, and the digest of the expectations."""
+    return {
+        name: ({stage: _required(stage, expect) for stage in policy.stages}, digest_of(expect))
+        for name, expect in classes.items()
+    }
+
+
+def _required(stage: str, expect: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    try:
+        return required(stage, expect)
+    except (KeyError, ValueError):
+        # A stage that requires nothing is incomplete, so one class that cannot be read stops no other.
+        return ()
+
+
+def text_of(stage: str, finding: Finding) -> str:
+    """Return a finding as one line."""
+    what = finding.reason or f"measured {finding.measured}, expected {finding.expected} {finding.unit}".rstrip()
+    head = f"{stage}: " if finding.check == stage else f"{stage}: {finding.check} {finding.subject}: "
+    return head + what
+
+
+def _decisive(stage: str, case: Case, now: float) -> tuple[Evidence | None, str]:
+    records = sorted((each for each in case.records if each.evidence.stage == stage), key=lambda each: each.order)
+    if not records:
+        return None, "no evidence"
+    contents: dict[str, Evidence] = {}
+    for record in records:
+        if contents.setdefault(record.evidence.id, record.evidence) != record.evidence:
+            return None, f"evidence {record.evidence.id}: two records have this id"
+    wrong = {record.order: _malformed(record, case.node, now) for record in records}
+    last = records[-1]
+    if wrong[last.order]:
+        return None, f"evidence {last.evidence.id}: {wrong[last.order]}"
+    sound = [record for record in records if not wrong[record.order]]
+    return max(sound, key=lambda each: (each.evidence.started, each.order)).evidence, ""
+
+
+def _malformed(record: Record, node: str, now: float) -> str:
+    evidence = record.evidence
+    finished = evidence.started if evidence.finished is None else evidence.finished
+    if evidence.node != node:
+        return f"belongs to node {evidence.node}"
+    if not math.isfinite(evidence.started) or not math.isfinite(finished):
+        return "its times are not numbers"
+    if finished < evidence.started:
+        return "finished before it started"
+    ahead = max(evidence.started, finished) - min(now, record.imported)
+    if ahead > CLOCK_SKEW_SECONDS:
+        return f"its times are {ahead:.0f} s in the future; check the host's clock"
+    return ""
+
+
+def _unusable(evidence: Evidence, case: Case, policy: Policy, now: float) -> tuple[str, list[Finding]]:
+    """Return why the evidence says nothing about the node as it is now, and what leaves that open."""
+    name = f"evidence {evidence.id}"
+    if evidence.finished is None:
+        return f"{name}: has not finished", []
+    if evidence.expect_digest != case.expect_digest:
+        return f"{name}: judged by other expectations than the hardware class has now", []
+    # Freshness is asked at admission; a node in service does not fall out of it by the calendar.
+    at = now if case.admitted_since is None or evidence.stage == "preflight" else case.admitted_since
+    age, limit = (at - evidence.finished) / 3600, policy.fresh_hours[evidence.stage]
+    if age > limit:
+        return f"{name}: {age:.1f} h old, policy.fresh_hours is {limit:g}", []
+    if case.fingerprint is None:
+        return f"{name}: nothing to compare it with, the node was not examined in this run", []
+    doubts = []
+    for component in DEPENDS.get(evidence.stage, COMPONENTS):
+        then, current = evidence.fingerprint.get(component), case.fingerprint.get(component)
+        if then is not None and current is not None:
+            if then != current:
+                return f"{name}: {component} was {then}, is {current}", []
+        else:
+            when = "now" if current is None else f"in {name}"
+            doubts.append(
+                Finding(
+                    "fingerprint", component, INCOMPLETE, reason=f"{component} unreadable {when}", action="investigate"
+                )
+            )
+    return "", doubts
+
+
+def _missing(stage: str, evidence: Evidence, case: Case) -> list[Finding]:
+    required = case.required.get(stage, ())
+    if not required:
+        return [_stage_finding(stage, "the hardware class requires no check of this stage")]
+    given = {(finding.check, finding.subject) for finding in evidence.findings}
+    return [
+        Finding(check, subject, INCOMPLETE, reason="no finding in the evidence", action="investigate")
+        for check, subject in required
+        if (check, subject) not in given
+    ]
+
+
+def _too_short(evidence: Evidence, policy: Policy) -> str:
+    wanted = policy.burn_in_seconds[policy.burn_in_profile]
+    profile, measured = evidence.detail.get("profile"), evidence.detail.get("duration_seconds")
+    seconds = policy.burn_in_seconds.get(profile) if isinstance(profile, str) else None
+    asked = f"policy.burn_in_profile {policy.burn_in_profile} asks {wanted:g} s"
+    if seconds is None or not seconds >= wanted:
+        return f"profile {profile} is shorter than or unknown to the policy; {asked}"
+    if not _is_number(measured) or not measured >= wanted:
+        return f"lasted {measured} s; {asked}"
+    return ""
+
+
+def _stage_finding(check: str, reason: str) -> Finding:
+    return Finding(check, "host", INCOMPLETE, reason=reason, action="investigate" if check == "reach" else "none")
+
+
+def _worst_text(verdict: StageVerdict) -> str:
+    ranks = {verdict.verdict: 0}
+    return text_of(verdict.stage, min(verdict.findings, key=lambda each: ranks.get(each.verdict, 1)))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

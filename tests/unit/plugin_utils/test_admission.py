@@ -1,0 +1,491 @@
+"""Admission: only the full set of fresh passes about the node as it is now admits it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
+from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS, DEPENDS
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission import (
+    Case,
+    Policy,
+    PolicyError,
+    Record,
+    Trouble,
+    due_stages,
+    judge,
+    ready_for,
+    rules_of,
+    runnable_stages,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+NOW = 2_000_000_000.0
+HOUR = 3600.0
+STAGES = ("preflight", "burn_in", "acceptance")
+FINGERPRINT = {name: f"{name} 1" for name in COMPONENTS}
+REQUIRED = {
+    "preflight": [("cpu", "host"), ("disk", "disk /var")],
+    "burn_in": [("gpu_inventory", "gpu SXM1 0000:1b:00.0"), ("xid", "host")],
+    "acceptance": [("pair_bandwidth", "network"), ("group_bandwidth", "network")],
+}
+POLICY = Policy.from_fleet(
+    {
+        "stages": list(STAGES),
+        "burn_in_profile": "standard",
+        "burn_in_profiles": {
+            "short": {"duration_seconds": 60, "interval_seconds": 5},
+            "standard": {"duration_seconds": 600, "interval_seconds": 5},
+            "long": {"duration_seconds": 6000, "interval_seconds": 5},
+        },
+        "fresh_hours": {"burn_in": 720, "acceptance": 168},
+        "close_limit_percent": 20,
+        "retest": True,
+    }
+)
+
+
+def evidence(stage: str, **changes: Any) -> Evidence:
+    detail = {"profile": "standard", "duration_seconds": 600.5} if stage == "burn_in" else {}
+    whole = Evidence(
+        id=f"{stage}-1",
+        node="n1",
+        stage=stage,
+        started=NOW - 2 * HOUR,
+        finished=NOW - HOUR,
+        boot_id="b",
+        fingerprint=FINGERPRINT,
+        expect_digest="d",
+        findings=tuple(Finding(check, part, "pass") for check, part in REQUIRED[stage]),
+        detail=detail,
+    )
+    return replace(whole, **changes)
+
+
+def records(*items: Evidence) -> tuple[Record, ...]:
+    return tuple(Record(item, NOW - HOUR / 2, order) for order, item in enumerate(items))
+
+
+WHOLE = Case("n1", REQUIRED, records(*map(evidence, STAGES)), FINGERPRINT, "d")
+
+
+def with_stage(stage: str, *items: Evidence) -> Case:
+    kept = [record.evidence for record in WHOLE.records if record.evidence.stage != stage]
+    return replace(WHOLE, records=records(*kept, *items))
+
+
+def outcome(case: Case, now: float = NOW) -> tuple[str, str]:
+    judgement = judge(case, POLICY, now)
+    return judgement.state, judgement.stage
+
+
+def spoiled(finding: Finding, verdict: str) -> Finding:
+    """A finding whose verdict its own constructor would refuse."""
+    copy = replace(finding)
+    object.__setattr__(copy, "verdict", verdict)
+    return copy
+
+
+def test_full_set_is_admitted() -> None:
+    judgement = judge(WHOLE, POLICY, NOW)
+    assert (judgement.state, judgement.stage, len(judgement.findings)) == ("admitted", "acceptance", 6)
+
+
+@given(st.sampled_from([(stage, pair) for stage in STAGES for pair in REQUIRED[stage]]))
+def test_a_missing_required_finding_never_admits(removed: tuple[str, tuple[str, str]]) -> None:
+    stage, pair = removed
+    whole = evidence(stage)
+    left = tuple(finding for finding in whole.findings if (finding.check, finding.subject) != pair)
+    judgement = judge(with_stage(stage, replace(whole, findings=left)), POLICY, NOW)
+    assert (judgement.state, judgement.stage) == ("testing", stage)
+    assert [(f.check, f.subject) for f in judgement.findings if f.verdict == "incomplete"] == [pair]
+
+
+@given(st.sampled_from(STAGES), st.integers(0, 1), st.text())
+def test_a_verdict_other_than_pass_never_admits(stage: str, place: int, verdict: str) -> None:
+    whole = evidence(stage)
+    findings = list(whole.findings)
+    findings[place] = spoiled(findings[place], verdict)
+    state = outcome(with_stage(stage, replace(whole, findings=tuple(findings))))
+    expected = {"pass": ("admitted", "acceptance"), "fail": ("rejected", stage)}.get(verdict, ("testing", stage))
+    assert state == expected
+
+
+@given(st.sampled_from(STAGES), st.sampled_from(["fail", "incomplete"]), st.booleans())
+def test_a_worse_finding_beside_a_pass_never_admits(stage: str, verdict: str, same_part: bool) -> None:
+    whole = evidence(stage)
+    check, part = REQUIRED[stage][0] if same_part else ("extra", "elsewhere")
+    state, _ = outcome(with_stage(stage, replace(whole, findings=(*whole.findings, Finding(check, part, verdict)))))
+    assert state == {"fail": "rejected", "incomplete": "testing"}[verdict]
+
+
+@given(st.sampled_from([(stage, name) for stage in STAGES for name in DEPENDS[stage]]), st.booleans(), st.booleans())
+def test_a_component_changed_or_unread_never_admits(pair: tuple[str, str], unread: bool, then: bool) -> None:
+    stage, name = pair
+    other = {**FINGERPRINT, name: None if unread else "another"}
+    case = with_stage(stage, evidence(stage, fingerprint=other)) if then else replace(WHOLE, fingerprint=other)
+    judgement = judge(case, POLICY, NOW)
+    assert judgement.state == "testing"
+    assert any(name in finding.reason for finding in judgement.findings)
+
+
+@given(st.sampled_from(STAGES), st.floats(min_value=0.001, max_value=1e6))
+def test_evidence_beyond_freshness_never_admits(stage: str, beyond: float) -> None:
+    finished = NOW - POLICY.fresh_hours[stage] * HOUR - beyond
+    case = with_stage(stage, evidence(stage, started=finished - HOUR, finished=finished))
+    assert outcome(case) == ("testing", stage)
+
+
+@given(
+    st.floats(min_value=1, max_value=167),
+    st.floats(min_value=600, allow_infinity=False),
+    st.sampled_from(["standard", "long"]),
+)
+def test_evidence_within_all_limits_admits(hours: float, duration: float, profile: str) -> None:
+    finished = NOW - hours * HOUR
+    long_enough = {"profile": profile, "duration_seconds": duration}
+    case = replace(
+        WHOLE,
+        records=records(
+            evidence("preflight"),
+            evidence("burn_in", started=finished - 700, finished=finished, detail=long_enough),
+            evidence("acceptance", started=finished, finished=finished),
+        ),
+    )
+    assert outcome(case) == ("admitted", "acceptance")
+
+
+@settings(max_examples=300)
+@given(st.sets(st.sampled_from(STAGES)), st.sampled_from(STAGES), st.sampled_from(["fail", "incomplete", "pass"]))
+def test_admitted_exactly_with_every_stage(present: set[str], touched: str, verdict: str) -> None:
+    items = []
+    for stage in sorted(present):
+        item = evidence(stage)
+        if stage == touched:
+            item = replace(item, findings=(*item.findings[1:], replace(item.findings[0], verdict=verdict)))
+        items.append(item)
+    whole = present == set(STAGES) and (verdict == "pass" or touched not in present)
+    assert (outcome(replace(WHOLE, records=records(*items)))[0] == "admitted") == whole
+
+
+BURN_IN = evidence("burn_in")
+LATER = {"id": "burn_in-2", "started": NOW - HOUR, "finished": NOW - HOUR / 2}
+FAILED = replace(BURN_IN, findings=(replace(BURN_IN.findings[0], verdict="fail"), *BURN_IN.findings[1:]))
+
+# (rule, case, state, stage): the ways in which other systems let a sick node through, and some of our own.
+FAIL_OPEN: list[tuple[str, Case, str, str]] = [
+    (
+        "a check that crashed leaves no finding",
+        with_stage("burn_in", replace(BURN_IN, findings=())),
+        "testing",
+        "burn_in",
+    ),
+    ("a stage that did not run is not a pass", with_stage("burn_in"), "testing", "burn_in"),
+    ("acceptance that never ran is not a pass", with_stage("acceptance"), "testing", "acceptance"),
+    (
+        "a stage killed half way is not a pass",
+        with_stage("burn_in", replace(BURN_IN, finished=None)),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "a low number rejects, it does not advise",
+        with_stage(
+            "acceptance",
+            evidence(
+                "acceptance",
+                findings=(
+                    Finding("pair_bandwidth", "network", "fail", 0.02, 0.1, "GB/s"),
+                    Finding("group_bandwidth", "network", "pass"),
+                ),
+            ),
+        ),
+        "rejected",
+        "acceptance",
+    ),
+    (
+        "a skipped check is incomplete, not passed",
+        with_stage(
+            "burn_in",
+            replace(BURN_IN, findings=(replace(BURN_IN.findings[0], verdict="incomplete"), BURN_IN.findings[1])),
+        ),
+        "testing",
+        "burn_in",
+    ),
+    ("a class that requires nothing passes nobody", replace(WHOLE, required={}), "testing", "preflight"),
+    (
+        "a stage that requires nothing passes nobody",
+        replace(WHOLE, required={**REQUIRED, "burn_in": []}),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "a finding on another part does not count",
+        with_stage(
+            "burn_in",
+            replace(
+                BURN_IN, findings=(replace(BURN_IN.findings[0], subject="gpu SXM2 0000:43:00.0"), BURN_IN.findings[1])
+            ),
+        ),
+        "testing",
+        "burn_in",
+    ),
+    ("other expectations make other evidence", replace(WHOLE, expect_digest="e"), "testing", "preflight"),
+    ("another node's evidence", with_stage("burn_in", replace(BURN_IN, node="n2")), "testing", "burn_in"),
+    ("an unknown node state of this run", replace(WHOLE, fingerprint=None), "testing", "preflight"),
+    (
+        "an unreachable node",
+        replace(WHOLE, trouble=Trouble("preflight", "reach", "unreachable")),
+        "testing",
+        "preflight",
+    ),
+    (
+        "a node that a task stopped",
+        replace(WHOLE, trouble=Trouble("preflight", "preflight", "x")),
+        "testing",
+        "preflight",
+    ),
+    ("nothing at all", Case("n1", REQUIRED, (), None, "d"), "new", "preflight"),
+    (
+        "nothing at all from a targeted node",
+        Case("n1", REQUIRED, (), None, "d", trouble=Trouble("preflight", "reach", "unreachable")),
+        "testing",
+        "preflight",
+    ),
+    (
+        "a shorter profile",
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": "short", "duration_seconds": 900})),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "an unknown profile",
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": "x", "duration_seconds": 900})),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "a profile that is no name",
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": [], "duration_seconds": 900})),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "a burn-in cut short",
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard", "duration_seconds": 599.9})),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "a burn-in of no length",
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard"})),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "a duration that is no number",
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard", "duration_seconds": math.nan})),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "a duration that is true",
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard", "duration_seconds": True})),
+        "testing",
+        "burn_in",
+    ),
+    ("a burn-in cut short by a fault", with_stage("burn_in", replace(FAILED, detail={})), "rejected", "burn_in"),
+    ("times in the future", with_stage("burn_in", replace(BURN_IN, finished=NOW + 301)), "testing", "burn_in"),
+    (
+        "times after the import",
+        with_stage("burn_in", replace(BURN_IN, finished=NOW - HOUR / 2 + 301)),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "finished before it started",
+        with_stage("burn_in", replace(BURN_IN, finished=NOW - 3 * HOUR)),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "times that are no numbers",
+        with_stage("burn_in", replace(BURN_IN, started=math.nan, finished=math.nan)),
+        "testing",
+        "burn_in",
+    ),
+    ("an endless finish", with_stage("burn_in", replace(BURN_IN, finished=math.inf)), "testing", "burn_in"),
+    ("two records of one id", with_stage("burn_in", FAILED, BURN_IN), "testing", "burn_in"),
+    (
+        "a later fault wins over an older pass",
+        with_stage("burn_in", BURN_IN, replace(FAILED, **LATER)),
+        "rejected",
+        "burn_in",
+    ),
+    (
+        "a late import of an older pass does not hide a fault",
+        with_stage("burn_in", replace(FAILED, **LATER), BURN_IN),
+        "rejected",
+        "burn_in",
+    ),
+    (
+        "a part that dropped out in a later test does not bring the old pass back",
+        with_stage("burn_in", BURN_IN, replace(FAILED, **LATER, fingerprint={**FINGERPRINT, "gpu_serials": "seven"})),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "a later test that was killed",
+        with_stage("burn_in", BURN_IN, replace(BURN_IN, **{**LATER, "finished": None})),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "a later record with a wrong clock",
+        with_stage("burn_in", BURN_IN, replace(FAILED, id="burn_in-2", started=NOW + HOUR, finished=NOW + 2 * HOUR)),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "an old wrong clock does not stand in the way for ever",
+        with_stage("burn_in", replace(BURN_IN, id="burn_in-0", started=NOW + HOUR, finished=NOW + 2 * HOUR), BURN_IN),
+        "admitted",
+        "acceptance",
+    ),
+    (
+        "a measured fault is named though an earlier stage is incomplete",
+        replace(with_stage("burn_in", FAILED), fingerprint={**FINGERPRINT, "gpu_serials": None}),
+        "rejected",
+        "burn_in",
+    ),
+    (
+        "held by acceptance",
+        with_stage("acceptance", evidence("acceptance", detail={"held": "no partner"})),
+        "held",
+        "acceptance",
+    ),
+    ("quarantined", replace(WHOLE, decision="quarantined"), "quarantined", ""),
+    ("spare", replace(WHOLE, decision="spare"), "spare", ""),
+    ("retired and faulty", replace(with_stage("burn_in", FAILED), decision="retired"), "retired", ""),
+    (
+        "retired and unreachable",
+        replace(WHOLE, decision="retired", trouble=Trouble("preflight", "reach", "x")),
+        "retired",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "state", "stage"), [each[1:] for each in FAIL_OPEN], ids=[each[0] for each in FAIL_OPEN]
+)
+def test_no_way_through(case: Case, state: str, stage: str) -> None:
+    assert outcome(case) == (state, stage)
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(0, "admitted"), (1, "testing")])
+def test_freshness_on_both_sides_of_the_limit(seconds: float, state: str) -> None:
+    finished = NOW - 168 * HOUR - seconds
+    case = with_stage("acceptance", evidence("acceptance", started=finished - 1, finished=finished))
+    assert outcome(case)[0] == state
+
+
+def test_a_node_in_service_does_not_age_out_and_still_fails_closed() -> None:
+    later = NOW + 10_000 * HOUR
+    fresh = evidence("preflight", id="preflight-2", started=later - 60, finished=later - 30)
+    kept = [record for record in WHOLE.records if record.evidence.stage != "preflight"]
+    case = replace(WHOLE, records=(*kept, Record(fresh, later, 9)), admitted_since=NOW)
+    assert outcome(case, later) == ("admitted", "acceptance")
+    assert outcome(replace(case, admitted_since=None), later) == ("testing", "burn_in")
+    swapped = replace(case, fingerprint={**FINGERPRINT, "gpu_serials": "another"})
+    assert outcome(swapped, later)[0] == "testing"
+
+
+def test_unreachable_keeps_the_fault_that_was_measured() -> None:
+    case = replace(with_stage("burn_in", FAILED), trouble=Trouble("preflight", "reach", "unreachable in this run"))
+    judgement = judge(case, POLICY, NOW)
+    assert [(f.check, f.verdict) for f in judgement.findings] == [("reach", "incomplete"), ("gpu_inventory", "fail")]
+    assert judgement.state == "testing"
+
+
+@pytest.mark.parametrize(
+    ("case", "due", "runnable"),
+    [
+        (WHOLE, ("preflight",), ("preflight",)),
+        (with_stage("burn_in"), ("preflight", "burn_in"), ("preflight", "burn_in")),
+        (with_stage("acceptance"), ("preflight", "acceptance"), ("preflight", "acceptance")),
+        (with_stage("burn_in", FAILED), ("preflight", "burn_in"), ("preflight", "burn_in")),
+        (
+            replace(
+                WHOLE,
+                fingerprint={**FINGERPRINT, "kernel": "another"},
+                records=records(
+                    evidence("preflight", fingerprint={**FINGERPRINT, "kernel": "another"}), *map(evidence, STAGES[1:])
+                ),
+            ),
+            ("preflight", "acceptance"),
+            ("preflight", "acceptance"),
+        ),
+        (
+            replace(
+                WHOLE,
+                fingerprint={**FINGERPRINT, "gpu_serials": "another"},
+                records=records(
+                    evidence("preflight", fingerprint={**FINGERPRINT, "gpu_serials": "another"}),
+                    *map(evidence, STAGES[1:]),
+                ),
+            ),
+            ("preflight", "burn_in", "acceptance"),
+            ("preflight", "burn_in"),
+        ),
+        (Case("n1", REQUIRED, (), None, "d"), ("preflight", "burn_in", "acceptance"), ("preflight",)),
+        (replace(WHOLE, decision="quarantined", records=()), ("preflight",), ("preflight",)),
+        (replace(WHOLE, decision="spare", records=()), ("preflight", "burn_in", "acceptance"), ("preflight",)),
+    ],
+)
+def test_due_stages(case: Case, due: tuple[str, ...], runnable: tuple[str, ...]) -> None:
+    assert due_stages(case, POLICY, NOW) == due
+    assert runnable_stages(case, POLICY, NOW) == runnable
+
+
+def test_a_rejected_stage_is_due_again_unless_retest_is_off() -> None:
+    once = replace(POLICY, retest=False)
+    rejected = with_stage("burn_in", FAILED)
+    assert due_stages(rejected, POLICY, NOW) == ("preflight", "burn_in")
+    assert due_stages(rejected, once, NOW) == ("preflight",)
+    assert due_stages(with_stage("burn_in"), once, NOW) == ("preflight", "burn_in")
+    assert not ready_for("acceptance", rejected, once, NOW)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"stages": []}, "policy.stages"),
+        ({"stages": ["burn_in"]}, "policy.stages"),
+        ({"burn_in_profile": "none"}, "policy.burn_in_profile"),
+        ({"fresh_hours": {"burn_in": math.nan}}, "policy.fresh_hours"),
+        ({"fresh_hours": {"burn_in": -1}}, "policy.fresh_hours"),
+        ({"retest": "no"}, "policy.retest"),
+    ],
+)
+def test_policy_that_leaves_something_open_is_refused(change: dict[str, Any], named: str) -> None:
+    policy = {
+        "stages": list(STAGES),
+        "burn_in_profile": "standard",
+        "burn_in_profiles": {"standard": {"duration_seconds": 600}},
+        "fresh_hours": {},
+        "retest": True,
+    }
+    with pytest.raises(PolicyError, match=named):
+        Policy.from_fleet({**policy, **change})
+
+
+def test_a_class_whose_expectations_lack_a_key_requires_nothing_and_admits_nobody() -> None:
+    pairs, digest = rules_of({"broken": {}}, POLICY)["broken"]
+    assert outcome(replace(WHOLE, required=pairs, expect_digest="d"))[0] == "testing"
+    assert digest != rules_of({"other": {"gpu": None}}, POLICY)["other"][1]

@@ -1,0 +1,350 @@
+"""The ledger: guards, transactions and what survives a kill, on real SQLite files."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import (
+    Ledger,
+    LedgerError,
+    StoredRound,
+    parts_of,
+    states,
+)
+
+ID, CLUSTER = "ledger-1", "lab"
+EVIDENCE = Evidence(
+    id="e1",
+    node="n1",
+    stage="preflight",
+    started=100.0,
+    finished=110.0,
+    boot_id="b",
+    fingerprint={"gpu_serials": "0000:1b:00.0=S1,0000:43:00.0=S2", "kernel": None},
+    expect_digest="d",
+    findings=(Finding("cpu", "host", "pass", 96, 96),),
+    detail={"a": 1.5},
+    raw={"lscpu": "0" * 64},
+)
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/ledger.sqlite"
+
+
+@pytest.fixture
+def ledger(url: str) -> Ledger:
+    made = Ledger.create(url, ID, CLUSTER, now=1.0)
+    with made.writing() as writer:
+        writer.declare({"n1": "a", "n2": "b"}, 1.0)
+    return made
+
+
+def test_create_then_open(url: str) -> None:
+    Ledger.create(url, ID, CLUSTER)
+    with Ledger.open(url, ID, CLUSTER).reading() as reader:
+        assert (reader.generation(), reader.nodes()) == (0, {})
+
+
+def test_create_refuses_what_is_there(url: str, ledger: Ledger) -> None:
+    with pytest.raises(LedgerError, match="already there"):
+        Ledger.create(url, "another", CLUSTER)
+    assert states(url, ID) == {"n1": "new", "n2": "new"}
+
+
+def no_file(path: Path) -> None:
+    path.unlink()
+
+
+def empty_file(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def no_tables(path: Path) -> None:
+    path.unlink()
+    sqlite3.connect(path).execute("vacuum").close()
+
+
+def another_database(path: Path) -> None:
+    path.unlink()
+    sqlite3.connect(path).execute("create table song (name)").close()
+
+
+def not_a_database(path: Path) -> None:
+    path.write_bytes(b"muster" * 1000)
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def newer_schema(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("update meta set schema_version = 99")
+
+
+def no_meta_row(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("delete from meta")
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (no_file, "no such file"),
+        (empty_file, "the file is empty"),
+        (no_tables, "empty|no tables"),
+        (another_database, "holds tables song"),
+        (not_a_database, "not a database"),
+        (cut_short, "malformed"),
+        (a_directory, "not a file"),
+        (newer_schema, "schema 99 is newer"),
+        (no_meta_row, "0 rows in table meta"),
+    ],
+)
+def test_open_refuses_and_changes_nothing(
+    url: str, ledger: Ledger, tmp_path: Path, damage: Callable[[Path], None], says: str
+) -> None:
+    path = tmp_path / "ledger.sqlite"
+    damage(path)
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(LedgerError, match=says):
+        Ledger.open(url, ID, CLUSTER)
+    assert states(url, ID) == {}
+    assert (path.read_bytes() if path.is_file() else None) == before
+
+
+@pytest.mark.parametrize(
+    ("ledger_id", "cluster", "says"), [("x", CLUSTER, "its id is"), (ID, "x", "belongs to cluster")]
+)
+def test_open_refuses_a_foreign_ledger(url: str, ledger: Ledger, ledger_id: str, cluster: str, says: str) -> None:
+    with pytest.raises(LedgerError, match=says):
+        Ledger.open(url, ledger_id, cluster)
+
+
+@pytest.mark.parametrize("url", ["nonsense", "sqlite://", "mysql://u:p@h/d"])
+def test_open_refuses_a_url_that_names_no_ledger(url: str) -> None:
+    with pytest.raises(LedgerError, match=r"ledger\.url"):
+        Ledger.open(url, ID, CLUSTER)
+
+
+def test_a_password_is_never_shown() -> None:
+    with pytest.raises(LedgerError) as caught:
+        Ledger.open("postgresql+nodriver://u:hunter2@127.0.0.1:1/d", ID, CLUSTER)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_evidence_again_changes_nothing(ledger: Ledger) -> None:
+    for _ in range(2):
+        with ledger.writing() as writer:
+            assert writer.add_evidence([EVIDENCE], 200.0) == []
+    with ledger.reading() as reader:
+        (record,) = reader.records(["preflight"], ["n1"])["n1"]
+        assert (record.evidence, record.imported) == (EVIDENCE, 200.0)
+        assert reader.known("preflight", "n1") == ["e1"]
+
+
+@pytest.mark.parametrize("change", [{"findings": ()}, {"node": "n2"}, {"finished": None}, {"detail": {"a": 2}}])
+def test_another_record_with_a_known_id_is_refused(ledger: Ledger, change: dict[str, Any]) -> None:
+    with ledger.writing() as writer:
+        writer.add_evidence([EVIDENCE], 200.0)
+        (refused,) = writer.add_evidence([replace(EVIDENCE, **change)], 201.0)
+    assert "e1" in refused.reason
+    with ledger.reading() as reader:
+        assert reader.records(["preflight"], ["n1"])["n1"][0].evidence == EVIDENCE
+
+
+def test_unfinished_evidence_is_continued_until_it_is_finished(ledger: Ledger) -> None:
+    running = replace(EVIDENCE, finished=None, findings=())
+    with ledger.writing() as writer:
+        writer.add_evidence([running], 200.0)
+        assert writer.known("preflight", "n1") == []
+        assert writer.add_evidence([EVIDENCE], 201.0) == []
+        assert len(writer.add_evidence([running], 202.0)) == 1
+        assert writer.known("preflight", "n1") == ["e1"]
+        (record,) = writer.records(["preflight"], ["n1"])["n1"]
+    assert record.evidence == EVIDENCE
+
+
+def test_records_give_the_last_imported_and_the_last_measured(ledger: Ledger) -> None:
+    items = [
+        (replace(EVIDENCE, id="old", started=10.0, finished=11.0), 100.0),
+        (replace(EVIDENCE, id="newest", started=90.0, finished=91.0), 101.0),
+        (replace(EVIDENCE, id="ahead", started=9e9, finished=9e9), 102.0),
+        (replace(EVIDENCE, id="late", started=50.0, finished=51.0), 103.0),
+        (replace(EVIDENCE, id="other", node="n2"), 103.0),
+    ]
+    for item, imported in items:
+        with ledger.writing() as writer:
+            writer.add_evidence([item], imported)
+    with ledger.reading() as reader:
+        found = reader.records(["preflight", "burn_in"], ["n1"])
+    assert [record.evidence.id for record in found["n1"]] == ["newest", "late"]
+
+
+def test_parts_follow_preflight(ledger: Ledger) -> None:
+    assert parts_of(EVIDENCE) == [("gpu", "0000:1b:00.0", "S1"), ("gpu", "0000:43:00.0", "S2")]
+    assert parts_of(replace(EVIDENCE, fingerprint={"gpu_serials": None})) == []
+    assert parts_of(replace(EVIDENCE, fingerprint={"gpu_serials": "none"})) == []
+    with ledger.writing() as writer:
+        writer.add_evidence([EVIDENCE], 200.0)
+        moved = replace(EVIDENCE, id="e2", node="n2", fingerprint={"gpu_serials": "0000:1b:00.0=S1"})
+        writer.add_evidence([moved], 300.0)
+        (part,) = writer.parts("n2")
+        assert [each["serial"] for each in writer.parts("n1")] == ["S2"]
+    assert part == {
+        "serial": "S1", "kind": "gpu", "node": "n2", "slot": "0000:1b:00.0", "first_seen": 200.0, "last_seen": 300.0,
+    }  # fmt: skip
+
+
+def test_generation_counts_transactions_that_the_gate_follows(ledger: Ledger) -> None:
+    with ledger.writing() as writer:
+        assert len(writer.move({"n1": ("testing", "preflight", "a")}, "me", 2.0, compared=True)) == 1
+        assert writer.generation() == 1
+    with ledger.writing() as writer:
+        assert writer.move({"n1": ("testing", "burn_in", "b")}, "me", 3.0, compared=True) == []
+        assert writer.generation() == 1
+        assert (writer.nodes()["n1"].stage, writer.nodes()["n1"].since) == ("burn_in", 2.0)
+
+
+def test_changes_made_unseen_by_the_gate_are_counted_later(ledger: Ledger) -> None:
+    with ledger.writing() as writer:
+        writer.move({"n1": ("testing", "preflight", "a")}, "me", 2.0, compared=False)
+        assert writer.generation() == 0
+        writer.move({}, "me", 3.0, compared=True)
+        assert writer.generation() == 1
+        writer.move({}, "me", 4.0, compared=True)
+        assert writer.generation() == 1
+
+
+def test_decision_stands_until_released(ledger: Ledger) -> None:
+    with ledger.writing() as writer:
+        assert writer.decide("n1", "quarantined", "fan", "me", 2.0)
+        assert writer.decide("n1", "quarantined", "fan", "me", 3.0) is None
+        assert (writer.decisions(), writer.states()["n1"]) == ({"n1": "quarantined"}, "quarantined")
+        writer.decide("n1", "none", "fixed", "me", 4.0)
+        assert (writer.decisions(), writer.states()["n1"]) == ({}, "testing")
+        assert [(each.from_state, each.to_state) for each in writer.transitions()] == [
+            ("new", "quarantined"),
+            ("quarantined", "testing"),
+        ]
+
+
+@pytest.mark.parametrize(("node", "decision"), [("n1", "admitted"), ("n9", "retired")])
+def test_decision_outside_the_vocabulary_is_refused(ledger: Ledger, node: str, decision: str) -> None:
+    with pytest.raises(LedgerError), ledger.writing() as writer:
+        writer.decide(node, decision, "", "me", 2.0)
+
+
+def test_drains_are_kept_and_lifted(ledger: Ledger) -> None:
+    with ledger.writing() as writer:
+        assert writer.keep_drains({"n1": "fan", "n2": "disk"}, 1.0)
+        assert not writer.keep_drains({"n1": "fan", "n2": "disk"}, 2.0)
+        assert writer.keep_drains({"n2": "other"}, 3.0)
+        assert writer.drains() == {"n2": "other"}
+
+
+def test_round_is_saved_when_it_starts_and_when_it_ends(ledger: Ledger) -> None:
+    begun = StoredRound("c1", 1, {"groups": [["n1", "n2"]]}, None, 1.0, None)
+    ended = replace(begun, observations=[{"busbw": 1.5}], finished=2.0)
+    for step in (begun, ended):
+        with ledger.writing() as writer:
+            writer.save_round(step)
+    with ledger.reading() as reader:
+        assert reader.rounds("c1") == [ended] and reader.rounds("c2") == []
+    with pytest.raises(LedgerError, match="has ended"), ledger.writing() as writer:
+        writer.save_round(ended)
+
+
+def test_rehearsal_leaves_no_trace(url: str, ledger: Ledger, tmp_path: Path) -> None:
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with Ledger.open(url, ID, CLUSTER, read_only=True).rehearsing() as writer:
+        writer.add_evidence([EVIDENCE], 1.0)
+        writer.move({"n1": ("admitted", "acceptance", "")}, "me", 2.0, compared=True)
+        assert writer.states()["n1"] == "admitted"
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_read_only_ledger_refuses_to_write(url: str, ledger: Ledger) -> None:
+    with pytest.raises(LedgerError), Ledger.open(url, ID, CLUSTER, read_only=True).writing() as writer:
+        writer.declare({"n3": None}, 1.0)
+
+
+def test_an_error_inside_undoes_everything(ledger: Ledger) -> None:
+    with pytest.raises(RuntimeError), ledger.writing() as writer:
+        writer.move({"n1": ("admitted", "acceptance", "")}, "me", 2.0, compared=True)
+        raise RuntimeError
+    with ledger.reading() as reader:
+        assert (reader.states()["n1"], reader.generation()) == ("new", 0)
+
+
+def killed_in_a_transaction(url: str) -> None:
+    with Ledger.open(url, ID, CLUSTER).writing() as writer:
+        writer.add_evidence([replace(EVIDENCE, id=f"e{n}", detail={"text": "x" * 20000}) for n in range(300)], 1.0)
+        writer.move({"n1": ("admitted", "acceptance", "")}, "me", 2.0, compared=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_kill_in_mid_transaction_leaves_nothing_of_it(url: str, ledger: Ledger) -> None:
+    process = FORK.Process(target=killed_in_a_transaction, args=(url,))
+    process.start()
+    process.join(30)
+    assert process.exitcode == -signal.SIGKILL
+    with Ledger.open(url, ID, CLUSTER).writing() as writer:
+        assert (writer.states(), writer.known("preflight", "n1")) == ({"n1": "new", "n2": "new"}, [])
+
+
+def writes_slowly(url: str, begun: Any) -> None:
+    with Ledger.open(url, ID, CLUSTER).writing() as writer:
+        begun.set()
+        time.sleep(0.5)
+        writer.move({"n1": ("testing", "preflight", "")}, "first", 2.0, compared=True)
+
+
+def test_second_writer_waits_for_the_first(url: str, ledger: Ledger) -> None:
+    begun = FORK.Event()
+    process = FORK.Process(target=writes_slowly, args=(url, begun))
+    process.start()
+    assert begun.wait(10)
+    with ledger.writing() as writer:
+        assert writer.states()["n1"] == "testing"
+        writer.move({"n1": ("rejected", "preflight", "")}, "second", 3.0, compared=True)
+        assert writer.generation() == 2
+    process.join(10)
+
+
+def holds_the_run_lock(url: str, begun: Any) -> None:
+    with Ledger.open(url, ID, CLUSTER).locked():
+        begun.set()
+        time.sleep(60)
+
+
+def test_two_runs_do_not_admit_at_once(url: str, ledger: Ledger) -> None:
+    begun = FORK.Event()
+    process = FORK.Process(target=holds_the_run_lock, args=(url, begun))
+    process.start()
+    assert begun.wait(10)
+    with pytest.raises(LedgerError, match=f"process {process.pid}"), ledger.locked(wait_seconds=0.3):
+        pass
+    os.kill(process.pid or 0, signal.SIGKILL)
+    process.join(10)
+    with ledger.locked(wait_seconds=5):
+        pass
