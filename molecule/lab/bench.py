@@ -28,8 +28,7 @@ MUSTER = "/usr/libexec/muster/muster"
 def main() -> int:
     """Measure everything, write what could be measured, and fail if the demo did."""
     os.chdir(demo.ROOT)
-    lab = [sys.executable, HERE / "lab.py", "--inventory", demo.INVENTORY]
-    demo.must(demo.call([*lab, "down"]), "lab.py down")
+    demo.must(demo.call([sys.executable, HERE / "lab.py", "down"]), "lab.py down")
     status = demo.call([sys.executable, HERE / "demo.py", "--second-run"])
     result: dict[str, Any] = json.loads((demo.BUILD / "demo.json").read_text(encoding="utf-8"))
     site = demo.site_of(json.loads(demo.output_of(["ansible-inventory", "-i", demo.INVENTORY, "--list"])))

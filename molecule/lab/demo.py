@@ -192,6 +192,7 @@ class Demo:
     def run(self, second_run: bool) -> int:
         """Do it all and return the exit status."""
         BUILD.mkdir(parents=True, exist_ok=True)
+        (BUILD / "demo.json").unlink(missing_ok=True)
         with self.step("Bring the lab up"):
             must(call([sys.executable, ROOT / "molecule/lab/lab.py", "--inventory", INVENTORY, "up"]), "lab.py up")
             self.site = site_of(json.loads(output_of(["ansible-inventory", "-i", INVENTORY, "--list"])))

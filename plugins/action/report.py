@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict impo
     verdict_rows,
     verdicts_from,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.zipapp import ZipappError, version_of
 
+COLLECTION = Path(__file__).resolve().parents[2]
 ARGUMENTS: dict[str, Any] = {
     "verdicts": {"type": "list", "elements": "dict", "required": True},
     "fleet": {"type": "dict", "required": True},
@@ -53,7 +54,7 @@ class ActionModule(ActionBase):
         try:
             verdicts = verdicts_from(plain["verdicts"])
             page = _page(verdicts, fleet)
-        except (ReportError, LedgerError) as exc:
+        except (ReportError, LedgerError, ZipappError) as exc:
             raise AnsibleActionFail(f"report: {exc}") from exc
         except KeyError as exc:
             raise AnsibleActionFail(f"report: fleet lacks {exc}") from exc
@@ -94,15 +95,8 @@ def _page(verdicts: tuple[Verdict, ...], fleet: Mapping[str, Any]) -> str:
             node: [Part(part["kind"], part["slot"], part["serial"], part["last_seen"]) for part in ledger.parts(node)]
             for node in sick
         }
-    about = About(time.time(), fleet["cluster"], _version(), named["id"])
+    about = About(time.time(), fleet["cluster"], version_of(COLLECTION), named["id"])
     return report_page(verdicts, evidence, about, fleet["nodes"], parts)
-
-
-def _version() -> str:
-    try:
-        return version("muster-cluster")
-    except PackageNotFoundError:
-        return ""
 
 
 def _write(path: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,6 +30,8 @@ from markupsafe import Markup
 OPEN_AT_MOST = 12
 # So many healthy nodes fit on a screen; more stay behind their heading until asked for.
 LIST_AT_MOST = 24
+# The comma before each PCI address of a list of serial numbers (0000:1b:00.0=1650222000123,0000:43:00.0=...).
+_LISTED = re.compile(r",(?=[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:)")
 TEMPLATE = Path(__file__).parent / "report.html.j2"
 
 
@@ -202,8 +205,12 @@ def _node(
 
 
 def _serial_of(subject: str, parts: Sequence[Part]) -> str:
-    """Return the serial number last seen in the place that a subject (``gpu SXM5 0000:9d:00.0``) names."""
-    seen = [part for part in parts if [part.kind, part.slot] == subject.split()[:2] or part.slot == subject]
+    """Return the serial number last seen in the slot or at the address that a subject names.
+
+    A subject is spelled ``gpu SXM5 0000:9d:00.0``: kind, slot, address.
+    """
+    kind, *where = subject.split() or [""]
+    seen = [part for part in parts if part.kind == kind and part.slot in where]
     return max(seen, key=lambda part: part.seen).serial if seen else ""
 
 
@@ -239,7 +246,9 @@ def _fingerprint(records: Sequence[Evidence]) -> tuple[tuple[str, str, str], ...
         seen: dict[str, list[str]] = {}
         for record in records:
             if component in record.fingerprint:
-                seen.setdefault(str(record.fingerprint[component] or "unreadable"), []).append(record.stage)
+                # Serial numbers stand one on a line, as they are compared with labels.
+                value = _LISTED.sub("\n", str(record.fingerprint[component] or "unreadable"))
+                seen.setdefault(value, []).append(record.stage)
         rows += [(component, value, ", ".join(stages) if len(seen) > 1 else "") for value, stages in seen.items()]
     return tuple(rows)
 

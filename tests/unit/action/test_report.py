@@ -45,18 +45,8 @@ def site(tmp_path: Path) -> dict[str, Any]:
     evidence = Evidence(
         "burn-1", "gpu-03", "burn_in", 1.0, 43.0, "boot-7", {"kernel": "6.1.0"}, "ab", (CPU, MISSING), {}, {}, "0.1.0"
     )
-    seen = Evidence(
-        "pre-1",
-        "gpu-03",
-        "preflight",
-        1.0,
-        2.0,
-        "boot-7",
-        {},
-        "ab",
-        (CPU,),
-        {"parts": [{"kind": "gpu", "slot": "SXM5", "serial": "1650009"}]},
-    )
+    serials = {"gpu_serials": "0000:1b:00.0=1650001,0000:9d:00.0=1650009"}
+    seen = Evidence("pre-1", "gpu-03", "preflight", 1.0, 2.0, "boot-7", serials, "ab", (CPU,))
     with ledger.writing() as writer:
         assert writer.add_evidence([evidence, seen], 50.0) == []
     nodes = {name: {"role": "compute", "rack": "r07", "address": "10.77.0.13"} for name in ("gpu-01", "gpu-03")}

@@ -102,7 +102,7 @@ def test_page_says_what_a_vendor_needs_to_know() -> None:
         "550.90.07",
         "unreadable",
         "7 findings passed",
-        "/var/lib/muster/evidence/burn_in/gpu-03-burn_in-1/",
+        "/var/lib/muster/evidence/burn_in/gpu-03-burn_in-1/raw/",
         "9f86d081",
         "5b0c8a4e-1111",
     ):
@@ -203,9 +203,17 @@ def test_fingerprints_that_differ_between_stages_say_which_stage_saw_what() -> N
 def test_a_missing_part_is_named_by_the_serial_last_seen_in_its_place() -> None:
     verdict, evidence = rejected()
     parts = [Part("gpu", "SXM5", "1651", 1.0), Part("gpu", "SXM5", "1652", 2.0), Part("gpu", "SXM6", "1653", 3.0)]
+    parts.append(Part("nic", "SXM5", "1654", 9.0))
     text = Page(page_of([verdict], {"gpu-03": evidence}, parts={"gpu-03": parts})).text
     assert "serial 1652" in text and "serial 1651" not in text
     assert "1651" in text and "1653" in text
+
+
+def test_serial_numbers_stand_one_on_a_line() -> None:
+    verdict, _ = rejected()
+    serials = {"gpu_serials": "0000:1b:00.0=1650001,0000:9d:00.0=1650009", "nccl": "library a,b"}
+    text = Page(page_of([verdict], {"gpu-03": [record("gpu-03", "preflight", (), fingerprint=serials)]})).text
+    assert "0000:1b:00.0=1650001\n0000:9d:00.0=1650009" in text and "library a,b" in text
 
 
 def test_sick_nodes_come_before_healthy_ones_and_are_open() -> None:
