@@ -132,7 +132,7 @@ scheduler:
   partitions:
     - {name: batch, default: true}
 ledger:
-  url: postgresql://ledger.example.org/east
+  url: sqlite:///ledger.sqlite
   id: 3d0c5f9e-2f47-4e0c-9f0a-5b8a1c6d7e21
 policy:
   close_limit_percent: 5
@@ -148,13 +148,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 from ansible.template import trust_as_template
 from ansible_collections.muster.cluster.plugins.plugin_utils import fleet as fleets
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError, read_yaml
-
-try:
-    from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import states
-except ImportError:
-
-    def states(url: str, ledger_id: str) -> dict[str, str]:
-        return {}
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import states
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable):

@@ -30,7 +30,8 @@ class _Loader(yaml.CSafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, Hashable) and key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {shown(key)} twice", key_node.start_mark)
+                problem = f"key {shown(key)} twice in one mapping"
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             if isinstance(key, Hashable):
                 seen.add(key)
         return super().construct_mapping(node, deep)
@@ -49,7 +50,8 @@ def read_yaml(path: str | Path, file: str | None = None) -> Any:
     except yaml.YAMLError as exc:
         mark = getattr(exc, "problem_mark", None)
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise FleetError(file, where, getattr(exc, "problem", None) or "text that is not YAML", "YAML") from exc
+        problem = getattr(exc, "problem", None)
+        raise FleetError(file, where, f"text that is not YAML{f' ({problem})' if problem else ''}", "YAML") from exc
     if data is None:
         raise FleetError(file, "", "an empty file", "a mapping")
     return data

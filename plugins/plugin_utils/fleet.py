@@ -386,14 +386,21 @@ def _declared_node(section: Section, name: str, classes: Mapping[str, Any], fabr
         raise FleetError(section.file, section.key, shown(name), "a host name")
     role = section.choice("role", (*HOST_ROLES, COMPUTE))
     hardware_class = section.choice("hardware_class", tuple(classes)) if role == COMPUTE else None
-    rails = tuple(
-        Rail(rail.number("rail", 0, whole=True), rail.text("device"), rail.text("address", None))
-        for rail in section.sections("rails", ("rail", "device", "address"))
-    )
+    rails = tuple(_declared_rail(rail) for rail in section.sections("rails", ("rail", "device", "address")))
     if hardware_class:
         _check_rail_count(section, len(rails), hardware_class, classes[hardware_class], fabric)
     address = str(_address(section, "address"))
     return Node(name, role, address, hardware_class, section.text("pod", None), section.text("rack", None), rails)
+
+
+def _declared_rail(section: Section) -> Rail:
+    address = section.text("address", None)
+    if address is not None:
+        try:
+            ipaddress.ip_interface(address)
+        except ValueError as exc:
+            raise section.error("address", "an address with its prefix length such as 172.16.0.1/16") from exc
+    return Rail(section.number("rail", 0, whole=True), section.text("device"), address)
 
 
 def _check_together(top: Section, nodes: Sequence[Node]) -> None:

@@ -1,0 +1,304 @@
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES
+from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet, Rail, fleet_at, remember
+
+ROOT = Path(__file__).parents[3]
+LAB = ROOT / "inventory" / "lab" / "lab.fleet.yml"
+FILE = "site.fleet.yml"
+
+ROCE = {
+    "plugin": "muster.cluster.fleet",
+    "cluster": "east",
+    "hosts": [{"name": "ctl", "role": "controller", "address": "10.1.0.10"}],
+    "nodes": [
+        {
+            "name": "gpu-[0001-3072]",
+            "hardware_class": "hgx_h100",
+            "address": "10.1.16.1",
+            "pods": {"name": "pod-[1-8]", "nodes_each": 384},
+            "racks": {"name": "rack-[0001-1536]", "nodes_each": 2},
+            "rails": {"devices": "mlx5_[0-7]", "addresses": "172.[16-23].0.1/16"},
+        }
+    ],
+    "fabric": {"kind": "roce", "speed_gbps": 400, "socket_interface": "bond0"},
+    "scheduler": {"partitions": [{"name": "batch", "default": True}]},
+    "ledger": {"url": "postgresql://db/east", "id": "3d0c5f9e-2f47-4e0c-9f0a-5b8a1c6d7e21"},
+}
+
+
+def lab() -> dict[str, Any]:
+    data: dict[str, Any] = yaml.safe_load(LAB.read_text())
+    return data
+
+
+def test_lab_gives_its_nodes_in_order() -> None:
+    fleet = Fleet.load(LAB)
+    assert [node.name for node in fleet.nodes] == ["ctl", "gpu-01", "gpu-02", "gpu-03", "gpu-04"]
+    assert [node.address for node in fleet.nodes] == [f"10.77.0.{number}" for number in range(10, 15)]
+    assert [node.rack for node in fleet.nodes] == [None, "r1", "r1", "r2", "r2"]
+    assert fleet.controller == "ctl"
+
+
+def test_large_fleet_is_placed_by_arithmetic() -> None:
+    fleet = Fleet.from_data(ROCE, FILE)
+    first, last = fleet.nodes[1], fleet.nodes[-1]
+    assert (last.name, last.pod, last.rack, last.address) == ("gpu-3072", "pod-8", "rack-1536", "10.1.28.0")
+    assert first.rails[0] == Rail(0, "mlx5_0", "172.16.0.1/16")
+    assert last.rails[7] == Rail(7, "mlx5_7", "172.23.12.0/16")
+
+
+def test_several_blocks_may_share_a_rack_of_one_pod() -> None:
+    data = lab()
+    more = {"name": "gpu-05", "hardware_class": "lab_h100", "address": "10.77.0.20"}
+    data["nodes"].append({**more, "pods": {"name": "p1"}, "racks": {"name": "r2"}})
+    assert Fleet.from_data(data, FILE).nodes[-1].rack == "r2"
+
+
+def test_last_rack_may_be_half_full() -> None:
+    data = lab()
+    data["nodes"][0] |= {"name": "gpu-[01-03]"}
+    assert [node.rack for node in Fleet.from_data(data, FILE).nodes[1:]] == ["r1", "r1", "r2"]
+
+
+def test_infiniband_rails_need_no_addresses() -> None:
+    data = copy.deepcopy(ROCE)
+    data["fabric"] = {"kind": "infiniband"}
+    data["nodes"][0]["rails"] = {"devices": "mlx5_[0-7]"}  # type: ignore[index]
+    assert Fleet.from_data(data, FILE).nodes[1].rails[7] == Rail(7, "mlx5_7", None)
+
+
+def test_policy_that_says_nothing_gets_the_defaults() -> None:
+    policy = Fleet.from_data(ROCE, FILE).policy
+    assert (policy.stages, policy.burn_in_profile) == (("preflight", "burn_in", "acceptance"), "standard")
+    assert (policy.fresh_hours, policy.close_limit_percent) == ({"burn_in": 720, "acceptance": 168}, 20)
+    assert policy.retest is True
+
+
+def test_policy_adds_to_the_default_profiles() -> None:
+    policy = Fleet.load(LAB).policy
+    assert policy.burn_in_profiles["lab"] == {"duration_seconds": 12, "interval_seconds": 4}
+    assert "standard" in policy.burn_in_profiles
+
+
+@pytest.mark.parametrize("data", [lab(), ROCE], ids=["lab", "roce"])
+def test_variables_are_plain_data_that_read_back_the_same(data: dict[str, Any]) -> None:
+    fleet = Fleet.from_data(data, FILE)
+    variables = {**fleet.variables(), "nodes": fleet.node_variables()}
+    again = json.loads(json.dumps(variables))
+    assert again == variables
+    assert Fleet.from_variables(again) == fleet
+
+
+def test_run_keeps_the_fleet_that_it_started_with(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    path.write_text("")
+    started = Fleet.load(LAB)
+    remember(str(path), started)
+    assert fleet_at(str(path)) is started
+
+
+def change(*path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
+    def changed(data: Any) -> None:
+        for key in path[:-1]:
+            data = data[key]
+        data[path[-1]] = to
+
+    changed.__name__ = ".".join(map(str, path))
+    return changed
+
+
+def drop(*path: str | int) -> Callable[[dict[str, Any]], None]:
+    return change(*path, to=None)
+
+
+CLASSES = "hgx_h100, lab_h100"
+SPARE = {"name": "gpu-[04-05]", "hardware_class": "lab_h100", "address": "10.77.0.50"}
+SECOND_POD = {"name": "gpu-09", "hardware_class": "lab_h100", "address": "10.77.0.19"}
+SECOND_POD |= {"pods": {"name": "p2"}, "racks": {"name": "r2"}}  # type: ignore[dict-item]
+BAD = [
+    (change("nodez", to=[]), 'found unknown key "nodez", expected one of plugin, hosts, nodes, .*did you mean nodes'),
+    (change("scheduler", "partition", to=[]), r'scheduler: found unknown key "partition", .*did you mean partitions\?'),
+    (change("nodes", 0, "rack", to="r1"), r'nodes\[0\]: found unknown key "rack", expected one of .*mean racks\?'),
+    (change(3, to=1), "found key 3, expected a text key"),
+    (change("plugin", to="muster.cluster.flot"), 'plugin: found "muster.cluster.flot", expected one of muster.clus'),
+    (drop("cluster"), "cluster: found nothing, expected text"),
+    (change("cluster", to="The Lab"), 'cluster: found "The Lab", expected lower-case letters, digits and hyphens'),
+    (change("nodes", 0, "hardware_class", to="hgx_h1000"), f'class: found "hgx_h1000", expected one of {CLASSES}$'),
+    (change("nodes", 0, "hardware_class", to=100), rf"nodes\[0\].hardware_class: found 100, expected one of {CLASSES}"),
+    (change("nodes", 0, "name", to="gpu-[04-01]"), r'nodes\[0\].name: found "\[04-01\]" in "gpu-\[04-01\]", expected '),
+    (change("nodes", 0, "name", to="GPU_[1-4]"), r'nodes\[0\].name: found "GPU_\[1-4\]", expected a host name or patt'),
+    (change("nodes", to=[]), "nodes: found an empty list, expected at least one entry"),
+    (change("nodes", to={"gpu": 4}), "nodes: found a mapping, expected a list"),
+    (change("nodes", 0, to="gpu-01"), r'nodes\[0\]: found "gpu-01", expected a mapping'),
+    (lambda data: data["nodes"].append(SPARE), 'nodes: found host "gpu-04" twice, expected each host once'),
+    (change("hosts", 0, "name", to="gpu-01"), 'nodes: found host "gpu-01" twice, expected each host once'),
+    (change("hosts", 0, "address", to="10.77.0.13"), "found address 10.77.0.13 on ctl and gpu-03, expected each addr"),
+    (change("nodes", 0, "address", to="10.77.0.300"), r'nodes\[0\].address: found "10.77.0.300", expected an IP addr'),
+    (change("nodes", 0, "address", to="255.255.255.254"), r"nodes\[0\].address: .*after which 3 more follow"),
+    (drop("nodes", 0, "address"), r"nodes\[0\].address: found nothing, expected text"),
+    (change("nodes", 0, "racks", "nodes_each", to=1), r'racks.name: found "r\[1-2\]" \(2 racks\), expected 4 racks'),
+    (
+        change("nodes", 0, "racks", "nodes_each", to=4),
+        r"nodes\[0\].racks.name: .*expected 1 racks for 4 nodes, 4 in ea",
+    ),
+    (change("nodes", 0, "racks", "nodes_each", to="2"), r'racks.nodes_each: found "2", expected a whole number of at '),
+    (change("nodes", 0, "racks", "nodes_each", to=0), r"racks.nodes_each: found 0, expected a whole number of at leas"),
+    (drop("nodes", 0, "racks", "nodes_each"), "racks.nodes_each: found nothing, expected the number of nodes in each"),
+    (change("nodes", 0, "pods", to={"name": "p[1-3]", "nodes_each": 2}), "pods.name: .*expected 2 pods for 4 nodes"),
+    (lambda data: data["nodes"].append(SECOND_POD), 'nodes: found rack "r2" in pods "p1" and "p2", expected each rack'),
+    (change("nodes", 0, "rails", to={"devices": "mlx5_0"}), r"nodes\[0\].rails: found 1 rails, expected 0, as nic.cou"),
+    (change("hosts", 0, "role", to="control"), r'hosts\[0\].role: found "control", expected one of controller'),
+    (change("hosts", to=[]), "hosts: found an empty list, expected at least one entry"),
+    (
+        lambda data: data["hosts"].append({"name": "ctl2", "role": "controller", "address": "10.77.0.9"}),
+        "hosts: found ctl, ctl2 with role controller, expected exactly one controller",
+    ),
+    (drop("fabric"), "fabric: found nothing, expected a mapping"),
+    (change("fabric", "kind", to="token_ring"), 'fabric.kind: found "token_ring", expected one of roce, infiniband, e'),
+    (change("fabric", "speed_gbps", to="400G"), 'fabric.speed_gbps: found "400G", expected a number of at least 1'),
+    (change("storage", to={"path": "/ckpt"}), 'storage: found unknown key "path", expected none'),
+    (change("scheduler", "partitions", to=[]), "scheduler.partitions: found an empty list, expected at least one en"),
+    (
+        change("scheduler", "partitions", 0, "hardware_classes", to=["hgx"]),
+        r'scheduler.partitions\[0\].hardware_classes\[0\]: found "hgx", expected one of lab_h100',
+    ),
+    (change("scheduler", "partitions", 0, "name", to="acceptance"), 'found "acceptance", expected another name, as th'),
+    (change("scheduler", "partitions", 0, "default", to="yes"), 'default: found "yes", expected true or false'),
+    (
+        lambda data: data["scheduler"]["partitions"].append({"name": "batch"}),
+        r'scheduler.partitions\[1\].name: found "batch" again, expected each partition once',
+    ),
+    (
+        lambda data: data["scheduler"]["partitions"].append({"name": "long", "default": True}),
+        r"scheduler.partitions\[1\].default: found a second default, expected one default partition",
+    ),
+    (change("scheduler", "parameters", "KillWait", to=True), "KillWait: found true, expected a number or a text"),
+    (change("scheduler", "parameters", to=[]), "scheduler.parameters: found a list, expected a mapping"),
+    (change("scheduler", "node_parameters", to={"hgx": {}}), 'node_parameters: found unknown key "hgx", expected one'),
+    (change("scheduler", "ssh_access", to="none"), 'ssh_access: found "none", expected one of pam_slurm, pam_slurm_a'),
+    (drop("ledger"), "ledger: found nothing, expected a mapping"),
+    (drop("ledger", "id"), "ledger.id: found nothing, expected text"),
+    (change("ledger", "id", to="lab"), 'ledger.id: found "lab", expected a UUID'),
+    (change("ledger", "url", to="ledger.sqlite"), 'ledger.url: found "ledger.sqlite", expected sqlite:///PATH or po'),
+    (
+        change("policy", "stages", to=["burnin"]),
+        rf'policy.stages\[0\]: found "burnin", expected one of {", ".join(STAGES)}',
+    ),
+    (change("policy", "stages", to=["burn_in"] * 2), r'policy.stages\[1\]: found "burn_in" again, expected each stag'),
+    (change("policy", "stages", to=[]), "policy.stages: found an empty list, expected at least one stage"),
+    (change("policy", "stages", to="burn_in"), 'policy.stages: found "burn_in", expected a list of texts'),
+    (change("policy", "burn_in_profile", to="week"), 'burn_in_profile: found "week", expected one of short, standard'),
+    (drop("policy", "burn_in_profiles", "lab", "duration_seconds"), "lab.duration_seconds: found nothing, expected a "),
+    (change("policy", "fresh_hours", to={"burnin": 1}), 'fresh_hours: found unknown key "burnin", .*mean burn_in'),
+    (change("policy", "fresh_hours", to={"burn_in": -1}), "fresh_hours.burn_in: found -1, expected a number of at lea"),
+    (change("policy", "retest", to=1), "policy.retest: found 1, expected true or false"),
+    (change("hardware_classes", to={"spare": {"extends": "hgx"}}), 'hardware_classes.spare.extends: found "hgx", exp'),
+]
+
+
+@pytest.mark.parametrize(("fault", "message"), BAD, ids=[message for _, message in BAD])
+def test_faulty_file_is_one_line_with_file_key_found_and_expected(fault: Callable[[Any], None], message: str) -> None:
+    data = lab()
+    fault(data)
+    with pytest.raises(FleetError, match=message) as caught:
+        Fleet.from_data(data, FILE)
+    assert str(caught.value).startswith(f"{FILE}: ")
+    assert "\n" not in str(caught.value)
+
+
+RAILS: list[tuple[Any, str]] = [
+    (
+        {"devices": "mlx5_[0-6]", "addresses": "172.[16-22].0.1/16"},
+        "found 7 rails, expected 8, as nic.count of class h",
+    ),
+    (None, "found 0 rails, expected 8, as nic.count of class hgx_h100 says"),
+    ({"devices": "mlx5_[0-7]", "addresses": "172.[16-22].0.1/16"}, "found 7 networks, expected 8, one for each device"),
+    (
+        {"devices": "mlx5_[0-7]", "addresses": "172.[16-23].0.1/24"},
+        r'addresses: found "172.16.0.1/24", expected a netw',
+    ),
+    (
+        {"devices": "mlx5_[0-7]", "addresses": "172.[16-23].0.1"},
+        r'addresses: found "172.16.0.1", expected a network wi',
+    ),
+    (
+        {"devices": "mlx5_[0-7]", "addresses": "172.[16-23].0/16"},
+        "expected the first node's address on each rail, such",
+    ),
+    ({"devices": "mlx5_[0-7]", "addresses": "10.[1-8].16.1/16"}, "found address 10.1.16.1 on gpu-0001 and gpu-0001"),
+]
+
+
+@pytest.mark.parametrize(("rails", "message"), RAILS)
+def test_rails_that_contradict_the_class_or_do_not_fit(rails: Any, message: str) -> None:
+    data = copy.deepcopy(ROCE)
+    data["nodes"][0]["rails"] = rails  # type: ignore[index]
+    with pytest.raises(FleetError, match=message):
+        Fleet.from_data(data, FILE)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "site.fleet.yml: found an empty file, expected a mapping"),
+        ("# nothing\n", "found an empty file, expected a mapping"),
+        ("- a\n", "found a list, expected a mapping"),
+        ("hello", 'found "hello", expected a mapping'),
+        ("plugin: [a\n", r"line 2, column 1: found text that is not YAML \(.*\), expected YAML"),
+        ("cluster: a\ncluster: b\n", r'line 2, column 1: found text .*key "cluster" twice in one mapping'),
+        ("cluster: \x07\n", "found text that is not YAML.*expected YAML"),
+        ("plugin: !vault x\n", "found text that is not YAML"),
+    ],
+)
+def test_file_that_is_no_declaration(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / FILE
+    path.write_text(text)
+    with pytest.raises(FleetError, match=message) as caught:
+        Fleet.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_file_of_other_bytes_or_none_at_all(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    with pytest.raises(FleetError, match="found No such file or directory, expected a readable YAML file"):
+        Fleet.load(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(FleetError, match="found bytes that are not UTF-8"):
+        Fleet.load(path)
+
+
+VARIABLES = [
+    (drop("nodes"), "nodes: found nothing, expected a mapping"),
+    (change("controller", to="gpu-01"), 'controller: found "gpu-01", expected one of ctl'),
+    (change("nodes", "gpu-01", "address", to="10.77.0.12"), "nodes: found address 10.77.0.12 on gpu-01 and gpu-02"),
+    (change("nodes", "gpu-01", "role", to="gpu"), 'nodes.gpu-01.role: found "gpu", expected one of controller, comp'),
+    (change("nodes", "gpu-01", "hardware_class", to="x"), 'gpu-01.hardware_class: found "x", expected one of lab_h100'),
+    (change("nodes", "gpu-01", "racks", to="r"), 'nodes.gpu-01: found unknown key "racks", .*did you mean rack'),
+    (change("nodes", "gpu-01", "pod", to="p2"), 'nodes: found rack "r1" in pods "p2" and "p1", expected each rack in'),
+    (change("nodes", "gpu-01", "rails", to=[{"rail": 0, "device": "a"}]), "gpu-01.rails: found 1 rails, expected 0"),
+    (
+        change("nodes", "gpu-01", "rails", to=[{"rail": 0, "device": "a", "address": "x"}]),
+        r'nodes.gpu-01.rails\[0\].address: found "x", expected an address with its prefix length',
+    ),
+    (change("classes", "lab_h100", "memory", "mib", to="x"), 'classes.lab_h100.memory.mib: found "x", expected a who'),
+    (change("ledger", "id", to="lab"), 'ledger.id: found "lab", expected a UUID'),
+    (change("policy", "stages", to=["burnin"]), r'policy.stages\[0\]: found "burnin"'),
+]
+
+
+@pytest.mark.parametrize(("fault", "message"), VARIABLES, ids=[message for _, message in VARIABLES])
+def test_faulty_plain_inventory_gets_the_same_validation(fault: Callable[[Any], None], message: str) -> None:
+    fleet = Fleet.load(LAB)
+    data = json.loads(json.dumps({**fleet.variables(), "nodes": fleet.node_variables()}))
+    fault(data)
+    with pytest.raises(FleetError, match=message) as caught:
+        Fleet.from_variables(data)
+    assert str(caught.value).startswith("muster_fleet: ")
