@@ -1,0 +1,143 @@
+"""The program ``muster`` that runs on nodes. Imports happen in the subcommands: ``--version`` answers at once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+STATE_DIRECTORY = "/var/lib/muster"
+PLAN = "/etc/muster/burn_in.json"
+
+
+def main(argv: list[str] | None = None, version: str = "0") -> int:
+    """Run one subcommand and return the exit status: 0 done, 1 not possible now, 2 wrong input."""
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["collective"]:
+        from .collective import main as collective  # noqa: PLC0415 -- start-up budget
+
+        return int(collective(words[1:]) or 0)
+    options = _parser(version).parse_args(words)
+    result: int = options.function(options, version)
+    return result
+
+
+def _parser(version: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="muster", description="Examine this host.")
+    parser.add_argument("--version", action="version", version=f"muster {version}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    examine = commands.add_parser("examine", help="examine this host once; expectations (JSON) on standard input")
+    examine.add_argument("--stage", required=True, choices=("preflight", "burn_in"))
+    examine.add_argument("--node", required=True, help="this host's name in the fleet")
+    examine.add_argument("--id", help="the evidence's id; a new UUID by default")
+    examine.add_argument("--no-store", action="store_true", help="leave no trace on this host")
+    examine.add_argument("--state-directory", default=STATE_DIRECTORY)
+    examine.set_defaults(function=_examine)
+    burn_in = commands.add_parser("burn-in", help="run a burn-in plan, or look after one")
+    burn_in.add_argument("action", choices=("run", "status", "settle", "stop"))
+    burn_in.add_argument("--plan", default=PLAN)
+    burn_in.add_argument("--evidence", action="store_true", help="print the evidence with the status")
+    burn_in.add_argument("--state-directory", default=STATE_DIRECTORY)
+    burn_in.set_defaults(function=_burn_in)
+    commands.add_parser("collective", help="one rank of a collective; see muster collective --help")
+    return parser
+
+
+def _examine(options: argparse.Namespace, version: str) -> int:
+    import json  # noqa: PLC0415 -- start-up budget, here and below
+    import time  # noqa: PLC0415
+    import uuid  # noqa: PLC0415
+
+    from .evidence import Evidence, digest_of  # noqa: PLC0415
+    from .evidence_store import EvidenceStore, valid_id  # noqa: PLC0415
+    from .expectations import ExpectationError, check_expectations  # noqa: PLC0415
+    from .fingerprint import fingerprint_of  # noqa: PLC0415
+    from .host import LocalHost  # noqa: PLC0415
+    from .registry import examine  # noqa: PLC0415
+
+    try:
+        expect = json.load(sys.stdin)
+        check_expectations(expect)
+    except ExpectationError as exc:
+        return _wrong(f"expectations: {exc}")
+    except ValueError as exc:
+        return _wrong(f"expectations on standard input are not JSON: {exc}")
+    if options.id is not None and not valid_id(options.id):
+        return _wrong(f"--id is {options.id!r}, expected letters, digits, '-', '_' and '.'")
+    started = time.time()
+    examination = examine(options.stage, LocalHost(expect["tools"]["path"], expect["tools"]["root"]), expect)
+    evidence = Evidence(
+        id=options.id or str(uuid.uuid4()),
+        node=options.node,
+        stage=options.stage,
+        started=started,
+        finished=time.time(),
+        boot_id=examination.values.get("boot_id") or "",
+        fingerprint=fingerprint_of(examination.values, expect),
+        expect_digest=digest_of(expect),
+        findings=examination.findings,
+        raw=examination.raw,
+        muster_version=version,
+    )
+    if not options.no_store:
+        try:
+            store = EvidenceStore(options.state_directory)
+            store.write_raw(evidence, "raw", examination.outputs)
+            store.write(evidence)
+        except OSError as exc:
+            # A full or read-only disk is no reason to keep the answer back.
+            print(f"muster: evidence could not be kept on this host: {exc}", file=sys.stderr)
+    print(json.dumps(evidence.to_dict(), sort_keys=True))
+    return 0
+
+
+def _burn_in(options: argparse.Namespace, version: str) -> int:
+    import time  # noqa: PLC0415
+
+    from . import burn_in  # noqa: PLC0415
+
+    if options.action == "run":
+        # All of our modules are loaded by now, so that the file may be replaced while the run goes on.
+        return burn_in.run_plan_file(options.plan, options.state_directory, version)
+    record = burn_in.Record(options.state_directory)
+    if options.action == "stop":
+        return _stop(record)
+    if options.action == "settle" and record.state()["status"] == "running":
+        with record.locked() as mine:
+            if mine:
+                burn_in.settle(record, burn_in.boot_id_under, time.time())
+    _print(burn_in.status(record, time.time(), with_evidence=options.evidence))
+    return 0
+
+
+def _stop(record: Any) -> int:
+    import os  # noqa: PLC0415
+    import signal  # noqa: PLC0415
+    import time  # noqa: PLC0415
+
+    from .burn_in import STOP_SECONDS  # noqa: PLC0415
+
+    pid = record.holder()
+    if pid is None:
+        print("burn-in: no run is under way")
+        return 0
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_SECONDS
+    while record.alive():
+        if time.monotonic() > deadline:
+            print(f"burn-in: process {pid} did not end within {STOP_SECONDS:g} s", file=sys.stderr)
+            return 1
+        time.sleep(0.1)
+    _print({"status": record.state()["status"]})
+    return 0
+
+
+def _print(data: Any) -> None:
+    import json  # noqa: PLC0415
+
+    print(json.dumps(data, sort_keys=True))
+
+
+def _wrong(text: str) -> int:
+    print(f"muster: {text}", file=sys.stderr)
+    return 2

@@ -1,0 +1,180 @@
+#!/usr/bin/python
+"""Start a node's burn-in, or attach to the one that is there."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: burn_in_job
+short_description: Start burn-in on a node, or attach to the one under way
+version_added: 0.1.0
+author: The Muster developers
+description:
+  - Starts C(muster-burn-in.service) with a plan, unless a run is under way (whatever its plan; its evidence says what it was
+    judged by) or one has ended whose evidence is not yet in the ledger. Then that one is reported.
+  - A run that was cut off, by a reboot or by the end of its process, is closed first and reported as ended.
+  - Gathering evidence changes nothing on the host, so the result is never C(changed). Check mode starts and closes nothing.
+  - C(muster.cluster.burn_in_wait) waits for the end and fetches the evidence.
+options:
+  node:
+    description: The node's name in the fleet.
+    type: str
+    required: true
+  profile:
+    description: Name of the burn-in profile, which policy compares.
+    type: str
+    required: true
+  duration_seconds:
+    description: How long to go on.
+    type: float
+    required: true
+  interval_seconds:
+    description: Time from one examination to the next.
+    type: float
+    required: true
+  stop_on_fail:
+    description: End at the first failed finding, since a failed node gains nothing from more hours.
+    type: bool
+    default: true
+  expect:
+    description: What the node's hardware class must have, C(muster_expect).
+    type: dict
+    required: true
+  known:
+    description: Ids of the node's burn-in evidence that the ledger has.
+    type: list
+    elements: str
+    default: []
+  tool:
+    description: The program on the node, as the role C(burn_in) installs it.
+    type: path
+    default: /usr/libexec/muster/muster
+attributes:
+  check_mode:
+    description: Reports, and starts nothing.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Start burn-in
+  muster.cluster.burn_in_job:
+    node: "{{ inventory_hostname }}"
+    profile: standard
+    duration_seconds: 14400
+    interval_seconds: 300
+    expect: "{{ muster_expect }}"
+"""
+
+RETURN = r"""
+id:
+  description: Id of the run, which is its evidence's; empty where nothing ever ran.
+  returned: success
+  type: str
+  sample: 0f6e2f6c-0b55-4f0e-9d2d-bf5d4a3f9f0e
+status:
+  description: C(running), C(finished), or in check mode C(none) or C(interrupted).
+  returned: success
+  type: str
+  sample: running
+started_now:
+  description: Whether this task started it.
+  returned: success
+  type: bool
+  sample: true
+plan_differs:
+  description: What the reported run does otherwise than asked for; admission judges it by what it says.
+  returned: success
+  type: list
+  elements: str
+  sample: [profile]
+"""
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.evidence_store import write_atomically
+
+UNIT = "muster-burn-in.service"
+PLAN = "/etc/muster/burn_in.json"
+PLAN_KEYS = ("node", "profile", "duration_seconds", "interval_seconds", "stop_on_fail", "expect")
+
+
+def must_start(status: dict[str, Any], known: list[str]) -> bool:
+    """Return whether a new run is wanted: none is under way, and none waits to be collected."""
+    if status["status"] == "running":
+        return False
+    return status["status"] == "none" or status["id"] in known
+
+
+def differences(status: dict[str, Any], plan: dict[str, Any]) -> list[str]:
+    """Return in what a run differs from the plan that was asked for."""
+    if status["status"] == "none":
+        return []
+    wanted = {**plan, "expect_digest": digest_of(plan["expect"])}
+    return [
+        key.replace("_digest", "")
+        for key in ("profile", "duration_seconds", "interval_seconds", "expect_digest")
+        if status.get(key) != wanted[key]
+    ]
+
+
+def ask(module: AnsibleModule, action: str) -> dict[str, Any]:
+    """Return what ``muster burn-in`` says about the node's run."""
+    argv = [module.params["tool"], "burn-in", action]
+    rc, stdout, stderr = module.run_command(argv, environ_update={"LC_ALL": "C"})
+    try:
+        status = json.loads(stdout)
+        status["status"]
+    except (ValueError, KeyError, TypeError):
+        module.fail_json(msg=f"{' '.join(argv)}: exit status {rc}: {(stderr or stdout).strip()[-500:]}", rc=rc)
+    return dict(status)
+
+
+def start(module: AnsibleModule, plan: dict[str, Any]) -> None:
+    """Hand the plan to the unit; comes back when the run has begun."""
+    write_atomically(Path(PLAN), json.dumps(plan, indent=1, sort_keys=True) + "\n")
+    rc, _stdout, stderr = module.run_command(["systemctl", "start", UNIT])
+    if rc != 0:
+        _rc, log, _stderr = module.run_command(["journalctl", "-u", UNIT, "-n", "5", "-o", "cat", "--no-pager"])
+        module.fail_json(msg=f"{UNIT} did not start: {stderr.strip()}; its last words: {log.strip()[-1000:]}", rc=rc)
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "node": {"type": "str", "required": True},
+            "profile": {"type": "str", "required": True},
+            "duration_seconds": {"type": "float", "required": True},
+            "interval_seconds": {"type": "float", "required": True},
+            "stop_on_fail": {"type": "bool", "default": True},
+            "expect": {"type": "dict", "required": True},
+            "known": {"type": "list", "elements": "str", "default": []},
+            "tool": {"type": "path", "default": "/usr/libexec/muster/muster"},
+        },
+        supports_check_mode=True,
+    )
+    plan = {key: module.params[key] for key in PLAN_KEYS}
+    if not Path(module.params["tool"]).is_file():
+        if module.check_mode:
+            module.exit_json(changed=False, id="", status="none", started_now=False, plan_differs=[])
+        module.fail_json(msg=f"{module.params['tool']} is not there; the role muster.cluster.burn_in installs it")
+    status = ask(module, "status" if module.check_mode else "settle")
+    started_now = must_start(status, module.params["known"]) and not module.check_mode
+    if started_now:
+        start(module, {**plan, "id": str(uuid.uuid4())})
+        status = ask(module, "status")
+    module.exit_json(
+        changed=False,
+        id=status.get("id", ""),
+        status=status["status"],
+        started_now=started_now,
+        plan_differs=differences(status, plan),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+#!/usr/bin/python
+"""Documentation of the action ``burn_in_wait``, which does all of its work on the control machine."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: burn_in_wait
+short_description: Wait for a node's burn-in and fetch its evidence
+version_added: 0.1.0
+author: The Muster developers
+description:
+  - Asks the node again and again, at growing intervals of 1 to 60 seconds, until its burn-in has ended or the time is up.
+  - Prints one line for all hosts of the batch, at most every five seconds.
+  - A run that was cut off, by a reboot or by the end of its process, is closed and counts as ended.
+  - A node that three attempts in a row do not reach is unreachable.
+options:
+  wait_seconds:
+    description:
+      - How long to wait at most, counted from when the first host of the batch began to wait; V(0) asks once.
+      - The run on the node goes on. Run the playbook again to attach to it.
+    type: float
+    default: 0
+  tool:
+    description: The program on the node, as the role C(burn_in) installs it.
+    type: path
+    default: /usr/libexec/muster/muster
+attributes:
+  check_mode:
+    description: Asks, and closes nothing.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Wait for burn-in
+  muster.cluster.burn_in_wait:
+    wait_seconds: 3600
+  register: burn_in
+"""
+
+RETURN = r"""
+status:
+  description: C(running), C(finished), C(none) where nothing ever ran; in check mode also C(interrupted).
+  returned: success
+  type: str
+  sample: finished
+id:
+  description: Id of the run, which is its evidence's.
+  returned: success
+  type: str
+  sample: 0f6e2f6c-0b55-4f0e-9d2d-bf5d4a3f9f0e
+evidence:
+  description: The evidence, as the ledger takes it; null until burn-in has ended.
+  returned: success
+  type: dict
+  sample: {format: 1, id: 0f6e2f6c-0b55-4f0e-9d2d-bf5d4a3f9f0e, node: gpu-01, stage: burn_in, findings: []}
+evidence_path:
+  description: Where the node keeps it, with the raw outputs beside it.
+  returned: success
+  type: str
+  sample: /var/lib/muster/evidence/burn_in/0f6e2f6c-0b55-4f0e-9d2d-bf5d4a3f9f0e/evidence.json
+percent:
+  description: How much of the duration has been spent.
+  returned: success
+  type: int
+  sample: 100
+eta_seconds:
+  description: How long it will still take.
+  returned: success
+  type: float
+  sample: 0
+"""
