@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding, worst
@@ -246,7 +246,7 @@ def _malformed(record: Record, node: str, now: float) -> str:
     finished = evidence.started if evidence.finished is None else evidence.finished
     if evidence.node != node:
         return f"belongs to node {evidence.node}"
-    if not math.isfinite(evidence.started) or not math.isfinite(finished):
+    if not _is_number(evidence.started) or not _is_number(finished):
         return "its times are not numbers"
     if finished < evidence.started:
         return "finished before it started"
@@ -319,5 +319,8 @@ def _worst_text(verdict: StageVerdict) -> str:
     return text_of(verdict.stage, min(verdict.findings, key=lambda each: ranks.get(each.verdict, 1)))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_number(value: Any) -> TypeGuard[float]:
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import getpass
+import json
 import os
 import platform
 import sqlite3
@@ -24,9 +25,15 @@ from ansible_collections.muster.cluster.plugins.module_utils.evidence import FOR
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission import CLOCK_SKEW_SECONDS, DECISIONS, Record
 from sqlalchemy import (
     JSON,
+    Column,
     Connection,
+    Double,
     Engine,
     Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
     UniqueConstraint,
     bindparam,
     case,
@@ -42,7 +49,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.pool import NullPool, StaticPool
 
 SCHEMA = 1
@@ -56,104 +62,99 @@ class LedgerError(Exception):
     """A ledger that cannot be used; the text names it, says what was found and what was expected."""
 
 
-class _Base(DeclarativeBase):
-    type_annotation_map = {dict[str, Any]: JSON, list[Any]: JSON}  # noqa: RUF012 -- SQLAlchemy's own attribute
-
-
-class _Meta(_Base):
-    __tablename__ = "meta"
-    ledger_id: Mapped[str] = mapped_column(primary_key=True)
-    cluster: Mapped[str]
-    schema_version: Mapped[int]
-    generation: Mapped[int]
-    # Transitions were recorded while the controller's generation could not be compared: they are not counted until it
-    # can be, or else an older copy of the ledger could overtake the gate file's generation unseen.
-    owed: Mapped[int]
-    created: Mapped[float]
-
-
-class _Node(_Base):
-    __tablename__ = "node"
-    name: Mapped[str] = mapped_column(primary_key=True)
-    hardware_class: Mapped[str | None]
-    state: Mapped[str]
-    stage: Mapped[str]
-    reason: Mapped[str]
-    since: Mapped[float]
-
-
-class _Part(_Base):
-    __tablename__ = "part"
-    serial: Mapped[str] = mapped_column(primary_key=True)
-    kind: Mapped[str] = mapped_column(primary_key=True)
-    node: Mapped[str] = mapped_column(index=True)
-    slot: Mapped[str]
-    first_seen: Mapped[float]
-    last_seen: Mapped[float]
-
-
-class _Evidence(_Base):
-    __tablename__ = "evidence"
-    __table_args__ = (Index("evidence_newest", "stage", "node", "seq"),)
-    seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
-    id: Mapped[str] = mapped_column(unique=True)
-    node: Mapped[str]
-    stage: Mapped[str]
-    started: Mapped[float]
-    finished: Mapped[float | None]
-    boot_id: Mapped[str]
-    fingerprint: Mapped[dict[str, Any]]
-    expect_digest: Mapped[str]
-    findings: Mapped[list[Any]]
-    detail: Mapped[dict[str, Any]]
-    raw: Mapped[dict[str, Any]]
-    muster_version: Mapped[str]
-    imported: Mapped[float]
-    digest: Mapped[str]
-
-
-class _Decision(_Base):
-    __tablename__ = "decision"
-    seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
-    node: Mapped[str] = mapped_column(index=True)
-    decision: Mapped[str]
-    who: Mapped[str]
-    at: Mapped[float]
-    reason: Mapped[str]
-
-
-class _Transition(_Base):
-    __tablename__ = "transition"
-    seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
-    node: Mapped[str] = mapped_column(index=True)
-    from_state: Mapped[str]
-    to_state: Mapped[str]
-    at: Mapped[float]
-    cause: Mapped[str]
-    who: Mapped[str]
-
-
-class _Drain(_Base):
-    __tablename__ = "drain"
-    node: Mapped[str] = mapped_column(primary_key=True)
-    reason: Mapped[str]
-    seen: Mapped[float]
-
-
-class _Round(_Base):
-    __tablename__ = "round"
-    __table_args__ = (UniqueConstraint("campaign", "number"),)
-    seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
-    campaign: Mapped[str]
-    number: Mapped[int]
-    plan: Mapped[dict[str, Any]]
-    observations: Mapped[list[Any] | None]
-    started: Mapped[float]
-    finished: Mapped[float | None]
-
-
-META, NODE, PART, EVIDENCE = _Meta.__table__, _Node.__table__, _Part.__table__, _Evidence.__table__
-DECISION, TRANSITION, DRAIN, ROUND = _Decision.__table__, _Transition.__table__, _Drain.__table__, _Round.__table__
+TABLES = MetaData()
+META = Table(
+    "meta",
+    TABLES,
+    Column("ledger_id", String, primary_key=True),
+    Column("cluster", String, nullable=False),
+    Column("schema_version", Integer, nullable=False),
+    Column("generation", Integer, nullable=False),
+    # Transitions were recorded while the gate's generation could not be compared: they are not counted until it can be,
+    # or else an older copy of the ledger could overtake the gate unseen.
+    Column("owed", Integer, nullable=False),
+    Column("created", Double, nullable=False),
+)
+NODE = Table(
+    "node",
+    TABLES,
+    Column("name", String, primary_key=True),
+    Column("hardware_class", String),
+    Column("state", String, nullable=False),
+    Column("stage", String, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("since", Double, nullable=False),
+)
+PART = Table(
+    "part",
+    TABLES,
+    Column("kind", String, primary_key=True),
+    Column("serial", String, primary_key=True),
+    Column("node", String, nullable=False, index=True),
+    Column("slot", String, nullable=False),
+    Column("first_seen", Double, nullable=False),
+    Column("last_seen", Double, nullable=False),
+)
+EVIDENCE = Table(
+    "evidence",
+    TABLES,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("node", String, nullable=False),
+    Column("stage", String, nullable=False),
+    Column("started", Double, nullable=False),
+    Column("finished", Double),
+    Column("boot_id", String, nullable=False),
+    Column("fingerprint", JSON, nullable=False),
+    Column("expect_digest", String, nullable=False),
+    Column("findings", JSON, nullable=False),
+    Column("detail", JSON, nullable=False),
+    Column("raw", JSON, nullable=False),
+    Column("muster_version", String, nullable=False),
+    Column("imported", Double, nullable=False),
+    Column("digest", String, nullable=False),
+    Index("evidence_newest", "stage", "node", "started"),
+)
+DECISION = Table(
+    "decision",
+    TABLES,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("node", String, nullable=False, index=True),
+    Column("decision", String, nullable=False),
+    Column("who", String, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("reason", String, nullable=False),
+)
+TRANSITION = Table(
+    "transition",
+    TABLES,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("node", String, nullable=False, index=True),
+    Column("from_state", String, nullable=False),
+    Column("to_state", String, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("cause", String, nullable=False),
+    Column("who", String, nullable=False),
+)
+DRAIN = Table(
+    "drain",
+    TABLES,
+    Column("node", String, primary_key=True),
+    Column("reason", String, nullable=False),
+    Column("seen", Double, nullable=False),
+)
+ROUND = Table(
+    "round",
+    TABLES,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("campaign", String, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("plan", JSON, nullable=False),
+    Column("observations", JSON(none_as_null=True)),
+    Column("started", Double, nullable=False),
+    Column("finished", Double),
+    UniqueConstraint("campaign", "number"),
+)
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ class Ledger:
                 raise LedgerError(
                     f"ledger {_shown(url)}: already there (tables {', '.join(sorted(tables))}), not made anew"
                 )
-            _Base.metadata.create_all(connection)
+            TABLES.create_all(connection)
             created = time.time() if now is None else now
             row = {"ledger_id": ledger_id, "cluster": cluster, "schema_version": SCHEMA, "generation": 0, "owed": 0}
             connection.execute(insert(META), {**row, "created": created})
@@ -369,11 +370,12 @@ class Reader:
     def _newest(self, stage: str, wanted: set[str]) -> Iterator[Any]:
         # A host whose clock ran ahead must not hide all that came after it.
         measured = case((EVIDENCE.c.started > EVIDENCE.c.imported + CLOCK_SKEW_SECONDS, 0.0), else_=EVIDENCE.c.started)
-        over = {"partition_by": EVIDENCE.c.node}
         ranked = select(
             EVIDENCE.c.seq,
-            func.row_number().over(order_by=EVIDENCE.c.seq.desc(), **over).label("by_import"),
-            func.row_number().over(order_by=(measured.desc(), EVIDENCE.c.seq.desc()), **over).label("by_time"),
+            func.row_number().over(partition_by=EVIDENCE.c.node, order_by=EVIDENCE.c.seq.desc()).label("by_import"),
+            func.row_number()
+            .over(partition_by=EVIDENCE.c.node, order_by=(measured.desc(), EVIDENCE.c.seq.desc()))
+            .label("by_time"),
         ).where(EVIDENCE.c.stage == stage)
         if len(wanted) <= NAMES_PER_QUERY:
             ranked = ranked.where(EVIDENCE.c.node.in_(sorted(wanted)))
@@ -427,9 +429,11 @@ class Writer(Reader):
         rows: dict[str, dict[str, Any]] = {}
         continued: list[dict[str, Any]] = []
         for item in sorted(evidence, key=lambda each: each.started):
-            row = {**item.to_dict(), "imported": now}
-            del row["format"]
-            row["digest"] = digest_of({key: value for key, value in row.items() if key != "imported"})
+            try:
+                row = _row_of(item, now)
+            except (ValueError, OverflowError) as exc:
+                refused.append(Refused(item.node, item.id, f"evidence {item.id!r}: cannot be stored: {exc}"))
+                continue
             old = rows.get(item.id) or stored.get(item.id)
             if old is None:
                 rows[item.id] = row
@@ -611,6 +615,18 @@ def operator() -> str:
     except (KeyError, OSError):
         user = str(os.getuid())
     return f"{user}@{platform.node()}"
+
+
+def _row_of(evidence: Evidence, now: float) -> dict[str, Any]:
+    """Return a row of the evidence table; raises ValueError or OverflowError for what no database takes."""
+    data = evidence.to_dict()
+    digest = digest_of({key: value for key, value in data.items() if key != "format"})
+    # A host may have written NaN, half a surrogate pair, or a time beyond any clock.
+    json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
+    times = {key: None if data[key] is None else float(data[key]) for key in ("started", "finished")}
+    row = {**data, **times, "imported": now, "digest": digest}
+    del row["format"]
+    return row
 
 
 def _evidence_of(row: Any) -> Evidence:

@@ -320,6 +320,7 @@ FAIL_OPEN: list[tuple[str, Case, str, str]] = [
         "burn_in",
     ),
     ("an endless finish", with_stage("burn_in", replace(BURN_IN, finished=math.inf)), "testing", "burn_in"),
+    ("a finish beyond any clock", with_stage("burn_in", replace(BURN_IN, finished=10**400)), "testing", "burn_in"),
     ("two records of one id", with_stage("burn_in", FAILED, BURN_IN), "testing", "burn_in"),
     (
         "a later fault wins over an older pass",

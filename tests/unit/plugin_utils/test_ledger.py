@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -170,6 +171,23 @@ def test_another_record_with_a_known_id_is_refused(ledger: Ledger, change: dict[
     assert "e1" in refused.reason
     with ledger.reading() as reader:
         assert reader.records(["preflight"], ["n1"])["n1"][0].evidence == EVIDENCE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"started": math.nan},
+        {"finished": math.inf},
+        {"started": 10**400},
+        {"boot_id": "\udc80"},
+        {"detail": {"duration_seconds": math.nan}},
+    ],
+)
+def test_evidence_that_no_database_takes_is_refused_alone(ledger: Ledger, change: dict[str, Any]) -> None:
+    with ledger.writing() as writer:
+        (refused,) = writer.add_evidence([replace(EVIDENCE, **change), replace(EVIDENCE, id="e2", node="n2")], 200.0)
+        assert (refused.node, refused.id) == ("n1", "e1")
+        assert writer.known("preflight", "n2") == ["e2"]
 
 
 def test_unfinished_evidence_is_continued_until_it_is_finished(ledger: Ledger) -> None:
