@@ -9,7 +9,7 @@ short_description: Wait for a node's burn-in and fetch its evidence
 version_added: 0.1.0
 author: The Muster developers
 description:
-  - Asks the node again and again, at growing intervals of 1 to 60 seconds, until its burn-in has ended or the time is up.
+  - Asks the node at growing intervals of 1 to 60 seconds, until its burn-in has ended or the time is up.
   - Prints one line for all hosts of the batch, at most every five seconds.
   - A run that was cut off, by a reboot or by the end of its process, is closed and counts as ended.
   - A node that three attempts in a row do not reach is unreachable.
