@@ -70,7 +70,8 @@ class ActionModule(ActionBase):
             except OSError as exc:
                 raise AnsibleActionFail(f"report: cannot write {exc.filename}: {exc.strerror}") from exc
         display = Display()
-        display.display(verdict_table(verdict_rows(verdicts), _width(display.columns), bool(ANSIBLE_COLOR)))
+        table = verdict_table(verdict_rows(verdicts), _width(display.columns), bool(ANSIBLE_COLOR))
+        display.display(f"\n{table}\n")
         states = [verdict.state for verdict in verdicts]
         return result | {
             "changed": False,
