@@ -13,8 +13,10 @@ BIN = Path(sys.executable).parent
 LAB = ROOT / "inventory" / "lab" / "lab.fleet.yml"
 PLAIN = Path(__file__).parent / "plain" / "hosts.yml"
 LEDGER_ID = "6f1d7a52-9b0e-4c58-8f3e-2d5c1b7a9e04"
+# A lab that was used has states in its ledger.
 VALUES = (
-    "{'address': ansible_host, 'fleet': muster_fleet, 'expect': muster_expect | default(none), 'groups': group_names}"
+    "{'address': ansible_host, 'fleet': muster_fleet, 'expect': muster_expect | default(none), "
+    "'groups': group_names | reject('match', 'state_') | list}"
 )
 
 
