@@ -140,10 +140,12 @@ keyed_groups:
   - {key: pod, prefix: zone}
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.errors import AnsibleError
 from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 from ansible.template import trust_as_template
 from ansible_collections.muster.cluster.plugins.plugin_utils import fleet as fleets
@@ -165,16 +167,18 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         """Fill the inventory, or end the run with the one line that says what is wrong."""
         super().parse(inventory, loader, path, cache)
-        path = str(path)
+        file = fleets.display_path(str(path))
         try:
-            file = fleets.display_path(path)
-            data = read_yaml(path, file)
-            fleet = fleets.Fleet.from_data(data, file)
-        except FleetError as exc:
+            self._fill(str(path), file)
+        except (FleetError, AnsibleError) as exc:
             # By default Ansible takes an inventory error for a warning, offers the file to its other plugins, which
             # complain in turn, and goes on without hosts. A run that does nothing must not look like one that passed.
-            self.display.error(str(exc))
+            self.display.error(str(exc) if isinstance(exc, FleetError) else f"{file}: {exc}")
             raise SystemExit(1) from exc
+
+    def _fill(self, path: str, file: str) -> None:
+        data = read_yaml(path, file)
+        fleet = fleets.Fleet.from_data(data, file)
         fleets.remember(path, fleet)
         expressions = {key: _trusted(data[key]) for key in fleets.CONSTRUCTABLE if data.get(key) is not None}
         self.set_options(direct={**data, **expressions})
@@ -203,7 +207,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
                 self.inventory.add_child(group, member)
 
     def _add_variables(self, fleet: fleets.Fleet, path: str) -> None:
-        nodes = "{{ lookup('" + fleets.PLUGIN + "_nodes', '" + path + "') }}"
+        nodes = f"{{{{ lookup('{fleets.PLUGIN}_nodes', {json.dumps(path)}) }}}}"
         self.inventory.set_variable("all", "muster_fleet", {**fleet.variables(), "nodes": nodes})
         for name in {node.hardware_class for node in fleet.nodes if node.hardware_class}:
             group = self._sanitize_group_name(f"class_{name}")

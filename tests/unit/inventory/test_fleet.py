@@ -99,8 +99,17 @@ fabric:"""
 def test_strict_makes_a_wrong_expression_fail(tmp_path: Path) -> None:
     path = changed_lab(tmp_path, "\nfabric:", "\nstrict: true\ncompose: {a: no_such_thing}\nfabric:")
     run = ansible("ansible-inventory", "-i", str(path), "--list")
-    assert run.returncode != 0
+    assert run.returncode == 1
+    assert run.stderr.startswith(f"[ERROR]: {path}: Could not set a for host ctl: ")
     assert "no_such_thing" in run.stderr
+
+
+def test_expressions_of_the_wrong_type_fail(tmp_path: Path) -> None:
+    path = changed_lab(tmp_path, "\nfabric:", "\ncompose: 5\nfabric:")
+    run = ansible("ansible-inventory", "-i", str(path), "--list")
+    assert run.returncode == 1
+    assert run.stderr.startswith(f"[ERROR]: {path}: ")
+    assert "compose" in run.stderr
 
 
 def test_extra_vars_reach_expressions_when_asked(tmp_path: Path) -> None:
