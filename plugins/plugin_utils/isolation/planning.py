@@ -198,7 +198,7 @@ class Record:
                 ),
             )
             taken |= {node, best}
-            pairs.append((node, best))
+            pairs.append((min(node, best), max(node, best)))
         return sorted(pairs)
 
     def _untried(self, suspects: Sequence[str]) -> list[tuple[str, str]]:
@@ -210,7 +210,7 @@ class Record:
                 continue
             best = min(free, key=lambda other: (self.uses[other], other))
             taken |= {node, best}
-            pairs.append((node, best))
+            pairs.append((min(node, best), max(node, best)))
         return sorted(pairs)
 
     def _clash(self, node: str) -> str:

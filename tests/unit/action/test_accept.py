@@ -1,0 +1,259 @@
+"""Campaigns against a real ledger: recorded round by round, taken up after a kill, concluded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.muster.cluster.plugins.action.accept import Means, Request, RoundError, accept
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
+
+SIZE = 8 * 2**20
+COLLECTIVE = {
+    "backend": "gloo",
+    "ranks_per_node": 1,
+    "python": "/usr/bin/python3",
+    "sizes_bytes": [SIZE],
+    "iterations": 2,
+    "warmup": 1,
+    "floors": [{"collective": "all_reduce", "nodes_min": 2, "size_bytes": SIZE, "busbw_gb_per_s": 0.1}],
+}
+NAMES = ("gpu-01", "gpu-02", "gpu-04")
+FINGERPRINT = {"gpu_serials": "1", "gpu_vbios": "1", "gpu_driver": "1", "kernel": "6.1", "nccl": "1"}
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+class Cluster:
+    """Nodes of which some are slow; counts rounds and can kill its caller or lose its Slurm."""
+
+    def __init__(self, slow: set[str]) -> None:
+        self.slow = slow
+        self.calls: list[dict[str, Any]] = []
+        self.told: list[str] = []
+        self.now = 1_000_000.0
+        self.trouble: Callable[[int], None] = lambda number: None
+
+    def run_round(self, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        self.calls.append(arguments)
+        self.trouble(arguments["number"])
+        self.now += 5
+        return [self.observation(group) for group in arguments["groups"]]
+
+    def observation(self, group: list[str]) -> dict[str, Any]:
+        gb_per_s = 0.024 if self.slow & set(group) else 0.5
+        seconds = 2 * (len(group) - 1) / len(group) * SIZE / gb_per_s / 1e9
+        sizes = [{"bytes": SIZE, "seconds": [seconds] * 2, "correct": True, "wrong": 0}]
+        ranks = [{"node": node, "rank": rank, "sizes": sizes} for rank, node in enumerate(group)]
+        return {
+            "group": group,
+            "ok": True,
+            "started": True,
+            "error": "",
+            "ranks": ranks,
+            "missing": [],
+            "unavailable": {},
+        }
+
+    def accept(self, request: Request) -> dict[str, Any]:
+        return accept(request, Means(self.run_round, self.told.append, lambda: self.now))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger.create(f"sqlite:///{tmp_path}/ledger.sqlite", "id-1", "lab")
+
+
+def preflight(node: str, boot_id: str = "boot-1") -> dict[str, Any]:
+    return Evidence(f"pre-{node}", node, "preflight", 1.0, 2.0, boot_id, FINGERPRINT, "digest").to_dict()
+
+
+def request(tmp_path: Path, nodes: tuple[str, ...] = NAMES, **other: Any) -> Request:
+    declared = {
+        name: {"role": "compute", "hardware_class": "lab_h100", "address": f"10.0.0.{number}", "rack": None}
+        for number, name in enumerate((*NAMES, "gpu-05"), 1)
+    }
+    fleet = {
+        "cluster": "lab",
+        "ledger": {"url": f"sqlite:///{tmp_path}/ledger.sqlite", "id": "id-1"},
+        "nodes": {
+            **declared,
+            "ctl": {"role": "controller", "hardware_class": None, "address": "10.0.0.9", "rack": None},
+        },
+        "classes": {"lab_h100": {"class": "lab_h100", "collective": COLLECTIVE}},
+        "fabric": {"kind": "ethernet", "socket_interface": "eth0"},
+    }
+    given = {"evidence": {name: [preflight(name)] for name in nodes}, **other}
+    return Request(fleet, list(nodes), **given)
+
+
+def verdicts(result: dict[str, Any]) -> dict[str, str]:
+    found = {}
+    for node, items in result["evidence"].items():
+        (evidence,) = [Evidence.from_dict(item) for item in items]
+        found[node] = worst(finding.verdict for finding in evidence.findings if finding.check == "pair_bandwidth")
+    return found
+
+
+def test_slow_node_is_rejected_and_all_is_recorded(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster({"gpu-04"})
+    result = cluster.accept(request(tmp_path))
+    assert verdicts(result) == {"gpu-01": PASS, "gpu-02": PASS, "gpu-04": FAIL}
+    assert result["changed"] is False
+    (campaign,) = result["campaigns"]
+    assert campaign["concluded"]
+    with ledger.reading() as reader:
+        rounds = reader.rounds(campaign["campaign"])
+        records = reader.records(["acceptance"], NAMES)
+    assert [stored.number for stored in rounds] == list(range(1, len(cluster.calls) + 1))
+    assert all(stored.finished for stored in rounds)
+    evidence = records["gpu-04"][-1].evidence
+    assert evidence.to_dict() == result["evidence"]["gpu-04"][0]
+    assert (evidence.boot_id, evidence.fingerprint) == ("boot-1", FINGERPRINT)
+    assert evidence.expect_digest == digest_of({"class": "lab_h100", "collective": COLLECTIVE})
+    assert [each["verdict"] for each in evidence.detail["rounds"]] == ["bad", "bad"]
+    assert any("gpu-02+gpu-04 slow 0.024 of 0.1 GB/s" in line for line in cluster.told)
+    assert any(line.startswith("acceptance rejects gpu-04: all-reduce of 8 MiB with gpu-01") for line in cluster.told)
+
+
+def test_module_gets_addresses_interface_and_a_fresh_port(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster({"gpu-04"})
+    cluster.accept(request(tmp_path, environment={"PYTHONPATH": "/opt/torch"}))
+    first = cluster.calls[0]
+    assert first["environment"] == {"PYTHONPATH": "/opt/torch", "GLOO_SOCKET_IFNAME": "eth0"}
+    assert first["addresses"] == {
+        node: f"10.0.0.{NAMES.index(node) + 1}" for group in first["groups"] for node in group
+    }
+    assert len({call["port"] for call in cluster.calls}) == len(cluster.calls)
+
+
+@pytest.mark.parametrize("killed_in", [1, 2, 3])
+def test_killed_in_a_round_goes_on_from_what_is_recorded(ledger: Ledger, tmp_path: Path, killed_in: int) -> None:
+    cluster = Cluster({"gpu-04"})
+
+    def trouble(number: int) -> None:
+        if number == killed_in:
+            raise Killed
+
+    cluster.trouble = trouble
+    with pytest.raises(Killed):
+        cluster.accept(request(tmp_path))
+    cluster.trouble = lambda number: None
+    result = cluster.accept(request(tmp_path))
+    assert verdicts(result) == {"gpu-01": PASS, "gpu-02": PASS, "gpu-04": FAIL}
+    numbers = [call["number"] for call in cluster.calls]
+    # The interrupted round is run again, as it was planned; no other is.
+    assert numbers == [*range(1, killed_in + 1), *range(killed_in, max(numbers) + 1)]
+    assert cluster.calls[killed_in - 1]["groups"] == cluster.calls[killed_in]["groups"]
+    assert len({call["campaign"] for call in cluster.calls}) == 1
+
+
+@pytest.mark.parametrize("change", ["boot", "age", "nodes"])
+def test_interrupted_campaign_of_other_circumstances_is_not_taken_up(
+    ledger: Ledger, tmp_path: Path, change: str
+) -> None:
+    cluster = Cluster(set())
+
+    def trouble(number: int) -> None:
+        raise Killed
+
+    cluster.trouble = trouble
+    with pytest.raises(Killed):
+        cluster.accept(request(tmp_path))
+    cluster.trouble = lambda number: None
+    again = request(tmp_path)
+    if change == "boot":
+        again = request(tmp_path, evidence={name: [preflight(name, "boot-2")] for name in NAMES})
+    elif change == "age":
+        cluster.now += 5 * 3600
+    else:
+        again = request(tmp_path, NAMES[:2])
+    cluster.accept(again)
+    assert len({call["campaign"] for call in cluster.calls}) == 2
+
+
+def test_concluded_campaign_is_measured_anew(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster({"gpu-04"})
+    first = cluster.accept(request(tmp_path, ("gpu-04",), partners=["gpu-01", "gpu-02"]))
+    assert verdicts(first) == {"gpu-04": FAIL}
+    cluster.slow = set()
+    cluster.now += 60
+    second = cluster.accept(request(tmp_path, ("gpu-04",), partners=["gpu-01", "gpu-02"]))
+    assert verdicts(second) == {"gpu-04": PASS}
+    assert len({call["campaign"] for call in cluster.calls}) == 2
+
+
+def test_slurm_that_cannot_run_a_round_leaves_all_incomplete_and_the_next_run_goes_on(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    cluster = Cluster({"gpu-04"})
+
+    def trouble(number: int) -> None:
+        if number == 2:
+            raise RoundError("Slurm did not answer: sinfo: no such file")
+
+    cluster.trouble = trouble
+    result = cluster.accept(request(tmp_path))
+    assert set(verdicts(result).values()) == {INCOMPLETE}
+    assert not result["campaigns"][0]["concluded"]
+    assert "Slurm did not answer" in result["evidence"]["gpu-01"][0]["findings"][0]["reason"]
+    cluster.trouble = lambda number: None
+    assert verdicts(cluster.accept(request(tmp_path))) == {"gpu-01": PASS, "gpu-02": PASS, "gpu-04": FAIL}
+    assert [call["number"] for call in cluster.calls][:3] == [1, 2, 2]
+
+
+def test_observations_about_other_groups_are_not_believed(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster(set())
+    means = Means(lambda arguments: [], cluster.told.append, lambda: cluster.now)
+    result = accept(request(tmp_path), means)
+    assert set(verdicts(result).values()) == {INCOMPLETE}
+
+
+def test_budget_used_up_leaves_the_rest_to_the_next_run(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster({"gpu-04"})
+    result = cluster.accept(request(tmp_path, budget_seconds=22))
+    assert len(cluster.calls) == 1
+    assert PASS not in verdicts(result).values()
+    result = cluster.accept(request(tmp_path))
+    assert verdicts(result) == {"gpu-01": PASS, "gpu-02": PASS, "gpu-04": FAIL}
+    assert [call["number"] for call in cluster.calls] == [1, 2, 3]
+
+
+def test_check_mode_plans_and_leaves_no_trace(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster(set())
+    result = cluster.accept(request(tmp_path, check=True))
+    assert cluster.calls == []
+    assert result["evidence"] == {}
+    assert result["campaigns"][0]["next_round"]["kind"] == "pairs"
+    with ledger.reading() as reader:
+        assert reader.rounds() == []
+
+
+def test_node_without_preflight_evidence_is_skipped_with_the_reason(ledger: Ledger, tmp_path: Path) -> None:
+    evidence = {name: [preflight(name)] for name in NAMES[:2]}
+    result = Cluster(set()).accept(request(tmp_path, evidence=evidence))
+    assert sorted(result["evidence"]) == ["gpu-01", "gpu-02"]
+    assert "no preflight evidence" in result["skipped"]["gpu-04"]
+
+
+def test_partner_under_test_and_strangers_are_no_partners(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster(set())
+    result = cluster.accept(request(tmp_path, ("gpu-01",), partners=["gpu-01", "ctl", "gpu-99"]))
+    assert cluster.calls == []
+    assert verdicts(result) == {"gpu-01": INCOMPLETE}
+
+
+def test_class_without_usable_floors_runs_nothing(ledger: Ledger, tmp_path: Path) -> None:
+    asked = request(tmp_path)
+    asked.fleet["classes"]["lab_h100"]["collective"] = {**COLLECTIVE, "floors": [{"collective": "all_reduce"}]}
+    cluster = Cluster(set())
+    result = cluster.accept(asked)
+    assert cluster.calls == []
+    assert set(verdicts(result).values()) == {INCOMPLETE}
+    assert "nodes_min is missing" in result["evidence"]["gpu-01"][0]["findings"][0]["reason"]
