@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,8 @@ class LookupModule(LookupBase):
 
     def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
         """Return a list of that one path."""
-        self.set_options(var_options=variables, direct=kwargs)
-        if terms:
-            raise AnsibleLookupError(f"zipapp: {terms!r} given, expected no terms")
+        if terms or kwargs:
+            raise AnsibleLookupError(f"zipapp: {[*terms, *kwargs]} given, expected no terms and no options")
         try:
             return [str(written(build(), cache_directory()))]
         except (ZipappError, OSError) as exc:
@@ -65,8 +65,9 @@ def written(content: bytes, cache: Path) -> Path:
     path = cache / hashlib.sha256(content).hexdigest()[:16] / "muster"
     if not path.exists() or path.read_bytes() != content:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = path.with_name(f".muster.{os.getpid()}")
-        temporary.write_bytes(content)
-        temporary.chmod(0o755)
-        temporary.replace(path)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            os.fchmod(descriptor, 0o755)
+        Path(temporary).replace(path)
     return path

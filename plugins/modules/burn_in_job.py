@@ -9,8 +9,8 @@ short_description: Start burn-in on a node, or attach to the one under way
 version_added: 0.1.0
 author: The Muster developers
 description:
-  - Starts C(muster-burn-in.service) with a plan, unless a run is under way (whatever its plan; its evidence says what it
-    was judged by) or one has ended whose evidence is not yet in the ledger. Then that one is reported.
+  - Starts C(muster-burn-in.service) with a plan, unless a run is under way (whatever its plan; its evidence says what
+    it was judged by) or one has ended whose evidence is not yet in the ledger. Then that one is reported.
   - A run that was cut off, by a reboot or by the end of its process, is closed first and reported as ended.
   - Gathering evidence changes nothing on the host, so the result is never C(changed). Check mode starts nothing.
   - C(muster.cluster.burn_in_wait) waits for the end and fetches the evidence.

@@ -1,0 +1,94 @@
+"""What the tests of node code share: a class, a healthy host that plays back outputs, and recorded files."""
+
+import copy
+from pathlib import Path
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+
+RECORDED = Path(__file__).resolve().parents[4] / "shared" / "recorded"
+MODEL = "NVIDIA H100 80GB HBM3"
+BOOT = "11111111-2222-3333-4444-555555555555"
+EXPECT = {
+    "class": "test",
+    "gpu": {
+        "model": MODEL,
+        "count": 2,
+        "memory_mib": 81559,
+        "parts": [{"slot": "SXM1", "address": "0000:1b:00.0"}, {"slot": "SXM6", "address": "0000:ab:00.0"}],
+    },
+    "cpu": {"sockets": 2, "cores": 96},
+    "memory": {"mib": 1000, "tolerance_percent": 5},
+    "clock": {"offset_ms": 100},
+    "disk": {"paths": [{"path": "/var", "free_gib": 5}]},
+    "kernel_log": {},
+    "tools": {"path": "/usr/bin", "root": "/"},
+}
+
+
+def gpu_xml(addresses, attached=None, model=MODEL, memory="81559 MiB", serial="165{:d}"):
+    gpus = "".join(
+        f'<gpu id="{address}"><product_name>{model}</product_name><serial>{serial.format(index)}</serial>'
+        f"<uuid>GPU-{index}</uuid><vbios_version>96.00</vbios_version><platformInfo><module_id>{index}</module_id>"
+        f"</platformInfo><fb_memory_usage><total>{memory}</total></fb_memory_usage></gpu>"
+        for index, address in enumerate(addresses, 1)
+    )
+    count = len(addresses) if attached is None else attached
+    return (
+        '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n<nvidia_smi_log>'
+        f"<driver_version>570.86.15</driver_version><attached_gpus>{count}</attached_gpus>{gpus}</nvidia_smi_log>"
+    )
+
+
+class FakeHost:
+    """Plays back outputs by tool or path; ``outputs`` may be changed between examinations."""
+
+    def __init__(self):
+        self.runs = []
+        self.outputs = {
+            "nvidia-smi": Output(gpu_xml(["00000000:1B:00.0", "00000000:AB:00.0"])),
+            "journalctl": Output("2025-01-21T04:41:44+0000 host kernel: Linux version 6.1.0\n"),
+            "lscpu": Output(
+                '{"lscpu": [{"field": "Core(s) per socket:", "data": "48"}, {"field": "Socket(s):", "data": "2"}]}'
+            ),
+            "/proc/meminfo": Output("MemTotal:       1024000 kB\nMemFree: 1 kB\n"),
+            "/proc/sys/kernel/random/boot_id": Output(BOOT + "\n"),
+            "uname": Output("6.1.0\n"),
+            "chronyc": Output("C0A80101,ntp,3,1.0,0.000012,0.0,0.0,0.0,0.0,0.0,0.0,0.0,64.0,Normal\n"),
+            "df": Output("Filesystem 1-blocks Used Available Capacity Mounted on\n/dev/vda1 100 1 99000000000 1% /\n"),
+            "find": Output(""),
+        }
+
+    def run(self, argv, timeout_seconds):
+        self.runs.append(argv[0])
+        assert timeout_seconds > 0
+        return self.outputs[argv[0]]
+
+    def read(self, path):
+        return self.outputs[path]
+
+
+@pytest.fixture
+def expect():
+    return copy.deepcopy(EXPECT)
+
+
+@pytest.fixture
+def fake_host():
+    return FakeHost()
+
+
+@pytest.fixture
+def make_gpu_xml():
+    return gpu_xml
+
+
+@pytest.fixture
+def recorded():
+    def text(name):
+        path = RECORDED / name
+        if not path.exists():
+            pytest.skip(f"recorded output {name} is not beside this checkout (shared/recorded)")
+        return path.read_text()
+
+    return text

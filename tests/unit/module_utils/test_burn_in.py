@@ -1,0 +1,323 @@
+"""A burn-in run: what it keeps, how it ends, and what is told apart afterwards."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils import burn_in
+from ansible_collections.muster.cluster.plugins.module_utils.burn_in import (
+    Clock,
+    Plan,
+    PlanError,
+    Record,
+    Stopped,
+    Surroundings,
+    merged,
+    run,
+    run_finding,
+    settle,
+    status,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding, worst
+from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.plugin_utils.zipapp import build
+
+BOOT, OTHER_BOOT = "11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555"
+XID = Output(
+    "2025-01-21T04:41:44+0000 h kernel: Linux\n"
+    "2025-01-21T04:42:44+0000 h kernel: NVRM: Xid (PCI:0000:ab:00): 79, GPU has fallen off the bus.\n"
+)
+
+
+def finding(verdict, reason="", subject="host"):
+    return Finding("cpu", subject, verdict, reason=reason)
+
+
+class World:
+    """A clock that only sleeping moves, and what happens while it does."""
+
+    def __init__(self, tmp_path, host, expect):
+        self.now = 1000.0
+        self.host = host
+        self.record = Record(str(tmp_path))
+        self.plan = Plan("run-1", "gpu-01", "quick", 60, 25, expect)
+        self.told = []
+        self.events = {}
+        self.down = False
+
+    def sleep(self, seconds):
+        self.now += seconds
+        for when in sorted(self.events):
+            if self.now >= when:
+                self.events.pop(when)()
+
+    def run(self, **changes):
+        self.plan = Plan(**{**self.plan.__dict__, **changes})
+        clock = Clock(lambda: self.now + 1e9, lambda: self.now, self.sleep)
+        around = Surroundings(self.record, self.host, "0.1.0", clock, self.told.append, lambda: self.down)
+        return run(self.plan, around)
+
+    def stop(self):
+        raise Stopped
+
+
+@pytest.fixture
+def world(tmp_path, fake_host, expect):
+    return World(tmp_path, fake_host, expect)
+
+
+def kept(world):
+    return Evidence.from_dict(world.record.store.read("burn_in", world.plan.id))
+
+
+def own(evidence):
+    (found,) = [finding for finding in evidence.findings if finding.check == "burn_in"]
+    return found
+
+
+def verdict_of(evidence):
+    return worst(finding.verdict for finding in evidence.findings)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        (finding(PASS, "old"), finding(PASS, "new"), finding(PASS, "new")),
+        (finding(PASS), finding(FAIL, "new"), finding(FAIL, "new")),
+        (finding(INCOMPLETE, "old"), finding(PASS), finding(INCOMPLETE, "old")),
+        (finding(INCOMPLETE), finding(FAIL, "new"), finding(FAIL, "new")),
+        (finding(FAIL, "first"), finding(FAIL, "second"), finding(FAIL, "first")),
+        (finding(FAIL, "first"), finding(PASS), finding(FAIL, "first")),
+    ],
+)
+def test_worst_finding_is_kept_and_the_first_of_equals(before, now, expected):
+    assert merged([before], [now]) == (expected,)
+
+
+def test_finding_of_another_part_is_kept_beside():
+    assert len(merged([finding(PASS)], [finding(FAIL, subject="gpu")])) == 2
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "ended", "verdict"), [(60.0, "", PASS), (59.9, "", INCOMPLETE), (60.0, "stopped", INCOMPLETE)]
+)
+def test_only_the_whole_duration_passes(world, elapsed, ended, verdict):
+    found = run_finding(world.plan, elapsed, ended)
+    assert (found.verdict, found.expected) == (verdict, 60)
+
+
+def test_whole_run_examines_at_start_at_intervals_and_at_the_end(world):
+    evidence = world.run()
+    assert verdict_of(evidence) == PASS
+    assert (own(evidence).measured, own(evidence).expected, own(evidence).unit) == (60, 60, "s")
+    assert evidence.detail["examinations"] == 4
+    assert evidence == kept(world) and evidence.finished is not None
+    assert status(world.record, 0)["status"] == "finished"
+    assert world.told[0] == "READY=1"
+
+
+def test_evidence_is_on_disk_after_every_examination(world):
+    seen = []
+    world.events[1020] = lambda: seen.append((kept(world).finished, verdict_of(kept(world)), world.record.state()))
+    world.run()
+    assert seen[0][:2] == (None, INCOMPLETE)
+    assert seen[0][2]["status"] == "running" and seen[0][2]["examinations"] == 1
+
+
+def test_first_failure_ends_the_run_and_is_kept_with_its_time(world):
+    world.events[1020] = lambda: world.host.outputs.update(journalctl=XID)
+    evidence = world.run()
+    assert verdict_of(evidence) == FAIL
+    assert own(evidence).verdict == INCOMPLETE and "stopped at the first failure after 25" in own(evidence).reason
+    assert evidence.detail["first_failed"] == {"xid gpu SXM6 0000:ab:00.0": {"at": 1e9 + 1025, "examination": 2}}
+    raw = world.record.store.path("burn_in", "run-1").parent / "first_failed"
+    assert "Xid" in (raw / "kernel_log.txt").read_text()
+
+
+def test_run_goes_on_after_a_failure_when_told_to(world):
+    good = world.host.outputs["journalctl"]
+    world.events[1020] = lambda: world.host.outputs.update(journalctl=XID)
+    world.events[1040] = lambda: world.host.outputs.update(journalctl=good)
+    evidence = world.run(stop_on_fail=False)
+    assert own(evidence).verdict == PASS and verdict_of(evidence) == FAIL
+    assert evidence.detail["examinations"] == 4
+
+
+def test_unreadable_once_is_not_forgotten(world):
+    good = world.host.outputs["chronyc"]
+    world.events[1020] = lambda: world.host.outputs.update(chronyc=Output("", "506", 1))
+    world.events[1040] = lambda: world.host.outputs.update(chronyc=good)
+    assert verdict_of(world.run()) == INCOMPLETE
+
+
+def test_gpu_exchanged_in_mid_run_is_incomplete(world, make_gpu_xml):
+    other = Output(make_gpu_xml(["00000000:1B:00.0", "00000000:AB:00.0"], serial="9{:d}"))
+    world.events[1020] = lambda: world.host.outputs.update({"nvidia-smi": other})
+    evidence = world.run()
+    assert verdict_of(evidence) == INCOMPLETE
+    assert any("gpu_serials was" in finding.reason for finding in evidence.findings)
+    assert evidence.fingerprint["gpu_serials"] == "0000:1b:00.0=1651,0000:ab:00.0=1652"
+
+
+def test_sigterm_ends_the_run_as_incomplete(world):
+    world.events[1020] = world.stop
+    evidence = world.run()
+    assert own(evidence).verdict == INCOMPLETE and "SIGTERM" in own(evidence).reason
+    assert evidence.detail["examinations"] == 1 and kept(world).finished is not None
+
+
+def test_shutdown_leaves_the_run_open_and_the_next_boot_fails_it(world):
+    world.down = True
+    world.events[1020] = world.stop
+    world.run()
+    assert kept(world).finished is None and status(world.record, 0)["status"] == "interrupted"
+    assert settle(world.record, lambda root: OTHER_BOOT, 2000.0)
+    found = own(kept(world))
+    assert (found.verdict, found.action) == (FAIL, "investigate")
+    assert found.reason == f"unplanned reboot during burn-in: boot id {BOOT}, now {OTHER_BOOT}"
+    assert kept(world).finished == 2000.0 and status(world.record, 0)["status"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("boot", "verdict", "reason"),
+    [(BOOT, INCOMPLETE, "ended early"), ("", INCOMPLETE, "boot id unreadable"), (OTHER_BOOT, FAIL, "unplanned reboot")],
+)
+def test_settling_a_run_that_was_cut_off(world, boot, verdict, reason):
+    world.down = True
+    world.events[1020] = world.stop
+    world.run()
+    settle(world.record, lambda root: boot, 2000.0)
+    assert own(kept(world)).verdict == verdict and reason in own(kept(world)).reason
+    # What had been found is kept.
+    assert len(kept(world).findings) > 5
+
+
+def test_settling_without_readable_evidence_still_gives_evidence(world):
+    world.down = True
+    world.events[1020] = world.stop
+    world.run()
+    world.record.store.path("burn_in", "run-1").write_text('{"half')
+    settle(world.record, lambda root: BOOT, 2000.0)
+    assert verdict_of(kept(world)) == INCOMPLETE
+
+
+def test_finished_run_is_not_settled(world):
+    world.run()
+    assert not settle(world.record, lambda root: OTHER_BOOT, 2000.0)
+    assert verdict_of(kept(world)) == PASS
+
+
+def test_unreadable_state_is_no_run(world):
+    world.record.directory.mkdir()
+    (world.record.directory / "state.json").write_text("{")
+    assert status(world.record, 0)["status"] == "none" and "state.json" in status(world.record, 0)["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"duration_seconds": -1}, "duration_seconds is -1"),
+        ({"duration_seconds": "4h"}, "duration_seconds is '4h'"),
+        ({"duration_seconds": float("nan")}, "duration_seconds is nan"),
+        ({"interval_seconds": 0}, "interval_seconds is 0"),
+        ({"id": "../x"}, "id is '../x'"),
+        ({"node": None}, "node is None"),
+        ({"stop_on_fail": "yes"}, "stop_on_fail is 'yes'"),
+        ({"expect": {}}, "expect: class is missing"),
+        ({"extra": 1}, "unknown key extra"),
+    ],
+)
+def test_wrong_plan_is_named_by_its_key(expect, change, message):
+    good = {"id": "1", "node": "n", "profile": "p", "duration_seconds": 1, "interval_seconds": 1, "expect": expect}
+    assert Plan.from_dict(good).stop_on_fail is True
+    with pytest.raises(PlanError, match=message):
+        Plan.from_dict({**good, **change})
+
+
+@pytest.fixture
+def program(tmp_path, expect):
+    """The real program with stand-ins for the tools, a plan of one minute, and its own state directory."""
+    root = tmp_path / "root" / "proc" / "sys" / "kernel" / "random"
+    root.mkdir(parents=True)
+    (root / "boot_id").write_text(BOOT)
+    expect["tools"] = {"path": str(tmp_path / "bin"), "root": str(tmp_path / "root")}
+    plan = {"id": "run-1", "node": "n", "profile": "p", "duration_seconds": 60, "interval_seconds": 1, "expect": expect}
+    (tmp_path / "plan.json").write_text(json.dumps({**plan, "stop_on_fail": False}))
+    (tmp_path / "muster").write_bytes(build())
+
+    def command(*words):
+        plan_and_state = ["--plan", str(tmp_path / "plan.json"), "--state-directory", str(tmp_path / "state")]
+        return [sys.executable, str(tmp_path / "muster"), "burn-in", *words, *plan_and_state]
+
+    return command
+
+
+def ask(command, action):
+    done = subprocess.run(command(action, "--evidence"), capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def started(command):
+    process = subprocess.Popen(command("run"), stdout=subprocess.DEVNULL)
+    for _ in range(200):
+        if ask(command, "status")["status"] == "running":
+            return process
+        time.sleep(0.05)
+    process.kill()
+    pytest.fail("the run did not start")
+
+
+def test_real_process_killed_is_noticed_settled_and_not_run_again(program):
+    process = started(program)
+    assert ask(program, "settle")["status"] == "running"
+    process.kill()
+    process.wait()
+    assert ask(program, "status")["status"] == "interrupted"
+    state = ask(program, "settle")
+    assert state["status"] == "finished" and state["percent"] == 100
+    assert any("process ended early" in finding["reason"] for finding in state["evidence"]["findings"])
+    # The same plan, as at the next boot: nothing to do.
+    assert subprocess.run(program("run"), check=False, timeout=20).returncode == 0
+    assert ask(program, "status")["evidence"] == state["evidence"]
+
+
+def test_real_process_stops_cleanly_and_a_second_run_is_refused(program):
+    process = started(program)
+    assert subprocess.run(program("run"), check=False, capture_output=True, timeout=20).returncode == 1
+    subprocess.run(program("stop"), check=True, capture_output=True, timeout=40)
+    assert process.wait(20) == 0
+    state = ask(program, "status")
+    assert state["status"] == "finished"
+    assert any("SIGTERM" in finding["reason"] for finding in state["evidence"]["findings"])
+
+
+def test_real_process_after_a_reboot_fails_the_run(program, tmp_path):
+    process = started(program)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    Path(tmp_path, "root/proc/sys/kernel/random/boot_id").write_text(OTHER_BOOT)
+    subprocess.run(program("run"), check=True, capture_output=True, timeout=20)
+    (found,) = [item for item in ask(program, "status")["evidence"]["findings"] if item["check"] == "burn_in"]
+    assert found["verdict"] == "fail" and "unplanned reboot" in found["reason"]
+
+
+def test_wrong_plan_ends_with_status_2(program, tmp_path):
+    (tmp_path / "plan.json").write_text('{"id": "x"}')
+    done = subprocess.run(program("run"), capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "node is None" in done.stdout
+
+
+def test_systemd_is_told_through_its_socket(tmp_path, monkeypatch):
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
+        link.bind(address)
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+        burn_in.notify_systemd("READY=1")
+        assert link.recv(100) == b"READY=1"

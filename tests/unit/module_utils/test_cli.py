@@ -1,0 +1,97 @@
+"""The program as a node runs it: the real archive under the real interpreter."""
+
+import ast
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils import cli
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.registry import STAGE_CHECKS
+from ansible_collections.muster.cluster.plugins.plugin_utils.zipapp import COLLECTION, build
+
+
+@pytest.fixture(scope="module")
+def muster(tmp_path_factory):
+    path = tmp_path_factory.mktemp("program") / "muster"
+    path.write_bytes(build())
+
+    def run(*words, text=""):
+        argv = [sys.executable, "-S", str(path), *words]
+        return subprocess.run(argv, input=text, capture_output=True, text=True, check=False, timeout=60)
+
+    return run
+
+
+def test_version(muster):
+    assert muster("--version").stdout == "muster 0.1.0\n"
+
+
+def test_version_starts_within_its_budget(muster):
+    def seconds():
+        began = time.perf_counter()
+        muster("--version")
+        return time.perf_counter() - began
+
+    # The best of several: other processes of the machine are not ours to measure.
+    assert min(seconds() for _ in range(7)) < 0.15
+
+
+def test_examine_gives_evidence_and_keeps_the_last_five(muster, expect, tmp_path):
+    expect["tools"] = {"path": "/nonexistent", "root": str(tmp_path)}
+    words = ("examine", "--stage", "preflight", "--node", "n", "--state-directory", str(tmp_path))
+    for number in range(7):
+        done = muster(*words, "--id", f"e{number}", text=json.dumps(expect))
+        assert done.returncode == 0, done.stderr
+    evidence = Evidence.from_dict(json.loads(done.stdout))
+    assert {finding.verdict for finding in evidence.findings} == {"incomplete"}
+    assert "not found in /nonexistent" in evidence.findings[1].reason
+    stored = sorted(path.name for path in (tmp_path / "evidence" / "preflight").iterdir())
+    assert stored == ["e2", "e3", "e4", "e5", "e6"]
+    directory = tmp_path / "evidence" / "preflight" / "e6"
+    assert json.loads((directory / "evidence.json").read_text()) == evidence.to_dict()
+    assert json.loads((directory / "raw" / "outputs.json").read_text())["lscpu"]["rc"] is None
+
+
+def test_examine_without_store_leaves_no_trace(muster, expect, tmp_path):
+    expect["tools"] = {"path": "/nonexistent", "root": str(tmp_path)}
+    words = ("examine", "--stage", "preflight", "--node", "n", "--state-directory", str(tmp_path / "state"))
+    assert muster(*words, "--no-store", text=json.dumps(expect)).returncode == 0
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "message"),
+    [
+        ("", (), "expectations on standard input are not JSON"),
+        ('{"class": "x"}', (), "expectations: gpu is missing"),
+        (None, ("--id", "../../x"), "--id is '../../x'"),
+    ],
+)
+def test_bad_input_ends_with_status_2_and_a_reason(muster, expect, text, words, message):
+    text = json.dumps(expect) if text is None else text
+    done = muster("examine", "--stage", "preflight", "--node", "n", *words, text=text)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_burn_in_status_of_a_fresh_node(muster, tmp_path):
+    done = muster("burn-in", "status", "--state-directory", str(tmp_path))
+    assert json.loads(done.stdout) == {"status": "none"}
+
+
+def test_stages_of_the_command_line_are_those_of_the_registry():
+    (commands,) = [action for action in cli._parser("0")._actions if action.dest == "command" or action.choices]
+    (stage,) = [action for action in commands.choices["examine"]._actions if action.dest == "stage"]
+    assert set(stage.choices) == set(STAGE_CHECKS)
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted([*COLLECTION.glob("plugins/module_utils/**/*.py"), *COLLECTION.glob("plugins/modules/*.py")]),
+    ids=lambda path: path.name,
+)
+def test_code_for_nodes_is_python_3_9(path: Path):
+    ast.parse(path.read_text(encoding="utf-8"), filename=str(path), feature_version=(3, 9))

@@ -1,0 +1,41 @@
+"""Evidence: what comes back is what was written, and junk does not come back at all."""
+
+import json
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError, digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, Finding
+
+GOOD = Evidence("1", "gpu-01", "preflight", 1.0, None, "b", {"kernel": None}, "d", (Finding("cpu", "host", PASS),))
+
+
+def test_evidence_comes_back_through_json():
+    assert Evidence.from_dict(json.loads(json.dumps(GOOD.to_dict()))) == GOOD
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 2}, "format is 2, expected 1"),
+        ({"stage": "lunch"}, "stage is 'lunch'"),
+        ({"started": True}, "started is bool"),
+        ({"finished": "now"}, "finished is str"),
+        ({"findings": {}}, "findings is dict"),
+        ({"findings": [{"check": "cpu"}]}, "missing fields"),
+        ({"findings": ["cpu"]}, "evidence 1"),
+        ({"boot_id": None}, "boot_id is NoneType"),
+    ],
+)
+def test_wrong_evidence_is_rejected_with_its_field(change, message):
+    with pytest.raises(EvidenceError, match=message):
+        Evidence.from_dict({**GOOD.to_dict(), **change})
+
+
+@pytest.mark.parametrize("junk", [None, [], "text", 5, {}])
+def test_junk_is_rejected(junk):
+    with pytest.raises(EvidenceError):
+        Evidence.from_dict(junk)
+
+
+def test_digest_does_not_depend_on_order():
+    assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1}) != digest_of({"a": 1, "b": 3})

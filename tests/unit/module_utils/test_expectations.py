@@ -1,0 +1,66 @@
+"""Expectations: a wrong class is named by its key, before anything is measured."""
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.expectations import (
+    ExpectationError,
+    check_expectations,
+    gpu_subjects,
+    pci_address,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("00000000:1B:00.0", "0000:1b:00.0"),
+        ("0000:1b:00", "0000:1b:00.0"),
+        ("0004:01:00.3", "0004:01:00.3"),
+        ("1b:00.0", None),
+        ("", None),
+        ("ERR!", None),
+    ],
+)
+def test_pci_address(text, expected):
+    assert pci_address(text) == expected
+
+
+def test_good_class_and_class_without_gpus(expect):
+    check_expectations(expect)
+    check_expectations({**expect, "gpu": None})
+    assert gpu_subjects(expect)["0000:ab:00.0"] == "gpu SXM6 0000:ab:00.0"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("gpu", "gone", "gpu is str, expected a mapping"),
+        ("gpu.count", 3, "gpu.parts has 2 entries, expected gpu.count = 3"),
+        ("gpu.count", True, "gpu.count is True"),
+        ("gpu.memory_mib", "80 GB", "gpu.memory_mib is '80 GB'"),
+        ("gpu.parts", {}, "gpu.parts is dict, expected a list"),
+        ("gpu.parts.0.address", "1B:00.0", r"gpu.parts\[0\].address is '1B:00.0'"),
+        ("gpu.parts.0.address", "0000:ab:00.0", "address 0000:ab:00.0 is there twice"),
+        ("gpu.parts.0.slot", "SXM6", "slot SXM6 is there twice"),
+        ("cpu.sockets", "two", "cpu.sockets is 'two'"),
+        ("cpu.cores", 0, "cpu.cores is 0"),
+        ("memory.tolerance_percent", -1, "memory.tolerance_percent is -1"),
+        ("clock", None, "clock is NoneType"),
+        ("disk.paths.0.path", "var", r"disk.paths\[0\].path is 'var', expected an absolute path"),
+        ("tools.root", "", "tools.root is ''"),
+    ],
+)
+def test_wrong_key_is_named(expect, path, value, message):
+    *parents, last = path.split(".")
+    place = expect
+    for key in parents:
+        place = place[int(key)] if isinstance(place, list) else place[key]
+    place[int(last) if isinstance(place, list) else last] = value
+    with pytest.raises(ExpectationError, match=message):
+        check_expectations(expect)
+
+
+@pytest.mark.parametrize("key", ["class", "gpu", "cpu", "memory", "clock", "disk", "tools"])
+def test_missing_key_is_named(expect, key):
+    del expect[key]
+    with pytest.raises(ExpectationError, match=f"{key} is missing"):
+        check_expectations(expect)

@@ -1,0 +1,67 @@
+"""LocalHost against real processes and files."""
+
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils import host as host_module
+from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
+
+
+@pytest.fixture
+def tool(tmp_path):
+    def make(text, name="tool"):
+        path = tmp_path / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+        return LocalHost(tool_path=f"{tmp_path}/bin:/usr/bin:/bin", root=str(tmp_path))
+
+    return make
+
+
+def test_run_gives_output_status_and_c_locale(tool):
+    output = tool('#!/bin/sh\necho "$LC_ALL $1"; echo oops >&2; exit 3\n').run(["tool", "x"], 5)
+    assert (output.stdout, output.stderr, output.rc, output.error) == ("C x\n", "oops\n", 3, "")
+
+
+def test_missing_tool_is_named():
+    output = LocalHost(tool_path="/nonexistent").run(["nvidia-smi"], 5)
+    assert output.rc is None
+    assert output.error == "nvidia-smi: not found in /nonexistent"
+
+
+def test_time_limit_kills_the_whole_process_group(tool, tmp_path):
+    host = tool(f"#!/bin/sh\nsh -c 'echo $$ > {tmp_path}/child; exec sleep 60' &\nwait\n")
+    began = time.monotonic()
+    output = host.run(["tool"], 0.5)
+    assert output.timed_out and output.rc is None and output.error == "tool: no answer within 0.5 s"
+    assert time.monotonic() - began < 5
+    child = Path("/proc", (tmp_path / "child").read_text().strip(), "stat")
+    for _ in range(50):
+        if not child.exists() or child.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("the tool's child outlived the time limit")
+
+
+def test_child_that_keeps_the_pipe_open_does_not_hold_us(tool):
+    output = tool("#!/bin/sh\nsleep 60 &\necho done\n").run(["tool"], 0.5)
+    assert output.timed_out
+
+
+def test_killed_tool_has_a_negative_status(tool):
+    assert tool("#!/bin/sh\necho half; kill -9 $$\n").run(["tool"], 5).rc == -9
+
+
+def test_endless_output_is_cut_while_it_is_printed(tool, monkeypatch):
+    monkeypatch.setattr(host_module, "OUTPUT_LIMIT_BYTES", 100_000)
+    output = tool("#!/bin/sh\nexec cat /dev/zero\n").run(["tool"], 30)
+    assert output.rc is None and not output.timed_out and "printed more" in output.error
+
+
+def test_read_stands_under_root_and_names_what_is_missing(tool, tmp_path):
+    host = tool("")
+    (tmp_path / "file").write_bytes(b"a\xffb")
+    assert host.read("/file").stdout == "a�b"
+    assert host.read("/nothing").error == "/nothing: No such file or directory"

@@ -1,0 +1,63 @@
+"""What stages run and owe."""
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils import registry
+from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS, DEPENDS, fingerprint_of
+from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+
+
+@pytest.mark.parametrize("stage", sorted(registry.STAGE_CHECKS))
+def test_healthy_host_answers_everything_it_owes(fake_host, expect, stage):
+    examination = registry.examine(stage, fake_host, expect)
+    assert {finding.verdict for finding in examination.findings} == {"pass"}, examination.findings
+    owed = {pair for pair in registry.required(stage, expect) if pair != ("burn_in", "host")}
+    assert {(finding.check, finding.subject) for finding in examination.findings} == owed
+
+
+@pytest.mark.parametrize("stage", sorted(registry.STAGE_CHECKS))
+def test_every_tool_runs_once(fake_host, expect, stage):
+    registry.examine(stage, fake_host, expect)
+    assert len(fake_host.runs) == len(set(fake_host.runs))
+
+
+@pytest.mark.parametrize("probe", sorted(registry.PROBES))
+def test_any_probe_that_fails_costs_the_pass(fake_host, expect, probe):
+    for key in list(fake_host.outputs):
+        if registry.PROBES[probe].collect(fake_host) is fake_host.outputs[key]:
+            fake_host.outputs[key] = Output(rc=None, timed_out=True, error="no answer")
+    verdicts = {finding.verdict for finding in registry.examine("burn_in", fake_host, expect).findings}
+    assert "incomplete" in verdicts
+
+
+def test_required_by_acceptance():
+    assert registry.required("acceptance", {}) == [("pair_bandwidth", "network"), ("group_bandwidth", "network")]
+
+
+def test_stage_without_requirements_is_an_error():
+    with pytest.raises(ValueError, match="stage is 'health'"):
+        registry.required("health", {})
+
+
+def test_class_that_lacks_a_key_is_an_error(expect):
+    del expect["gpu"]
+    with pytest.raises(KeyError, match="gpu"):
+        registry.required("burn_in", expect)
+
+
+def test_fingerprint_of_nothing_is_unread():
+    assert fingerprint_of({}) == dict.fromkeys(COMPONENTS)
+    assert all(set(names) <= set(COMPONENTS) for names in DEPENDS.values())
+
+
+def test_fingerprint_follows_serials_and_slots(fake_host, expect, make_gpu_xml):
+    values = registry.examine("preflight", fake_host, expect).values
+    before = fingerprint_of(values, expect)
+    assert before["gpu_serials"] == "0000:1b:00.0=1651,0000:ab:00.0=1652"
+    fake_host.outputs["nvidia-smi"] = Output(make_gpu_xml(["00000000:AB:00.0", "00000000:1B:00.0"]))
+    swapped = fingerprint_of(registry.examine("preflight", fake_host, expect).values, expect)
+    assert {name for name in COMPONENTS if swapped[name] != before[name]} == {"gpu_serials"}
+
+
+def test_one_unread_serial_leaves_the_component_unread(fake_host, expect, make_gpu_xml):
+    fake_host.outputs["nvidia-smi"] = Output(make_gpu_xml(["00000000:AB:00.0"], serial="N/A"))
+    assert fingerprint_of(registry.examine("preflight", fake_host, expect).values, expect)["gpu_serials"] is None
