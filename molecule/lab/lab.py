@@ -33,6 +33,8 @@ ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "lab"
 # On tmpfs, so that a restart of the machine leaves podman nothing stale to believe in.
 RUN = Path("/run") / f"muster-lab-{hashlib.sha256(str(BUILD).encode()).hexdigest()[:8]}"
+# Unlike a bridge or a store of one's own, podman's list of given addresses is shared by all of its networks.
+NETWORK = RUN.name
 SUITE = "bookworm"
 TORCH = "2.13.0"
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
@@ -53,6 +55,7 @@ NEEDED_FILES = {
 BOOT_SECONDS = 60
 HOLDER = "import signal; signal.pause()"
 HOLDER_NAME = "muster-lab-holder"
+RECIPE_LABEL = "muster-lab-recipe"
 
 
 class LabError(Exception):
@@ -195,7 +198,12 @@ def start_holder() -> int:
     if survivors:
         enter = ["nsenter", "-t", str(survivors[0]), "-m"]
     else:
-        script = 'umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec "$@"'
+        # Podman keeps one list of given addresses per machine; this namespace's must not outlive it.
+        own, shared = RUN / "networks", "/run/containers/networks"
+        script = (
+            "umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup"
+            f' && mkdir -p {own} {shared} && mount --bind {own} {shared} && exec "$@"'
+        )
         enter = ["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh"]
     log = BUILD / "holder.log"
     with log.open("w", encoding="utf-8") as file:
@@ -267,13 +275,29 @@ class Podman:
         place = [f"--root={self.store}/storage", f"--runroot={RUN}/containers", f"--tmpdir={RUN}/tmp"]
         return [*self.prefix, "podman", *place, *map(str, arguments)]
 
-    def __call__(self, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-        return run(self.command(*arguments), env=self.environment, check=check)
+    def __call__(self, *arguments: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
+        return run(self.command(*arguments), env=self.environment, **more)
 
-    def containers(self) -> dict[str, str]:
-        """Return container name -> status (``running``, ``exited``, ...)."""
+    def containers(self, recipes: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return container name -> status (``running``, ``exited``, ... or ``stale``: not of ``recipes``)."""
         listed = json.loads(self("ps", "--all", "--format", "json").stdout)
-        return {container["Names"][0]: container["State"] for container in listed}
+        found = {}
+        for container in listed:
+            name, label = container["Names"][0], (container["Labels"] or {}).get(RECIPE_LABEL)
+            stale = recipes is not None and (label is None or label != recipes.get(name))
+            found[name] = "stale" if stale else container["State"]
+        return found
+
+    def orphans(self) -> list[int]:
+        """Return what still runs in containers of this store, for when their monitors were killed."""
+        names = [f"libpod-{entry.name}" for entry in (self.store / "storage" / "overlay-containers").glob("?" * 64)]
+        found = []
+        for pid, _ in processes() if names else ():
+            with contextlib.suppress(OSError):
+                cgroup = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")
+                if any(name in cgroup for name in names):
+                    found.append(pid)
+        return found
 
     def erase(self) -> None:
         """Remove store, namespace and mounts; whatever still runs in them is killed."""
@@ -282,7 +306,7 @@ class Podman:
             # Also takes the bridge away, which outlives containers that were killed from outside.
             for network in (self.store / "networks").glob("*.json"):
                 self("network", "rm", "--force", network.stem, check=False)
-        for pid in [*monitors(), *([holder] if (holder := find_holder()) else [])]:
+        for pid in [*monitors(), *self.orphans(), *([holder] if (holder := find_holder()) else [])]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for place in (BUILD, RUN):
@@ -295,9 +319,11 @@ class Podman:
                 shutil.rmtree(place)
         for bridge in stray_bridges():
             run(["ip", "link", "delete", bridge], check=False)
-        for parent in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
-            with contextlib.suppress(OSError):
-                Path(parent, "libpod_parent").rmdir()
+        for parent in ("/sys/fs/cgroup/unified/libpod_parent", "/sys/fs/cgroup/libpod_parent"):
+            for group in (*Path(parent).glob("*/"), Path(parent)):
+                # Refused while another podman's containers live in it.
+                with contextlib.suppress(OSError):
+                    group.rmdir()
 
 
 # --- steps of `up` -----------------------------------------------------------------------------------------------
@@ -316,7 +342,7 @@ def words(path: Path) -> list[str]:
     return [line for line in path.read_text(encoding="utf-8").split("\n") if line and not line.startswith("#")]
 
 
-def build_tarball() -> Path:
+def build_tarball(lock: int) -> Path:
     """Return the image's tarball, built when the recipe has changed or was never built."""
     tarball = BUILD / f"image-{recipe_hash()}.tar"
     if tarball.exists():
@@ -327,23 +353,23 @@ def build_tarball() -> Path:
     command = ["mmdebstrap", "--quiet", "--variant=minbase", "--format=tar", "--skip=cleanup/apt"]
     command += [f"--include={','.join(words(recipe / 'installed.txt'))}"]
     command += [f"--dpkgopt={recipe}/files/etc/dpkg/dpkg.cfg.d/lab", f"--customize-hook={recipe}/customize.sh"]
-    run([*command, SUITE, unfinished])
+    run([*command, SUITE, unfinished], pass_fds=[lock])
     for old in BUILD.glob("image-*"):
         if old != unfinished:
             old.unlink()
     return unfinished.rename(tarball)
 
 
-def import_image(podman: Podman) -> str:
+def import_image(podman: Podman, lock: int) -> str:
     """Return the name of the image, imported when podman does not have it."""
     name = f"localhost/muster-lab:{recipe_hash()}"
-    tarball = build_tarball()
+    tarball = build_tarball(lock)
     if podman("image", "exists", name, check=False).returncode:
-        podman("import", "--quiet", tarball, name)
+        podman("import", "--quiet", tarball, name, pass_fds=[lock])
     return name
 
 
-def install_torch() -> None:
+def install_torch(lock: int) -> None:
     """Install PyTorch for the hosts' Python, which need not be the control machine's."""
     place = BUILD / "torch"
     if place.exists():
@@ -358,7 +384,7 @@ def install_torch() -> None:
         tries = [[f"torch=={TORCH}", *os.environ["LAB_PIP_ARGS"].split()]]
     failures = []
     for arguments in tries:
-        done = run([*pip, *arguments], check=False)
+        done = run([*pip, *arguments], check=False, pass_fds=[lock])
         if done.returncode == 0:
             unfinished.rename(place)
             return
@@ -429,10 +455,10 @@ def stray_bridges() -> list[str]:
 
 def create_network(podman: Podman, lab: Lab) -> None:
     """Create the network: no name service, no way out."""
-    file = podman.store / "networks" / f"{lab.cluster}.json"
+    file = podman.store / "networks" / f"{NETWORK}.json"
     wanted = {
-        "name": lab.cluster,
-        "id": hashlib.sha256(f"{BUILD} {lab.cluster}".encode()).hexdigest(),
+        "name": NETWORK,
+        "id": hashlib.sha256(NETWORK.encode()).hexdigest(),
         "driver": "bridge",
         "network_interface": bridge_name(),
         "created": "2024-01-01T00:00:00Z",
@@ -447,8 +473,7 @@ def create_network(podman: Podman, lab: Lab) -> None:
     for line in run(["ip", "-o", "-4", "address", "show", "to", str(lab.subnet)]).stdout.splitlines():
         if (interface := line.split()[1]) != bridge_name():
             raise LabError(f"{lab.subnet} is in use by {interface}; give the inventory another lab_subnet")
-    if file.exists():
-        podman("rm", "--all", "--force", "--time=0")
+    podman("rm", "--all", "--force", "--time=0")
     write(file, json.dumps(wanted, indent=2))
 
 
@@ -457,22 +482,37 @@ def mac_of(address: str) -> str:
     return "02:4d:" + ":".join(f"{int(part):02x}" for part in address.split("."))
 
 
-def start_host(podman: Podman, lab: Lab, host: LabHost, image: str, status: str | None) -> None:
-    """Start the container of one host, or make it."""
-    if status == "running":
-        podman("exec", host.container, "/usr/local/lib/lab/link")
-        return
-    if status is not None:
-        if podman("start", host.container, check=False).returncode == 0:
-            return
-        podman("rm", "--force", "--time=0", host.container)
-    arguments = ["run", "--detach", "--name", host.container, "--hostname", host.name, "--network", lab.cluster]
+def run_arguments(host: LabHost, image: str) -> list[str]:
+    """Return the arguments of `podman run` for one host."""
+    arguments = ["--name", host.container, "--hostname", host.name, "--network", NETWORK]
     arguments += ["--ip", host.address, "--mac-address", mac_of(host.address), "--no-hosts", "--dns=none"]
     arguments += ["--privileged", "--systemd=always", "--pids-limit=-1", "--shm-size=512m", "--stop-timeout=10"]
     arguments += [f"--volume={host.directory}:/opt/lab"]
     if host.compute:
         arguments += [f"--volume={BUILD / 'torch'}:/opt/torch:ro"]
-    podman(*arguments, image, "/sbin/init")
+    return [*arguments, image, "/sbin/init"]
+
+
+def start_hosts(podman: Podman, lab: Lab, image: str) -> None:
+    """Start what does not run; make anew what was made by another recipe, remove what the inventory does not know."""
+    recipes = {
+        host.container: hashlib.sha256(" ".join(run_arguments(host, image)).encode()).hexdigest()[:12]
+        for host in lab.hosts
+    }
+    status = podman.containers(recipes)
+    for unwanted in [name for name, state in status.items() if state == "stale"]:
+        podman("rm", "--force", "--time=0", unwanted)
+
+    def start(host: LabHost) -> None:
+        state = status.get(host.container, "stale")
+        if state == "running":
+            podman("exec", host.container, "/usr/local/lib/lab/link")
+        elif state == "stale" or podman("start", host.container, check=False).returncode:
+            podman("rm", "--force", "--ignore", "--time=0", host.container)
+            label = f"--label={RECIPE_LABEL}={recipes[host.container]}"
+            podman("run", "--detach", label, *run_arguments(host, image))
+
+    each(lab.hosts, start)
 
 
 def scan_keys(lab: Lab) -> None:
@@ -527,7 +567,7 @@ def each(hosts: Sequence[LabHost], work: Callable[[LabHost], object]) -> None:
 # --- commands ----------------------------------------------------------------------------------------------------
 
 
-def up(lab: Lab, podman: Podman) -> None:
+def up(lab: Lab, podman: Podman, lock: int) -> None:
     """Bring the lab to what the inventory declares, from wherever it is."""
     step = Steps(sys.stdout)
     with step("packages of this machine"):
@@ -535,19 +575,16 @@ def up(lab: Lab, podman: Podman) -> None:
     with step("place for the containers"):
         podman.open()
     with step(f"PyTorch {TORCH}"):
-        install_torch()
+        install_torch(lock)
     with step("image"):
-        image = import_image(podman)
+        image = import_image(podman, lock)
     with step("network, keys, state of the hosts"):
         prepare_key()
         create_network(podman, lab)
         for host in lab.hosts:
             write_host(host, host.state)
     with step(f"{len(lab.hosts)} hosts"):
-        status = podman.containers()
-        for extra in set(status) - {host.container for host in lab.hosts}:
-            podman("rm", "--force", "--time=0", extra)
-        each(lab.hosts, lambda host: start_host(podman, lab, host, image, status.get(host.container)))
+        start_hosts(podman, lab, image)
     with step("ssh"):
         scan_keys(lab)
     step.total()
@@ -631,8 +668,11 @@ def arguments_of(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 @contextlib.contextmanager
-def locked() -> Iterator[None]:
-    """Keep two runs from changing the lab at the same time."""
+def locked() -> Iterator[int]:
+    """Keep two runs from changing the lab at the same time.
+
+    Long children inherit the lock: what a killed run has left behind is waited for, not run beside.
+    """
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / "lock").open("w", encoding="utf-8") as file:
         try:
@@ -640,7 +680,7 @@ def locked() -> Iterator[None]:
         except BlockingIOError:
             print("waiting for another run of lab.py", file=sys.stderr)
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield file.fileno()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -656,8 +696,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command == "status":
         return status(lab, podman)
     if arguments.command == "up":
-        with locked():
-            up(lab, podman)
+        with locked() as lock:
+            up(lab, podman, lock)
         return 0
     host = lab.host(arguments.host)
     if arguments.command == "state" and not arguments.assignments:
