@@ -47,19 +47,18 @@ class ActionModule(ActionBase):
                 attempts = 0
             except AnsibleConnectionFailure:
                 attempts += 1
-                self._show(progress, host, HostProgress(unreachable=True, done=attempts >= CONNECTION_ATTEMPTS))
+                self._show(progress, host, HostProgress(unreachable=True, waiting=attempts < CONNECTION_ATTEMPTS))
                 if attempts >= CONNECTION_ATTEMPTS:
                     display.warning(f"{host}: unreachable while waiting for burn-in, last status {status['status']}")
                     raise
             else:
                 ended = status["status"] in ENDED
-                eta = float(status.get("eta_seconds", 0))
-                self._show(progress, host, HostProgress(ended, int(status.get("failed", 0)), eta))
-                if ended:
+                waiting = not ended and time.time() < deadline
+                failed, eta = int(status.get("failed", 0)), float(status.get("eta_seconds", 0))
+                self._show(progress, host, HostProgress(ended, failed, eta, waiting=waiting))
+                if not waiting:
                     break
             left = deadline - time.time()
-            if left <= 0 and not attempts:
-                break
             # The end is known to the second; there is no point in waking up long after it.
             expected = max(FIRST_DELAY_SECONDS, float(status.get("eta_seconds") or delay))
             time.sleep(max(0.1, min(delay, expected, max(left, FIRST_DELAY_SECONDS))))

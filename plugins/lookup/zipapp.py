@@ -66,7 +66,7 @@ def written(content: bytes, cache: Path) -> Path:
     if not path.exists() or path.read_bytes() != content:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent)
-        with open(descriptor, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             os.fchmod(descriptor, 0o755)
         Path(temporary).replace(path)

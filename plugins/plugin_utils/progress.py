@@ -20,12 +20,16 @@ _STALE_SECONDS = 3 * 86400
 
 @dataclass(frozen=True)
 class HostProgress:
-    """Where one host stands: ``done`` (ended, whatever the verdict), findings that failed, seconds still to go."""
+    """Where one host stands: ``done`` (ended, whatever the verdict), findings that failed, seconds still to go.
+
+    ``waiting`` is False once nobody waits for it any more, because it is done or because the time is up.
+    """
 
     done: bool = False
     failed: int = 0
     eta_seconds: float = 0.0
     unreachable: bool = False
+    waiting: bool = True
 
 
 def progress_line(what: str, hosts: Sequence[HostProgress]) -> str:
@@ -80,7 +84,7 @@ class SharedProgress:
         temporary.replace(self.directory / f"{name}.host")
         with (self.directory / "printed").open("a+", encoding="utf-8") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | (0 if state.done else fcntl.LOCK_NB))
+                fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if state.waiting else 0))
             except BlockingIOError:
                 return None
             file.seek(0)
@@ -88,7 +92,8 @@ class SharedProgress:
             hosts = self.hosts()
             line = progress_line(self.what, hosts)
             recent = time.time() - os.fstat(file.fileno()).st_mtime < self.every_seconds
-            if line == last or (last and recent and not all(each.done for each in hosts)):
+            # The file is as old as the first report: the first line comes when all hosts have begun to wait.
+            if line == last or (recent and any(each.waiting for each in hosts)):
                 return None
             file.seek(0)
             file.truncate()

@@ -1,5 +1,7 @@
 """One progress line for many processes."""
 
+import os
+
 import pytest
 from ansible_collections.muster.cluster.plugins.plugin_utils.progress import (
     HostProgress,
@@ -29,11 +31,18 @@ def shared(tmp_path, **options):
 
 def test_lines_come_at_most_every_few_seconds_and_the_last_always(tmp_path):
     first, second = shared(tmp_path, every_seconds=60), shared(tmp_path, every_seconds=60)
-    assert first.report("a", HostProgress(eta_seconds=9)) == "burn-in: 0 of 1 done, 0 failed, ETA 00:00:09"
-    assert second.report("b", HostProgress(eta_seconds=9)) is None
-    assert first.report("a", HostProgress(True)) is None
-    assert second.report("b", HostProgress(True)) == "burn-in: 2 of 2 done, 0 failed, ETA 00:00:00"
-    assert second.report("b", HostProgress(True)) is None
+    done = HostProgress(True, waiting=False)
+    assert first.report("a", HostProgress(eta_seconds=9)) is None
+    os.utime(first.directory / "printed", (1, 1))
+    assert second.report("b", HostProgress(eta_seconds=9)) == "burn-in: 0 of 2 done, 0 failed, ETA 00:00:09"
+    assert first.report("a", done) is None
+    assert second.report("b", done) == "burn-in: 2 of 2 done, 0 failed, ETA 00:00:00"
+    assert second.report("b", done) is None
+
+
+def test_line_comes_when_the_time_is_up_for_all(tmp_path):
+    given_up = HostProgress(eta_seconds=9, waiting=False)
+    assert shared(tmp_path).report("a", given_up) == "burn-in: 0 of 1 done, 0 failed, ETA 00:00:09"
 
 
 def test_deadline_is_that_of_the_first_host(tmp_path):
