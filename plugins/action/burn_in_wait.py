@@ -35,7 +35,7 @@ class ActionModule(ActionBase):
         wait_seconds = _seconds(self._task.args.get("wait_seconds", 0))
         tool = str(self._task.args.get("tool", "/usr/libexec/muster/muster"))
         batch = [str(host) for host in variables.get("ansible_play_batch", [])]
-        progress = SharedProgress("burn-in", [str(os.getppid()), str(self._task._uuid), *batch])
+        progress = SharedProgress("burn-in", [str(os.getppid()), str(self._task._uuid), *batch], len(batch))
         deadline = progress.deadline(wait_seconds)
         host = str(variables.get("inventory_hostname", ""))
         delay = FIRST_DELAY_SECONDS

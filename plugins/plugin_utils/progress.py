@@ -48,12 +48,15 @@ def progress_line(what: str, hosts: Sequence[HostProgress]) -> str:
 class SharedProgress:
     """The hosts of one task of one play run, through a directory that its worker processes share.
 
-    ``key`` tells task and batch of hosts from others of the same run; ``every_seconds`` is the least time from one line
-    to the next.
+    ``key`` tells task and batch of hosts from others of the same run, ``expected`` how many hosts the batch has;
+    ``every_seconds`` is the least time from one line to the next, but for the last one.
     """
 
-    def __init__(self, what: str, key: Sequence[str], every_seconds: float = 5.0, parent: str | None = None) -> None:
+    def __init__(
+        self, what: str, key: Sequence[str], expected: int, every_seconds: float = 5.0, parent: str | None = None
+    ) -> None:
         self.what = what
+        self.expected = expected
         self.every_seconds = every_seconds
         root = Path(parent or tempfile.gettempdir()) / f"muster-progress-{os.getuid()}"
         root.mkdir(mode=0o700, exist_ok=True)
@@ -93,7 +96,8 @@ class SharedProgress:
             line = progress_line(self.what, hosts)
             recent = time.time() - os.fstat(file.fileno()).st_mtime < self.every_seconds
             # The file is as old as the first report: the first line comes when all hosts have begun to wait.
-            if line == last or (recent and any(each.waiting for each in hosts)):
+            over = len(hosts) >= self.expected and not any(each.waiting for each in hosts)
+            if line == last or (recent and not over):
                 return None
             file.seek(0)
             file.truncate()
