@@ -1,0 +1,93 @@
+"""What an operator would look at on the hosts after the first two runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
+COMPUTE = ("gpu-01", "gpu-02", "gpu-03", "gpu-04")
+ADMITTED = {"gpu-01", "gpu-02"}
+
+
+def name_of(host: Any) -> str:
+    """Return the inventory name of the host under test."""
+    return str(host.backend.hostname)
+
+
+def running(host: Any, service: str) -> None:
+    """Assert that a service runs; on failure print what it said."""
+    unit = host.service(service)
+    if not (unit.is_running and unit.is_enabled):
+        pytest.fail(host.run("journalctl --no-pager -n 40 -u %s", service).stdout)
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> dict[str, Any]:
+    """Verdicts of the last run by node."""
+    entries = json.loads((PROJECT / "build/molecule/verdicts.json").read_text())
+    return {entry["node"]: entry for entry in entries}
+
+
+def test_services_run(host: Any) -> None:
+    running(host, "munge")
+    running(host, "slurmd" if name_of(host) in COMPUTE else "slurmctld")
+
+
+def test_hosts_know_each_other_without_a_name_server(host: Any) -> None:
+    assert host.run("getent hosts gpu-04").stdout.split()[0] == "10.77.0.14"
+
+
+def test_user_muster_is_the_same_everywhere_and_has_no_password(host: Any) -> None:
+    user = host.user("muster")
+    assert (user.uid, user.password) == (990, "!")
+
+
+def test_memory_can_be_locked(host: Any) -> None:
+    assert host.run("su -s /bin/sh -c 'ulimit -l' muster").stdout.strip() == "unlimited"
+
+
+def test_munge_key_is_nobody_elses_business(host: Any) -> None:
+    key = host.file("/etc/munge/munge.key")
+    assert (key.user, key.mode) == ("munge", 0o600)
+
+
+def test_burn_in_left_evidence_and_is_not_running(host: Any) -> None:
+    if name_of(host) not in COMPUTE:
+        pytest.skip("only compute hosts are burned in")
+    state = json.loads(host.file("/var/lib/muster/burn_in/state.json").content_string)
+    assert state["status"] == "finished"
+    assert host.file(f"/var/lib/muster/evidence/burn_in/{state['id']}/evidence.json").exists
+    assert not host.service("muster-burn-in").is_running
+
+
+def test_user_partition_holds_exactly_the_admitted_nodes(host: Any) -> None:
+    if name_of(host) in COMPUTE:
+        pytest.skip("asked of the controller")
+    assert set(host.check_output("sinfo -h -N -p batch -o %N").split()) == ADMITTED
+    assert set(host.check_output("sinfo -h -N -a -p acceptance -o %N").split()) == set(COMPUTE)
+
+
+def test_gate_file_is_roots(host: Any) -> None:
+    if name_of(host) in COMPUTE:
+        pytest.skip("the gate's file lies on the controller")
+    gate = host.file("/etc/slurm/muster_partitions.conf")
+    assert (gate.user, gate.mode & 0o022) == ("root", 0)
+
+
+def test_verdicts_name_part_and_action(verdicts: dict[str, Any]) -> None:
+    assert {name for name, entry in verdicts.items() if entry["state"] == "admitted"} == ADMITTED
+    lost = next(each for each in verdicts["gpu-03"]["findings"] if each["verdict"] == "fail")
+    assert (verdicts["gpu-03"]["state"], verdicts["gpu-03"]["stage"]) == ("rejected", "burn_in")
+    assert "SXM6" in lost["subject"]
+    assert "0000:85:00.0" in lost["subject"]
+    assert lost["action"] == "reboot"
+    slow = [each for each in verdicts["gpu-04"]["findings"] if each["verdict"] == "fail"]
+    assert (verdicts["gpu-04"]["state"], verdicts["gpu-04"]["stage"]) == ("rejected", "acceptance")
+    assert slow[0]["measured"] < slow[0]["expected"]
+    for name in ADMITTED:
+        assert {each["verdict"] for each in verdicts[name]["findings"]} == {"pass"}
