@@ -59,7 +59,14 @@ CREATE_HINT = "a new ledger is made once, with playbooks/ledger_create.yml"
 
 
 class LedgerError(Exception):
-    """A ledger that cannot be used; the text names it, says what was found and what was expected."""
+    """A ledger that cannot be used; the text names it, says what was found and what was expected.
+
+    ``absent`` is True where there is none, and making one would overwrite nothing.
+    """
+
+    def __init__(self, message: str, absent: bool = False) -> None:
+        super().__init__(message)
+        self.absent = absent
 
 
 TABLES = MetaData()
@@ -240,17 +247,17 @@ class Ledger:
         if parsed.get_backend_name() == "sqlite":
             path = _path(parsed)
             if not path.exists():
-                raise LedgerError(f"ledger {shown}: no such file; {CREATE_HINT}")
+                raise LedgerError(f"ledger {shown}: no such file; {CREATE_HINT}", absent=True)
             if not path.is_file():
                 raise LedgerError(f"ledger {shown}: not a file")
             if path.stat().st_size == 0:
-                raise LedgerError(f"ledger {shown}: the file is empty; restore it from a copy ({CREATE_HINT})")
+                raise LedgerError(f"ledger {shown}: the file is empty; restore it from a copy ({CREATE_HINT})", absent=True)
         engine = _engine(parsed, read_only=read_only)
         with _explained(url), engine.begin() as connection:
             tables = set(inspect(connection).get_table_names())
             if META.name not in tables:
                 what = f"holds tables {', '.join(sorted(tables))}" if tables else "holds no tables"
-                raise LedgerError(f"ledger {shown}: {what}, expected Muster's; {CREATE_HINT}")
+                raise LedgerError(f"ledger {shown}: {what}, expected Muster's; {CREATE_HINT}", absent=not tables)
             schemas = list(connection.execute(select(META.c.schema_version)).scalars())
             if len(schemas) != 1:
                 raise LedgerError(f"ledger {shown}: {len(schemas)} rows in table meta, expected one")
@@ -623,6 +630,8 @@ def _row_of(evidence: Evidence, now: float) -> dict[str, Any]:
     digest = digest_of({key: value for key, value in data.items() if key != "format"})
     # A host may have written NaN, half a surrogate pair, or a time beyond any clock.
     json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
+    if any("\0" in data[key] for key in ("id", "node", "boot_id", "expect_digest", "muster_version")):
+        raise ValueError("text with a NUL character")
     times = {key: None if data[key] is None else float(data[key]) for key in ("started", "finished")}
     row = {**data, **times, "imported": now, "digest": digest}
     del row["format"]

@@ -180,6 +180,7 @@ def test_another_record_with_a_known_id_is_refused(ledger: Ledger, change: dict[
         {"finished": math.inf},
         {"started": 10**400},
         {"boot_id": "\udc80"},
+        {"boot_id": "\0"},
         {"detail": {"duration_seconds": math.nan}},
     ],
 )
