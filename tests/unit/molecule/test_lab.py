@@ -1,0 +1,58 @@
+"""What lab.py makes of an inventory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lab
+import pytest
+
+
+def inventory(**variables: Any) -> dict[str, Any]:
+    common = {"muster_fleet": {"cluster": "lab"}, "lab_subnet": "10.77.0.0/24"}
+    return {
+        "compute": {"hosts": ["gpu-01"]},
+        "_meta": {
+            "hostvars": {
+                "ctl": {**common, "ansible_host": "10.77.0.10"},
+                "gpu-01": {**common, "ansible_host": "10.77.0.11", **variables},
+            }
+        },
+    }
+
+
+def test_hosts_come_from_the_inventory() -> None:
+    found = lab.lab_of(inventory(lab_network_mbps=200))
+    assert [(host.container, host.address, host.compute) for host in found.hosts] == [
+        ("lab-ctl", "10.77.0.10", False),
+        ("lab-gpu-01", "10.77.0.11", True),
+    ]
+    assert found.host("gpu-01").state["network_mbps"] == 200
+
+
+def test_gpus_lie_where_the_hardware_class_says() -> None:
+    parts = [{"slot": "SXM1", "address": "0000:1b:00.0"}]
+    found = lab.lab_of(inventory(muster_expect={"gpu": {"parts": parts}}))
+    assert [gpu["address"] for gpu in found.host("gpu-01").state["gpus"]] == ["0000:1b:00.0"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({}, "the inventory has no hosts"),
+        ({"_meta": {"hostvars": {"ctl": {}}}}, "inventory host ctl: no variable 'muster_fleet'"),
+        (inventory(lab_state={"gpu": 1}), "inventory host gpu-01: unknown state gpu"),
+    ],
+)
+def test_an_inventory_that_says_too_little_is_refused(content: dict[str, Any], said: str) -> None:
+    with pytest.raises(lab.LabError, match=said):
+        lab.lab_of(content)
+
+
+def test_a_host_that_is_not_declared_is_refused() -> None:
+    with pytest.raises(lab.LabError, match="no host gpu-09 in the inventory, found ctl, gpu-01"):
+        lab.lab_of(inventory()).host("gpu-09")
+
+
+def test_every_address_has_a_hardware_address_of_its_own() -> None:
+    assert lab.mac_of("10.77.0.11") == "02:4d:0a:4d:00:0b"

@@ -1,0 +1,76 @@
+"""How faults of the inventory and of `lab.py state` become what a host shows."""
+
+from __future__ import annotations
+
+import pytest
+from lab_state import HEALTHY, StateError, assignments, changed, declared, render
+
+PARTS = [{"slot": "SXM1", "address": "0000:1B:00.0"}, {"slot": "SXM2", "address": "0000:43:00.0"}]
+
+
+def test_a_host_without_faults_is_healthy() -> None:
+    state = declared("gpu-01", None, {})
+    assert not list(changed("gpu-01", state))
+    assert [gpu["slot"] for gpu in state["gpus"]] == [f"SXM{slot}" for slot in range(1, 9)]
+
+
+def test_parts_come_from_the_hardware_class() -> None:
+    addresses = [gpu["address"] for gpu in declared("gpu-01", PARTS, {})["gpus"]]
+    assert addresses == ["0000:1b:00.0", "0000:43:00.0"]
+
+
+def test_serials_are_unique_and_stay() -> None:
+    gpus = [gpu for host in ("gpu-01", "gpu-02") for gpu in declared(host, None, {})["gpus"]]
+    assert len({gpu["serial"] for gpu in gpus}) == len({gpu["uuid"] for gpu in gpus}) == 16
+    assert all(len(gpu["serial"]) == 13 and gpu["serial"].isdigit() for gpu in gpus)
+    assert gpus[:8] == declared("gpu-01", None, {})["gpus"]
+
+
+def test_faults_lie_over_the_defaults_and_leave_them_alone() -> None:
+    state = declared("gpu-01", None, {"gpus_missing": ["SXM6"]}, network_mbps=200)
+    assert dict(changed("gpu-01", state)) == {"gpus_missing": ["SXM6"], "network_mbps": 200}
+    state["cpu"]["cores"] = 1
+    assert HEALTHY["cpu"]["cores"] == 96
+
+
+def test_null_makes_healthy_again_not_declared_again() -> None:
+    state = declared("gpu-01", None, {"gpus_missing": ["SXM6"], "memory_mib": 1000})
+    state = assignments("gpu-01", state, ["gpus_missing=null", "memory_mib=null"], now=5)
+    assert not list(changed("gpu-01", state))
+
+
+def test_new_kernel_lines_are_of_now_and_old_ones_keep_their_time() -> None:
+    state = assignments("gpu-01", declared("gpu-01", None, {}), ['kernel_log=["a"]'], now=5)
+    state = assignments("gpu-01", state, ['kernel_log=["a", "b"]'], now=9)
+    assert state["kernel_log"] == [{"seconds": 5, "message": "a"}, {"seconds": 9, "message": "b"}]
+    assert assignments("gpu-01", state, ['kernel="6.1"'], now=20)["kernel_log"] == state["kernel_log"]
+
+
+@pytest.mark.parametrize(
+    ("faults", "said"),
+    [
+        ({"gpu_missing": []}, "unknown state gpu_missing"),
+        ({"gpus_missing": ["SXM9"]}, "found SXM9"),
+        ({"gpu_serials": {"1": "x"}}, "found 1"),
+        ({"tool_faults": {"lscpu": "slow"}}, "tool_faults.lscpu: found 'slow'"),
+        ({"memory_mib": "much"}, "memory_mib: found 'much'"),
+        ({"cpu": {"sockets": 2}}, "cpu: found"),
+        ({"network_mbps": "fast"}, "network_mbps: found 'fast'"),
+        ({"kernel_log": "x"}, "kernel_log: found 'x'"),
+    ],
+)
+def test_a_fault_that_cannot_be_simulated_is_refused(faults: dict[str, object], said: str) -> None:
+    with pytest.raises(StateError, match=said):
+        declared("gpu-01", None, faults)
+
+
+@pytest.mark.parametrize("text", ["kernel", "kernel=6.1.0", "nothing=1"])
+def test_a_wrong_assignment_is_refused(text: str) -> None:
+    with pytest.raises(StateError):
+        assignments("gpu-01", declared("gpu-01", None, {}), [text], now=0)
+
+
+def test_meminfo_keeps_its_layout() -> None:
+    text = "MemTotal:       24684092 kB\nMemFree:        23000000 kB\nBuffers:           24696 kB\n"
+    lines = render(text, 2048).splitlines()
+    assert lines == ["MemTotal:        2097152 kB", "MemFree:         2034237 kB", "Buffers:           24696 kB"]

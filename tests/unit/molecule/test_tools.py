@@ -1,0 +1,178 @@
+"""Simulated tools against what the real ones print."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+SetFaults = Callable[..., None]
+
+
+def paths(element: ET.Element, prefix: str = "") -> set[str]:
+    """Return the path of every element below ``element``."""
+    found = set()
+    for child in element:
+        found |= {f"{prefix}{child.tag}"} | paths(child, f"{prefix}{child.tag}/")
+    return found
+
+
+def gpus_of(xml: bytes | str) -> list[ET.Element]:
+    return ET.fromstring(xml).findall("gpu")
+
+
+def test_nvidia_smi_has_the_elements_of_a_recorded_one(tool: Run, recorded: Path) -> None:
+    real = ET.parse(recorded / "nvidia-smi" / "qx-h100x8-570.86.15.xml").getroot()
+    ours = ET.fromstring(tool("nvidia-smi", "-q", "-x").stdout)
+    assert paths(ours) == paths(real)
+    assert [child.tag for child in ours] == [child.tag for child in real]
+    assert [child.tag for child in ours[4]] == [child.tag for child in real[4]]
+
+
+def test_nvidia_smi_prints_the_lines_of_a_recorded_one(tool: Run, recorded: Path) -> None:
+    def shape(text: str) -> list[str]:
+        return [re.sub(r'>[^<]+<|id="[^"]*"', "", line) for line in text.rstrip().split("\n")]
+
+    real = (recorded / "nvidia-smi" / "qx-h100x8-570.86.15.xml").read_text(encoding="utf-8")
+    assert shape(tool("nvidia-smi", "-q", "-x").stdout.decode()) == shape(real)
+
+
+def test_nvidia_smi_names_each_slot_at_its_address(tool: Run) -> None:
+    found = {
+        gpu.findtext("platformInfo/module_id"): gpu.findtext("pci/pci_bus_id")
+        for gpu in gpus_of(tool("nvidia-smi", "-q", "-x").stdout)
+    }
+    assert found["6"] == "00000000:85:00.0"
+    assert sorted(found) == list("12345678")
+
+
+def test_nvidia_smi_shows_faults(tool: Run, set_faults: SetFaults) -> None:
+    set_faults(
+        gpus_missing=["SXM6"],
+        gpu_serials={"SXM1": "1650000000000"},
+        gpu_values={"SXM2": {"vbios_version": "96.00.00.00.99", "ecc_errors/volatile/dram_correctable": "7"}},
+    )
+    output = tool("nvidia-smi", "-q", "-x").stdout
+    gpus = {gpu.findtext("platformInfo/module_id"): gpu for gpu in gpus_of(output)}
+    assert ET.fromstring(output).findtext("attached_gpus") == "7"
+    assert "6" not in gpus
+    assert gpus["1"].findtext("serial") == "1650000000000"
+    assert gpus["2"].findtext("vbios_version") == "96.00.00.00.99"
+    assert gpus["2"].findtext("ecc_errors/volatile/dram_correctable") == "7"
+    assert gpus["3"].findtext("ecc_errors/volatile/dram_correctable") == "0"
+    assert tool("nvidia-smi", "-L").stdout.count(b"\n") == 7
+
+
+def test_nvidia_smi_without_a_gpu_fails(tool: Run, set_faults: SetFaults) -> None:
+    set_faults(gpus_missing=[f"SXM{slot}" for slot in range(1, 9)])
+    done = tool("nvidia-smi", "-q", "-x")
+    assert (done.returncode, done.stdout, done.stderr) == (6, b"", b"No devices were found\n")
+
+
+def test_nvidia_smi_query_prints_csv(tool: Run) -> None:
+    query = "--query-gpu=index,name,pci.bus_id,memory.total"
+    lines = tool("nvidia-smi", query, "--format=csv").stdout.decode().splitlines()
+    assert lines[0] == "index, name, pci.bus_id, memory.total [MiB]"
+    assert lines[1] == "0, NVIDIA H100 80GB HBM3, 00000000:04:00.0, 81559 MiB"
+    bare = tool("nvidia-smi", query, "--format=csv,noheader,nounits", "-i", "7").stdout.decode()
+    assert bare == "7, NVIDIA H100 80GB HBM3, 00000000:8C:00.0, 81559\n"
+
+
+def test_lscpu_names_its_fields_as_a_recorded_one(tool: Run, recorded: Path) -> None:
+    def fields(text: str) -> set[str]:
+        return {line.partition(":")[0].strip() for line in text.splitlines() if not line.startswith(" " * 20)}
+
+    real = fields((recorded / "numa" / "lscpu-3.txt").read_text(encoding="utf-8"))
+    wanted = {"Architecture", "CPU(s)", "Thread(s) per core", "Core(s) per socket", "Socket(s)", "NUMA node(s)"}
+    assert wanted <= real
+    assert wanted <= fields(tool("lscpu").stdout.decode())
+
+
+def test_lscpu_json_has_the_layout_of_the_real_tool(tool: Run) -> None:
+    real_tool = shutil.which("lscpu")
+    version = subprocess.run(["lscpu", "--version"], capture_output=True, text=True, check=False) if real_tool else None
+    if version is None or "2.38" not in version.stdout:
+        pytest.skip("the simulated lscpu follows util-linux 2.38, which is not here")
+
+    def shape(text: str) -> set[str]:
+        return {re.sub(r': ".*"', "", line) for line in text.splitlines()}
+
+    real = subprocess.run(["lscpu", "-J"], capture_output=True, text=True, check=True).stdout
+    ours = tool("lscpu", "-J").stdout.decode()
+    assert shape(ours) == shape(real)
+    fields = {entry["field"]: entry["data"] for entry in json.loads(ours)["lscpu"]}
+    assert (fields["Socket(s):"], fields["Core(s) per socket:"], fields["CPU(s):"]) == ("2", "48", "192")
+
+
+def test_chronyc_tracking_has_the_layout_of_a_recorded_one(tool: Run, recorded: Path) -> None:
+    def shape(text: str) -> list[str]:
+        labels = [line[:18] for line in text.splitlines()]
+        return labels + [
+            re.sub(r"[\d.]+", "9", line[18:]) for line in text.splitlines() if line.startswith("System time")
+        ]
+
+    real = (recorded / "chrony" / "chronyc-tracking-stratum3.txt").read_text(encoding="utf-8")
+    assert shape(tool("chronyc", "-n", "tracking").stdout.decode()) == shape(real)
+
+
+def test_chronyc_shows_the_offset(tool: Run, set_faults: SetFaults) -> None:
+    set_faults(clock_offset_ms=-250)
+    fields = tool("chronyc", "-c", "tracking").stdout.decode().strip().split(",")
+    assert (len(fields), float(fields[4]), fields[-1]) == (14, -0.25, "Normal")
+    assert b"System time     : 0.250000000 seconds fast of NTP time" in tool("chronyc", "tracking").stdout
+    set_faults(clock_synchronised=False)
+    assert tool("chronyc", "-c", "tracking").stdout.startswith(b"00000000,,0,0.000000000,")
+    assert b"Leap status     : Not synchronised" in tool("chronyc", "tracking").stdout
+
+
+def test_journalctl_prints_an_ordinary_boot_without_faults(tool: Run) -> None:
+    lines = tool("journalctl", "-k", "-o", "short-iso", "--no-pager", "-b", "0").stdout.decode().splitlines()
+    assert all(re.fullmatch(r"\d{4}(-\d\d){2}T\d\d:\d\d:\d\d[+-]\d{4} gpu-01 kernel: .+", line) for line in lines)
+    assert not any("Xid" in line or "error" in line.lower() for line in lines)
+
+
+def test_journalctl_prints_the_fault_with_its_time(tool: Run, set_faults: SetFaults) -> None:
+    now = int(time.time())
+    set_faults(kernel_log=["old", {"seconds": now + 5, "message": "new"}])
+    messages = tool("journalctl", "-k", "-o", "cat").stdout.decode().splitlines()
+    assert messages[-2:] == ["old", "new"]
+    since = tool("journalctl", "-k", "--since", f"@{now}", "-o", "json").stdout.decode().splitlines()
+    assert [json.loads(line)["MESSAGE"] for line in since] == ["new"]
+
+
+def test_uname_shows_the_kernel_of_the_state(tool: Run, set_faults: SetFaults) -> None:
+    set_faults(kernel="6.8.0-1024-nvidia")
+    assert tool("uname", "-r").stdout == b"6.8.0-1024-nvidia\n"
+    assert tool("uname", "-m").stdout.decode().strip() == os.uname().machine
+
+
+@pytest.mark.parametrize("name", ["nvidia-smi", "journalctl", "uname", "lscpu", "chronyc"])
+def test_every_tool_can_break_in_every_way(name: str, tool: Run, set_faults: SetFaults) -> None:
+    arguments = {"nvidia-smi": ["-q", "-x"], "journalctl": ["-k"], "uname": ["-r"], "chronyc": ["tracking"]}.get(
+        name, []
+    )
+    whole = tool(name, *arguments).stdout
+    outputs = {}
+    for fault in ("crash", "truncate", "empty", "garble"):
+        set_faults(tool_faults={name: fault})
+        outputs[fault] = tool(name, *arguments)
+    assert outputs["crash"].returncode == -signal.SIGSEGV
+    assert 0 < len(outputs["truncate"].stdout) < len(whole)
+    assert (outputs["empty"].returncode, outputs["empty"].stdout) == (0, b"")
+    assert b"\xfe" in outputs["garble"].stdout
+    set_faults(tool_faults={name: "missing"})
+    with pytest.raises(FileNotFoundError):
+        tool(name, *arguments)
+    set_faults(tool_faults={name: "hang"})
+    with pytest.raises(subprocess.TimeoutExpired):
+        tool(name, *arguments, timeout=0.3)
