@@ -427,7 +427,8 @@ def notify_systemd(text: str) -> None:
     """Tell systemd (sd_notify); without it, print the line."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
-        print(text.replace("STATUS=", ""), flush=True)
+        if text.startswith("STATUS="):
+            print(text[len("STATUS=") :], flush=True)
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link, contextlib.suppress(OSError):
         link.sendto(text.encode(), "\0" + address[1:] if address.startswith("@") else address)

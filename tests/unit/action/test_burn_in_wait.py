@@ -8,8 +8,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible_collections.muster.cluster.plugins.action import burn_in_wait
 
 RUNNING = {"status": "running", "id": "a", "eta_seconds": 100, "failed": 1, "percent": 5}
-FINISHED = {**RUNNING, "status": "finished", "eta_seconds": 0, "failed": 0, "percent": 100}
-FINISHED = {**FINISHED, "evidence": {"id": "a"}, "evidence_path": "/e"}
+FINISHED = {
     "status": "finished",
     "id": "a",
     "failed": 0,
