@@ -37,6 +37,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning 
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, StoredRound
 
 STAGE = "acceptance"
+# Stands for a round in the ledger once a campaign has its evidence.
+CONCLUDED = "concluded"
 # An interrupted campaign is taken up again only while what it saw still describes the network.
 RESUME_SECONDS = 4 * 3600
 # A round is not started in the last moments of the budget: torch alone takes seconds to load.
@@ -227,10 +229,7 @@ class Walk:
                 step = self._early(campaign, stopped)
                 break
         evidence = self._evidence(campaign, step, not stopped)
-        with self.ledger.writing() as writer:
-            refused = writer.add_evidence(evidence, self.clock())
-        if refused:
-            raise LedgerError("; ".join(each.reason for each in refused))
+        self._record(campaign, evidence, not stopped)
         self._tell_conclusion(step)
         summary = {
             "class": self.cohort.hardware_class,
@@ -243,13 +242,22 @@ class Walk:
         }
         return summary, evidence
 
+    def _record(self, campaign: Campaign, evidence: Sequence[Evidence], concluded: bool) -> None:
+        """Write the evidence and, with it or not at all, that the campaign has ended."""
+        now = self.clock()
+        last = campaign.rounds[-1].number if campaign.rounds else 0
+        with self.ledger.writing() as writer:
+            refused = writer.add_evidence(evidence, now)
+            if refused:
+                raise LedgerError("; ".join(each.reason for each in refused))
+            if concluded:
+                writer.save_round(StoredRound(campaign.id, last + 1, {"kind": CONCLUDED, "groups": []}, [], now, now))
+
     def _tell_conclusion(self, conclusion: Conclusion) -> None:
         for node, findings in conclusion.findings.items():
             for finding in findings:
                 if finding.verdict == FAIL:
-                    self.tell(
-                        f"acceptance rejects {node}: {finding.reason}, expected {finding.expected} {finding.unit}"
-                    )
+                    self.tell(f"acceptance rejects {node}: {finding.reason} (floor {finding.expected} {finding.unit})")
         for node, why in conclusion.held.items():
             self.tell(f"acceptance holds {node}: {why}")
         for node, why in conclusion.doubted.items():
@@ -260,18 +268,11 @@ class Walk:
         identity, now = self.cohort.identity, self.clock()
         with self.ledger.reading() as reader:
             stored = [each for each in reader.rounds() if each.campaign.startswith(f"{identity}-")]
-            records = reader.records([STAGE], self.cohort.members)
-        ended = {
-            record.evidence.detail.get("campaign")
-            for of_node in records.values()
-            for record in of_node
-            if record.evidence.detail.get("concluded") is True
-        }
         if stored:
-            newest = stored[-1].campaign
-            rounds = [each for each in stored if each.campaign == newest]
-            if newest not in ended and 0 <= now - rounds[0].started < RESUME_SECONDS:
-                return Campaign(newest, rounds[0].started, rounds)
+            rounds = [each for each in stored if each.campaign == stored[-1].campaign]
+            ended = rounds[-1].plan["kind"] == CONCLUDED
+            if not ended and 0 <= now - rounds[0].started < RESUME_SECONDS:
+                return Campaign(rounds[0].campaign, rounds[0].started, rounds)
         return Campaign(f"{identity}-{int(now * 1000):x}", now)
 
     def _next(self, campaign: Campaign) -> Round | Conclusion:
@@ -433,6 +434,7 @@ class ActionModule(ActionBase):
         except AnsibleConnectionFailure as exc:
             raise RoundError(f"controller not reachable: {to_text(exc)}") from exc
         if result.get("failed") or result.get("unreachable") or not isinstance(result.get("observations"), list):
-            raise RoundError(to_text(result.get("msg") or "collective_round gave no observations"))
+            said = [result.get("msg") or "collective_round gave no observations", result.get("module_stderr") or ""]
+            raise RoundError(": ".join(to_text(text).strip() for text in said if text)[:1000])
         observations: list[dict[str, Any]] = result["observations"]
         return observations

@@ -15,7 +15,8 @@ from .host import Output
 JOB_PREFIX = "muster-acceptance"
 # Slurm states (``sinfo %T``) in which an exclusive job can start now; "completing" ends by itself within seconds.
 USABLE_STATES = ("idle", "completing")
-# "*" after a state: the node does not answer slurmctld.
+# States that a node leaves by itself when its slurmd was started a moment ago. "*": it does not answer slurmctld yet.
+PASSING_STATES = ("*", "unk", "boot", "powering_up")
 _LAUNCH_FAILED = re.compile(
     r"(?:launch (?:for StepId=\S+ )?failed on node|Node failure on|Unable to contact slurm daemon on|"
     r"Couldn't launch .* on node) ([A-Za-z0-9._-]+)",
@@ -114,6 +115,11 @@ def unavailable_nodes(group: Iterable[str], states: Mapping[str, str]) -> dict[s
         for node in group
         if states.get(node, "") not in USABLE_STATES
     }
+
+
+def may_recover(state: str) -> bool:
+    """Return whether a node in this state may become usable without anybody's doing."""
+    return any(mark in state for mark in PASSING_STATES)
 
 
 def not_started(group: Sequence[str], error: str, unavailable: Mapping[str, str] | None = None) -> dict[str, Any]:

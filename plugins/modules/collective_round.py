@@ -59,7 +59,7 @@ options:
     type: str
     default: /usr/libexec/muster/muster
   start_seconds:
-    description: How long a job may wait until Slurm starts it.
+    description: How long a job may wait until Slurm starts it, and nodes until their slurmd answers.
     type: int
     default: 30
   timeout_seconds:
@@ -133,6 +133,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.collective_job impo
     Job,
     Settings,
     job_name,
+    may_recover,
     not_started,
     observe,
     parse_jobs,
@@ -190,6 +191,16 @@ class Slurm:
         return parse_states(
             self.ask("sinfo", "--noheader", "--Node", f"--partition={self.partition}", "--format=%N|%T")
         )
+
+    def settled_states(self, nodes: list[str], seconds: float) -> dict[str, str]:
+        """Return the states of the partition's nodes once none of ``nodes`` is on its way, or after ``seconds``."""
+        end = time.monotonic() + seconds
+        while True:
+            states = self.states()
+            unusable = unavailable_nodes(nodes, states).values()
+            if not any(may_recover(state) for state in unusable) or time.monotonic() >= end:
+                return states
+            time.sleep(5 * POLL_SECONDS)
 
     def jobs(self, campaign: str) -> list[str]:
         """Return the ids of a campaign's jobs that are pending, running or completing."""
@@ -252,7 +263,7 @@ class Running:
 
 def run_round(slurm: Slurm, jobs: list[Job], settings: Settings, start_seconds: int) -> list[dict[str, Any]]:
     """Run all jobs at once and return one observation per job; raises SlurmError if Slurm stops answering."""
-    states = slurm.states()
+    states = slurm.settled_states([node for job in jobs for node in job.group], start_seconds)
     observations: dict[str, dict[str, Any]] = {}
     running: list[Running] = []
     for job in jobs:

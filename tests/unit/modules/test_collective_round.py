@@ -110,6 +110,19 @@ def test_drained_node_is_not_launched_on(slurm: Slurm) -> None:
     assert seen["error"] == "not started: drained is drained"
 
 
+def test_node_whose_slurmd_is_on_its_way_is_waited_for(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "sinfo").write_text(f"#!/bin/sh\ncat {tmp_path}/states\necho 'a|idle\nb|idle' > {tmp_path}/states\n")
+    (tmp_path / "states").write_text("a|idle\nb|unk*\n")
+    (seen,) = play(slurm, ("a", "b"), start_seconds=5)
+    assert seen["ok"]
+
+
+def test_node_that_never_answers_is_gone(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'a|idle\nb|down*'\n")
+    (seen,) = play(slurm, ("a", "b"), start_seconds=0)
+    assert seen["unavailable"] == {"b": "down*"}
+
+
 def test_left_over_jobs_of_the_campaign_are_cancelled_and_no_others(slurm: Slurm, tmp_path: Path) -> None:
     for name in ("muster-acceptance-c-1-0", "muster-acceptance-other-1-0"):
         (tmp_path / "jobs" / name).write_text("RUNNING")
