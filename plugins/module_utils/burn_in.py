@@ -366,11 +366,14 @@ def status(record: Record, now: float, *, with_evidence: bool = False) -> dict[s
 def _keep(record: Record, plan: Plan, evidence: Evidence) -> None:
     """Write evidence, then state: who reads ``finished`` there finds the finished evidence."""
     record.store.write(evidence)
-    verdicts = [finding.verdict for finding in _without_run(evidence.findings)]
+    # A run that goes on is no incomplete part; one that a reboot ended has failed.
+    going_on = evidence.finished is None
+    counted = _without_run(evidence.findings) if going_on else evidence.findings
+    verdicts = [finding.verdict for finding in counted]
     record.write_state(
         {
             "id": plan.id,
-            "status": "running" if evidence.finished is None else "finished",
+            "status": "running" if going_on else "finished",
             "node": plan.node,
             "profile": plan.profile,
             "duration_seconds": plan.duration_seconds,

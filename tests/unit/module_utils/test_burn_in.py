@@ -183,6 +183,7 @@ def test_shutdown_leaves_the_run_open_and_the_next_boot_fails_it(world):
     assert (found.verdict, found.action) == (FAIL, "investigate")
     assert found.reason == f"unplanned reboot during burn-in: boot id {BOOT}, now {OTHER_BOOT}"
     assert kept(world).finished == 2000.0 and status(world.record, 0)["status"] == "finished"
+    assert status(world.record, 0)["failed"] == 1
 
 
 @pytest.mark.parametrize(
