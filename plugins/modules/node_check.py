@@ -46,7 +46,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 evidence:
-  description: The evidence, as the ledger takes it.
+  description: The evidence, as the ledger takes it; null in check mode where the program is not installed yet.
   returned: success
   type: dict
   sample: {format: 1, id: 0f6e2f6c-0b55-4f0e-9d2d-bf5d4a3f9f0e, node: gpu-01, stage: preflight, findings: []}
@@ -75,7 +75,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError
-from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, worst
+from ansible_collections.muster.cluster.plugins.module_utils.finding import INCOMPLETE, PASS, worst
 
 
 def main() -> None:
@@ -93,6 +93,8 @@ def main() -> None:
     argv = [wanted["tool"], "examine", "--stage", wanted["stage"], "--node", wanted["node"]]
     began = time.monotonic()
     if not Path(wanted["tool"]).is_file():
+        if module.check_mode:
+            module.exit_json(changed=False, evidence=None, verdict=INCOMPLETE, findings=[], seconds=0.0)
         module.fail_json(msg=f"{wanted['tool']} is not there; the role muster.cluster.burn_in installs it")
     rc, stdout, stderr = module.run_command(
         argv + ["--no-store"] * module.check_mode, data=json.dumps(wanted["expect"]), environ_update={"LC_ALL": "C"}

@@ -51,6 +51,9 @@ def parse(output: Output) -> tuple[Message, ...]:
     """Return the messages in order; raises Unreadable for a log without one, as a booted kernel always speaks."""
     if output.rc != 0:
         raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+    if output.stdout and not output.stdout.endswith("\n"):
+        # What else is missing after the half line nobody knows.
+        raise Unreadable(f"cut off in mid line: ends with {output.stdout[-60:]!r}")
     messages = tuple(_message(line) for line in output.stdout.splitlines() if line and not line.startswith("-- "))
     if not any(message.stamp for message in messages):
         raise Unreadable(f"no message with a time stamp in {len(messages)} lines, expected at least one")

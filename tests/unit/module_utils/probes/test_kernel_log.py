@@ -32,6 +32,7 @@ def test_continuation_line_has_no_stamp():
         Output("-- Logs begin at 2025-01-21T04:41:44+0000 --\n"),
         Output("No journal files were found.\n"),
         Output("[1.0] a\n", rc=1),
+        Output("[1.0] a\n[2.0] NVRM: Xi"),
     ],
 )
 def test_empty_or_failed_log_is_unreadable(output):
