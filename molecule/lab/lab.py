@@ -629,7 +629,13 @@ def set_state(podman: Podman, host: LabHost, texts: Sequence[str]) -> None:
         podman("exec", host.container, "/usr/local/lib/lab/link")
 
 
-def restart_host(podman: Podman, lab: Lab, host: LabHost) -> None:
+def need(podman: Podman) -> None:
+    """Raise LabError when the lab is down."""
+    if not podman.ready():
+        raise LabError("the lab is down; start it with: lab.py up")
+
+
+def restart_host(podman: Podman, host: LabHost) -> None:
     """Boot a host that was stopped."""
     podman("start", host.container)
     wait_for_ssh(host)
@@ -703,18 +709,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command == "state" and not arguments.assignments:
         print(json.dumps(read_state(host), indent=2, sort_keys=True))
         return 0
-    if not podman.ready():
-        raise LabError("the lab is down; start it with: lab.py up")
     if arguments.command == "exec":
+        need(podman)
         command = podman.command("exec", "--interactive", host.container, *arguments.argv)
         return subprocess.run(command, env=podman.environment, check=False).returncode
     with locked():
+        need(podman)
         if arguments.command == "state":
             set_state(podman, host, arguments.assignments)
         if arguments.command in ("stop", "reboot"):
             podman("stop", "--time=10" if arguments.command == "reboot" else "--time=0", host.container)
         if arguments.command in ("start", "reboot"):
-            restart_host(podman, lab, host)
+            restart_host(podman, host)
     return 0
 
 
