@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .finding import PASS
 from .probes.nccl import Nccl
 from .probes.nvidia_smi import Gpus
+from .xid import events_in, verdict_of
 
-COMPONENTS = ("gpu_serials", "gpu_vbios", "gpu_driver", "kernel", "nccl")
+COMPONENTS = ("gpu_serials", "gpu_vbios", "gpu_driver", "gpu_errors", "kernel", "nccl")
 
 _GPU = ("gpu_serials", "gpu_vbios", "gpu_driver")
 DEPENDS: dict[str, tuple[str, ...]] = {
     "preflight": COMPONENTS,
-    "burn_in": _GPU,
+    # A GPU that reports an error after its burn-in is no longer the one that passed.
+    "burn_in": (*_GPU, "gpu_errors"),
     "acceptance": (*_GPU, "kernel", "nccl"),
 }
 
 # The probes whose values fingerprint_of reads.
-PROBES = ("nvidia_smi", "uname", "nccl")
+PROBES = ("nvidia_smi", "kernel_log", "uname", "nccl")
 
 
 def fingerprint_of(values: Mapping[str, Any], expect: Mapping[str, Any] | None = None) -> dict[str, str | None]:
@@ -36,10 +39,21 @@ def fingerprint_of(values: Mapping[str, Any], expect: Mapping[str, Any] | None =
         components["gpu_serials"] = _all([f"{gpu.address}={gpu.serial}" if gpu.serial else None for gpu in gpus.gpus])
         components["gpu_vbios"] = _all([gpu.vbios for gpu in gpus.gpus])
         components["gpu_driver"] = gpus.driver
+    log = values.get("kernel_log")
+    if log is not None:
+        components["gpu_errors"] = _errors(log)
     components["kernel"] = values.get("uname")
     if nccl is not None:
         components["nccl"] = f"library {nccl.library}, conf {nccl.conf[:16]}"
     return components
+
+
+def _errors(log: Any) -> str:
+    """Return the driver's errors since boot that keep a GPU from passing, however often each came."""
+    seen = {
+        f"{event.address or 'unknown GPU'} {event.name}" for event in events_in(log) if verdict_of(event)[0] != PASS
+    }
+    return ", ".join(sorted(seen)) or "none"
 
 
 def _all(values: list[str | None]) -> str | None:

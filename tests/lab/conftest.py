@@ -59,7 +59,13 @@ class Lab:
         command += ["-e", f"report_directory={self.scratch}", *extra]
         with log.open("w") as stream:
             process = subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdout=stream, stderr=subprocess.STDOUT, text=True, start_new_session=True
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
             )
         return process, log
 
@@ -132,7 +138,10 @@ class Lab:
 
     def evidence_ids(self, node: str, stage: str) -> list[str]:
         """Ids of a node's evidence of one stage, oldest first."""
-        return [row[0] for row in self.query("select id from evidence where node=? and stage=? order by started", node, stage)]
+        return [
+            row[0]
+            for row in self.query("select id from evidence where node=? and stage=? order by started", node, stage)
+        ]
 
     @staticmethod
     def wait(condition: Callable[[], bool], what: str, seconds: float = 180, every: float = 0.25) -> None:

@@ -37,7 +37,11 @@ def test_users_reach_admitted_nodes_only(lab: Lab) -> None:
     assert lab.open_nodes() == {"gpu-01", "gpu-02"}
     ran = lab.ssh("ctl", "cd /tmp && timeout 60 srun -N2 hostname | sort", user="alice")
     assert ran.stdout.split() == ["gpu-01", "gpu-02"]
-    for refused in ("sbatch -w gpu-03 --wrap true", "sbatch -p acceptance --wrap true", "srun -p acceptance -w gpu-03 true"):
+    for refused in (
+        "sbatch -w gpu-03 --wrap true",
+        "sbatch -p acceptance --wrap true",
+        "srun -p acceptance -w gpu-03 true",
+    ):
         answer = lab.ssh("ctl", f"cd /tmp && timeout 30 {refused}", user="alice", check=False)
         assert answer.returncode != 0, f"{refused} was accepted: {answer.stdout}"
     for node in ("gpu-01", "gpu-03"):
@@ -53,7 +57,9 @@ def test_second_run_retests_the_sick_and_changes_nothing(lab: Lab) -> None:
     assert set(run.changed.values()) <= {0}, run.changed
     assert {node for node in run.verdicts if run.state(node) == "rejected"} == FAULTS
     assert lab.evidence_ids("gpu-01", "burn_in") == before["gpu-01"], "valid evidence was gathered again"
-    assert len(lab.evidence_ids("gpu-03", "burn_in")) == len(before["gpu-03"]) + 1, "the rejected node was not tested again"
+    assert len(lab.evidence_ids("gpu-03", "burn_in")) == len(before["gpu-03"]) + 1, (
+        "the rejected node was not tested again"
+    )
     assert lab.evidence_ids("gpu-01", "acceptance") == accepted["gpu-01"]
     assert lab.evidence_ids("gpu-03", "acceptance") == accepted["gpu-03"] == []
     assert len(lab.evidence_ids("gpu-04", "acceptance")) == len(accepted["gpu-04"]) + 1
@@ -80,7 +86,8 @@ def test_cleared_fault_is_admitted_though_admit_was_killed(lab: Lab) -> None:
     lab.ssh("ctl", "pkill -STOP -x slurmctld")
     try:
         lab.wait(
-            lambda: lab.query("select state from node where name='gpu-04'") == [("admitted",)], "gpu-04 admitted in the ledger"
+            lambda: lab.query("select state from node where name='gpu-04'") == [("admitted",)],
+            "gpu-04 admitted in the ledger",
         )
         lab.kill(process)
     finally:
@@ -104,7 +111,9 @@ def test_changed_serial_voids_evidence_and_killed_control_process_loses_nothing(
         "burn-in of gpu-02",
     )
     job = lab.burn_in("gpu-02")
-    assert "gpu-02" not in lab.open_nodes(), "the gate was open while the node was tested again\n" + log.read_text()[-2000:]
+    assert "gpu-02" not in lab.open_nodes(), (
+        "the gate was open while the node was tested again\n" + log.read_text()[-2000:]
+    )
     lab.kill(process)
     run = lab.play()
     assert run.rc == 2, run.output[-3000:]
@@ -136,7 +145,9 @@ def test_changed_kernel_repeats_acceptance_only_and_a_mass_close_asks_first(lab:
     assert rounds[0] == first
     assert {campaign for campaign, _, _ in rounds} == {first[0]}, "a new campaign was begun"
     assert sorted(number for _, number, _ in rounds) == list(range(1, len(rounds) + 1)), rounds
-    assert {node: lab.evidence_ids(node, "burn_in") for node in nodes} == burned, "burn-in does not depend on the kernel"
+    assert {node: lab.evidence_ids(node, "burn_in") for node in nodes} == burned, (
+        "burn-in does not depend on the kernel"
+    )
     assert {node for node in run.verdicts if run.state(node) == "admitted"} == set(nodes)
     assert lab.open_nodes() == set(nodes)
 
@@ -155,7 +166,9 @@ def test_unplanned_reboot_during_burn_in_fails_with_that_reason(lab: Lab) -> Non
     assert run.state("gpu-02") != "admitted"
     assert "gpu-02" not in lab.open_nodes()
     # Whatever the interrupted run saw, the record on the node tells the reboot.
-    findings = json.loads(lab.query("select findings from evidence where id=?", lab.evidence_ids("gpu-02", "burn_in")[-1])[0][0])
+    findings = json.loads(
+        lab.query("select findings from evidence where id=?", lab.evidence_ids("gpu-02", "burn_in")[-1])[0][0]
+    )
     if run.rc == 4:
         rerun = lab.play("site", "-e", "target=gpu-02", "-e", '{"burn_in_wait_seconds": 0}')
         assert rerun.state("gpu-02") != "admitted"

@@ -61,3 +61,34 @@ def test_fingerprint_follows_serials_and_slots(fake_host, expect, make_gpu_xml):
 def test_one_unread_serial_leaves_the_component_unread(fake_host, expect, make_gpu_xml):
     fake_host.outputs["nvidia-smi"] = Output(make_gpu_xml(["00000000:AB:00.0"], serial="N/A"))
     assert fingerprint_of(registry.examine("preflight", fake_host, expect).values, expect)["gpu_serials"] is None
+
+
+def test_an_error_after_burn_in_changes_what_burn_in_depends_on(fake_host, expect):
+    def after(*lines: str) -> str | None:
+        host = FakeLog(fake_host, lines)
+        return fingerprint_of(registry.examine("preflight", host, expect).values, expect)["gpu_errors"]
+
+    assert after() == "none"
+    # A user's program that failed says nothing about the GPU.
+    assert after("NVRM: Xid (PCI:0000:ab:00): 31, pid=9, MMU Fault") == "none"
+    lost = after("NVRM: Xid (PCI:0000:ab:00): 79, GPU has fallen off the bus.")
+    assert lost not in (None, "none")
+    assert "gpu_errors" in DEPENDS["burn_in"]
+
+
+class FakeLog:
+    """The fake host with more lines in its kernel log."""
+
+    def __init__(self, host, lines):
+        self.host = host
+        self.lines = lines
+
+    def run(self, argv, timeout_seconds):
+        output = self.host.run(argv, timeout_seconds)
+        if argv[0] != "journalctl":
+            return output
+        more = "".join(f"2026-11-20T09:00:09+0000 n1 kernel: {line}\n" for line in self.lines)
+        return Output(output.stdout + more)
+
+    def read(self, path):
+        return self.host.read(path)
