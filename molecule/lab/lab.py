@@ -37,7 +37,6 @@ RUN = Path("/run") / f"muster-lab-{hashlib.sha256(str(BUILD).encode()).hexdigest
 NETWORK = RUN.name
 SUITE = "bookworm"
 TORCH = "2.13.0"
-TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 # Command -> Debian or Ubuntu package.
 NEEDED = {
     "podman": "podman",
@@ -378,8 +377,9 @@ def install_torch(lock: int) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-compile"]
     pip += ["--target", str(unfinished), "--python-version=3.11", "--only-binary=:all:"]
-    # PyPI's wheel brings gigabytes of CUDA; the CPU build lies where pip already looks, or on PyTorch's own index.
-    tries = [[f"torch=={TORCH}+cpu"], [f"torch=={TORCH}+cpu", "--extra-index-url", TORCH_CPU_INDEX]]
+    # The CPU build where pip finds one; the ordinary one works as well, but brings gigabytes of CUDA. LAB_PIP_ARGS may
+    # name an index that has the CPU build.
+    tries = [[f"torch=={TORCH}+cpu"], [f"torch=={TORCH}"]]
     if "LAB_PIP_ARGS" in os.environ:
         tries = [[f"torch=={TORCH}", *os.environ["LAB_PIP_ARGS"].split()]]
     failures = []
