@@ -1,0 +1,215 @@
+"""Host lists, the gate's file, scontrol's output and the plan; reconciling is tried in test_slurm_gate.py."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.slurm import (
+    GateError,
+    GateFile,
+    NodeState,
+    Partition,
+    drains_of,
+    expand,
+    fold,
+    guard,
+    parse_gate_file,
+    parse_nodes,
+    parse_partitions,
+    plan,
+)
+
+# scontrol 22.05.8 as Debian 12 has it, on a two-node cluster.
+PARTITIONS = (
+    "PartitionName=acceptance AllowGroups=muster AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL Default=NO QoS=N/A "
+    "DefaultTime=NONE DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=YES MaxNodes=UNLIMITED MaxTime=UNLIMITED "
+    "MinNodes=0 LLN=NO MaxCPUsPerNode=UNLIMITED Nodes=n[1-2] PriorityJobFactor=1 PriorityTier=1 RootOnly=NO ReqResv=NO "
+    "OverSubscribe=EXCLUSIVE OverTimeLimit=NONE PreemptMode=OFF State=UP TotalCPUs=4 TotalNodes=2 "
+    "SelectTypeParameters=NONE JobDefaults=(null) DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED "
+    "TRES=cpu=4,mem=2000M,node=2,billing=4\n"
+    "PartitionName=batch AllowGroups=ALL Default=YES MaxNodes=UNLIMITED MaxTime=7-00:00:00 MinNodes=0 Nodes=(null) "
+    "State=UP TotalCPUs=0 TotalNodes=0 TRES=(null)\n"
+)
+NODE = (
+    "NodeName={name} Arch=x86_64 CoresPerSocket=1  CPUAlloc=0 CPUEfctv=2 CPUTot=2 NodeAddr=10.66.0.11 NodeHostName=n1 "
+    "Version=22.05.8 OS=Linux 6.1.0 #1 SMP PREEMPT_DYNAMIC @0  RealMemory=1000 Sockets=2 Boards=1 State={state} "
+    "ThreadsPerCore=1 Partitions=acceptance  BootTime=2026-11-20T09:07:09 CfgTRES=cpu=2,mem=1000M,billing=2 AllocTRES= "
+    "CapWatts=n/a ExtSensorsTemp=n/s{reason}\n"
+)
+
+
+def gate(nodes=(), generation=3, ledger="L1", **more):
+    return GateFile(ledger, generation, (Partition("batch", True, tuple(nodes), **more),))
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ([], ""),
+        (["gpu-01"], "gpu-01"),
+        (["gpu-01", "gpu-02", "gpu-04"], "gpu-[01-02,04]"),
+        (["n8", "n9", "n10", "n11"], "n[8-11]"),
+        (["n08", "n09", "n10"], "n[08-10]"),
+        (["n98", "n99", "n100"], "n[98-100]"),
+        (["n09", "n10", "n011"], "n[09-10,011]"),
+        (["n9", "n010"], "n[9,010]"),
+        (["n2", "n1"], "n[2,1]"),
+        (["a1", "b1", "a2"], "a1,b1,a2"),
+        (["head", "head", "n1"], "head,head,n1"),
+        (["r1n1", "r1n2", "r2n1"], "r1n[1-2],r2n1"),
+        (["10.0.0.9", "10.0.0.10", "10.0.1.1"], "10.0.0.[9-10],10.0.1.1"),
+        (["fd00::1", "fd00::2"], "fd00::1,fd00::2"),
+    ],
+)
+def test_fold_keeps_order_and_expand_reads_it_back(names, text):
+    assert fold(names) == text
+    assert expand(text) == names
+
+
+@pytest.mark.parametrize("text", ["n[1-", "n[]", "n[1-2]x", ",n1", "n[-2]", "n[1,,2]"])
+def test_expand_refuses_what_is_no_host_list(text):
+    with pytest.raises(GateError):
+        expand(text)
+
+
+def test_twelve_thousand_nodes_fold_into_one_range():
+    assert fold(f"gpu-{number:05}" for number in range(1, 12501)) == "gpu-[00001-12500]"
+
+
+def test_gate_file_is_read_back_as_it_was_rendered():
+    content = GateFile(
+        "L1",
+        7,
+        (Partition("batch", True, ("n1", "n2", "n4"), (("MaxTime", "7-00:00:00"),)), Partition("big", False, ())),
+    )
+    assert parse_gate_file(content.render()) == content
+    assert "PartitionName=big Default=NO\n" in content.render()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "PartitionName=batch Default=YES\n",
+        "# muster ledger L1 generation\n",
+        "# muster ledger L1 generation 3\nNodeName=n1\n",
+        "# muster ledger L1 generation 3\nPartitionName=batch\n",
+        "# muster ledger L1 generation 3\nPartitionName=batch Default=YES Nodes\n",
+        "# muster ledger L1 generation 3\nPartitionName=batch Default=YES Nodes=n[1-\n",
+    ],
+)
+def test_garbled_gate_file_is_refused(text):
+    with pytest.raises(GateError):
+        parse_gate_file(text)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"name": "ba tch"},
+        {"nodes": ["n1\nPartitionName=x"]},
+        {"nodes": ["ALL,n1"]},
+        {"parameters": {"Nodes": "ALL"}},
+        {"parameters": {"nodes": "ALL"}},
+        {"parameters": {"MaxTime": "1 Nodes=ALL"}},
+        {"parameters": {"Max Time": "1"}},
+    ],
+)
+def test_partition_that_would_smuggle_nodes_is_refused(more):
+    with pytest.raises(GateError):
+        Partition.from_params({"name": "batch", "nodes": [], "parameters": {}, **more})
+
+
+def test_partition_takes_yaml_booleans():
+    assert Partition.from_params({"name": "b", "nodes": ["n10", "n2"], "parameters": {"Hidden": True}}) == Partition(
+        "b", False, ("n2", "n10"), (("Hidden", "YES"),)
+    )
+
+
+def test_partitions_of_scontrol():
+    assert parse_partitions(PARTITIONS) == {"acceptance": {"n1", "n2"}, "batch": frozenset()}
+    assert parse_partitions("No partitions in the system\n") == {}
+
+
+@pytest.mark.parametrize("text", ["garbage\n", PARTITIONS[:200], "PartitionName=batch Nodes=n[1-\n"])
+def test_truncated_partitions_are_not_taken_for_closed_ones(text):
+    with pytest.raises(GateError):
+        parse_partitions(text)
+
+
+def test_nodes_of_scontrol():
+    text = (
+        NODE.format(name="n1", state="IDLE", reason="")
+        + NODE.format(name="n2", state="DOWN*+DRAIN", reason=" Reason=cable [A] [root@2026-11-20T10:00:00]")
+        + NODE.format(name="n3", state="IDLE+DRAIN", reason=" Reason=muster: gpu [root@2026-11-20T10:00:00]")
+        + NODE.format(name="n4", state="DOWN+NOT_RESPONDING", reason=" Reason=Silent [slurm@2026-11-20T10:00:00]")
+    )
+    nodes = parse_nodes(text)
+    assert nodes["n1"] == NodeState("IDLE")
+    assert nodes["n2"] == NodeState("DOWN+DRAIN", "cable [A]", "root", "2026-11-20T10:00:00")
+    assert drains_of(nodes) == [{"node": "n2", "reason": "cable [A]", "user": "root", "time": "2026-11-20T10:00:00"}]
+
+
+@pytest.mark.parametrize("text", ["garbage\n", "NodeName=n1 Arch=x86_64\n"])
+def test_truncated_nodes_are_refused(text):
+    with pytest.raises(GateError):
+        parse_nodes(text)
+
+
+@pytest.mark.parametrize(
+    ("current", "refused"),
+    [
+        (None, ""),
+        (gate(ledger="none", generation=0), ""),
+        (gate(generation=2), ""),
+        (gate(generation=3), ""),
+        (gate(generation=4), "older copy"),
+        (gate(ledger="L2", generation=1), "ledger L2"),
+    ],
+)
+def test_guard_knows_another_ledger_and_an_older_copy(current, refused):
+    if not refused:
+        guard(current, gate())
+        return
+    with pytest.raises(GateError, match=refused):
+        guard(current, gate())
+
+
+def test_plan_closes_before_it_opens():
+    steps = plan(gate(["n1", "n2"]), {"batch": {"n1", "n2"}, "acceptance": {"n1"}}, gate(["n2", "n3"]))
+    assert steps.closing == gate(["n2"])
+    assert steps.set_closed == {"batch": ("n2",)}
+    assert steps.set_open == {"batch": ("n2", "n3")}
+    assert (steps.opened, steps.closed) == ({"batch": ["n3"]}, {"batch": ["n1"]})
+    assert steps.changed
+    assert not steps.reconfigure
+
+
+def test_plan_does_nothing_when_all_is_as_wanted():
+    steps = plan(gate(["n1"], generation=2), {"batch": {"n1"}}, gate(["n1"]))
+    assert not steps.changed
+    assert not (steps.set_closed or steps.set_open or steps.opened or steps.closed)
+
+
+def test_plan_closes_what_was_opened_by_hand():
+    steps = plan(gate(["n1"]), {"batch": {"n1", "n2"}}, gate(["n1"]))
+    assert steps.set_closed == {"batch": ("n1",)}
+    assert steps.closed == {"batch": ["n2"]}
+
+
+def test_plan_reopens_what_was_closed_by_hand():
+    steps = plan(gate(["n1", "n2"]), {"batch": {"n1"}}, gate(["n1", "n2"]))
+    assert steps.set_open == {"batch": ("n1", "n2")}
+    assert steps.opened == {"batch": ["n2"]}
+
+
+@pytest.mark.parametrize(
+    ("current", "live"),
+    [
+        (None, {"batch": set()}),
+        (gate(), {}),
+        (gate(parameters=(("MaxTime", "1"),)), {"batch": set()}),
+        (GateFile("L1", 1, (Partition("batch", True), Partition("old"))), {"batch": set(), "old": set()}),
+    ],
+)
+def test_plan_reconfigures_where_a_partition_comes_goes_or_differs(current, live):
+    assert plan(current, live, gate()).reconfigure

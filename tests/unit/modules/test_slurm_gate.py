@@ -1,0 +1,290 @@
+"""Reconciling file and controller, against a controller that behaves as slurmctld 22.05 was seen to."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.slurm import (
+    MARKER,
+    Controller,
+    Gate,
+    GateError,
+    GateFile,
+    Partition,
+    expand,
+    fold,
+    parse_gate_file,
+)
+from ansible_collections.muster.cluster.plugins.modules.slurm_gate_info import answers
+
+ALL = {"n1", "n2", "n3"}
+
+
+class FakeSlurm:
+    """A host on which scontrol talks to a controller that has read ``path``."""
+
+    def __init__(self, path):
+        self.path = path
+        self.up = True
+        self.refuse = ()
+        self.deaf = False
+        self.nodes = dict.fromkeys(sorted(ALL), "")
+        self.commands = []
+        self.live = {}
+
+    def restart(self, erase=None):
+        if erase:
+            erase.unlink(missing_ok=True)
+            self.nodes = dict.fromkeys(self.nodes, "")
+        self.live = {
+            "acceptance": set(ALL),
+            **{k: set(v) for k, v in parse_gate_file(self.path.read_text()).nodes.items()},
+        }
+
+    def run(self, argv, timeout_seconds):
+        arguments = argv[1:]
+        if not self.up:
+            return Output("Slurmctld(primary) at ctl is DOWN\n", "", 1)
+        if arguments[0] == "ping":
+            return Output("Slurmctld(primary) at ctl is UP\n")
+        if arguments[:2] == ["show", "partition"]:
+            lines = [
+                f"PartitionName={k} Default=NO Nodes={fold(sorted(v)) or '(null)'} State=UP"
+                for k, v in self.live.items()
+            ]
+            return Output("\n".join(lines) + "\n")
+        if arguments[:2] == ["show", "node"]:
+            lines = [
+                f"NodeName={k} OS=Linux State=IDLE{'+DRAIN' if v else ''} TmpDisk=0"
+                + (f" Reason={v} [root@2026-11-20T10:00:00]" if v else "")
+                for k, v in self.nodes.items()
+            ]
+            return Output("\n".join(lines) + "\n")
+        self.commands.append(" ".join(arguments))
+        if any(word in self.commands[-1] for word in self.refuse):
+            return Output("", "slurm_update error: Invalid node name specified\n", 1)
+        if arguments[0] == "reconfigure":
+            self.restart()
+            return Output()
+        keys = dict(word.split("=", 1) for word in arguments[1:])
+        if "NodeName" in keys:
+            self.nodes[keys["NodeName"]] = keys["Reason"]
+        elif not self.deaf:
+            self.live[keys["PartitionName"]] = set(expand(keys["Nodes"]))
+        return Output()
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    path = tmp_path / "muster_partitions.conf"
+    path.write_text(GateFile("none", 0, (Partition("batch", True),)).render())
+    (tmp_path / MARKER).touch()
+    slurm = FakeSlurm(path)
+    slurm.restart()
+    return slurm
+
+
+@pytest.fixture
+def reconcile(slurm, tmp_path):
+    gate = Gate(Controller(slurm, 1), str(slurm.path), str(tmp_path))
+
+    def call(nodes, generation=1, ledger="L1", drains=None, **more):
+        wanted = GateFile(ledger, generation, (Partition("batch", True, tuple(nodes)),))
+        return gate.reconcile(wanted, drains or {}, **more)
+
+    return call
+
+
+def filed(slurm):
+    return set(parse_gate_file(slurm.path.read_text()).nodes["batch"])
+
+
+def test_open_then_open_again(slurm, reconcile):
+    first = reconcile(["n1", "n2"])
+    assert first["changed"]
+    assert first["opened"] == {"batch": ["n1", "n2"]}
+    assert filed(slurm) == slurm.live["batch"] == {"n1", "n2"}
+    slurm.commands.clear()
+    again = reconcile(["n1", "n2"])
+    assert not again["changed"]
+    assert slurm.commands == []
+
+
+def test_close_then_close_again(slurm, reconcile):
+    reconcile(["n1", "n2"])
+    assert reconcile(["n2"], 2)["closed"] == {"batch": ["n1"]}
+    assert filed(slurm) == slurm.live["batch"] == {"n2"}
+    assert not reconcile(["n2"], 2)["changed"]
+    assert reconcile([], 3)["changed"]
+    assert filed(slurm) == slurm.live["batch"] == set()
+
+
+def test_check_mode_leaves_no_trace(slurm, reconcile, tmp_path):
+    (tmp_path / MARKER).unlink()
+    before = slurm.path.read_text()
+    result = reconcile(["n1"], drains={"n2": "cable"}, check=True)
+    assert result["changed"]
+    assert result["drains_restored"] == ["n2"]
+    assert slurm.path.read_text() == before
+    assert slurm.commands == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == [slurm.path.name]
+
+
+def test_newer_generation_alone_is_filed_and_no_change(slurm, reconcile):
+    reconcile(["n1"])
+    assert not reconcile(["n1"], 5)["changed"]
+    assert parse_gate_file(slurm.path.read_text()).generation == 5
+
+
+@pytest.mark.parametrize(("ledger", "generation"), [("L2", 9), ("L1", 1)])
+def test_foreign_or_older_ledger_changes_nothing_unless_adopted(slurm, reconcile, ledger, generation):
+    reconcile(["n1"], 2)
+    before = slurm.path.read_text()
+    slurm.commands.clear()
+    with pytest.raises(GateError, match="nothing was changed"):
+        reconcile([], generation, ledger)
+    assert slurm.path.read_text() == before
+    assert slurm.commands == []
+    assert reconcile([], generation, ledger, adopt=True)["closed"] == {"batch": ["n1"]}
+
+
+def test_file_that_is_not_ours_changes_nothing_unless_adopted(slurm, reconcile):
+    slurm.path.write_text("PartitionName=batch Nodes=ALL\n")
+    with pytest.raises(GateError, match="expected '# muster ledger"):
+        reconcile([])
+    assert slurm.path.read_text() == "PartitionName=batch Nodes=ALL\n"
+    reconcile([], adopt=True)
+    assert filed(slurm) == set()
+
+
+def test_missing_file_is_written(slurm, reconcile):
+    slurm.path.unlink()
+    assert reconcile(["n1"])["changed"]
+    assert filed(slurm) == slurm.live["batch"] == {"n1"}
+
+
+def test_nodes_opened_or_closed_by_hand_are_set_right(slurm, reconcile):
+    reconcile(["n1", "n2"])
+    slurm.live["batch"] = {"n1", "n3"}
+    result = reconcile(["n1", "n2"])
+    assert (result["opened"], result["closed"]) == ({"batch": ["n2"]}, {"batch": ["n3"]})
+    assert slurm.live["batch"] == {"n1", "n2"}
+
+
+def test_controller_down_closes_in_the_file_and_opens_nothing(slurm, reconcile):
+    reconcile(["n1", "n2"])
+    slurm.up = False
+    with pytest.raises(GateError, match="does not answer") as caught:
+        reconcile(["n2", "n3"], 2)
+    assert caught.value.result["changed"]
+    assert caught.value.result["live"] is False
+    assert caught.value.result["opened"] == {}
+    assert filed(slurm) == {"n2"}
+    slurm.up = True
+    slurm.restart()
+    assert slurm.live["batch"] == {"n2"}
+
+
+def test_controller_down_is_no_failure_while_nothing_is_open(slurm, reconcile):
+    slurm.up = False
+    assert reconcile([])["live"] is False
+
+
+def test_opening_that_the_controller_refuses_is_undone(slurm, reconcile):
+    reconcile(["n1"])
+    slurm.refuse = ("n[1-2]",)
+    with pytest.raises(GateError, match=r"opening was undone$"):
+        reconcile(["n1", "n2"], 2)
+    assert filed(slurm) == slurm.live["batch"] == {"n1"}
+
+
+def test_controller_that_says_yes_and_does_nothing_is_found_out(slurm, reconcile):
+    slurm.deaf = True
+    with pytest.raises(GateError, match="has no nodes, expected n1"):
+        reconcile(["n1"])
+    assert filed(slurm) == set()
+
+
+def test_close_that_does_not_take_effect_fails(slurm, reconcile):
+    reconcile(["n1", "n2"])
+    slurm.deaf = True
+    with pytest.raises(GateError, match="still has open"):
+        reconcile(["n1"], 2)
+    assert filed(slurm) == {"n1"}
+
+
+def test_manual_drain_is_reported_and_restored_when_state_was_lost(slurm, reconcile, tmp_path):
+    slurm.nodes["n2"] = "cable"
+    slurm.nodes["n3"] = "muster: gpu"
+    assert [drain["node"] for drain in reconcile([])["drains_found"]] == ["n2"]
+    slurm.restart(erase=tmp_path / MARKER)
+    result = reconcile([], drains={"n2": "cable"})
+    assert result["slurm_state_lost"]
+    assert result["changed"]
+    assert result["drains_restored"] == ["n2"]
+    assert [drain["node"] for drain in result["drains_found"]] == ["n2"]
+    assert slurm.nodes["n2"] == "cable"
+    again = reconcile([], drains={"n2": "cable"})
+    assert not again["changed"]
+    assert not again["slurm_state_lost"]
+
+
+def test_drain_that_somebody_lifted_is_not_restored(slurm, reconcile):
+    result = reconcile([], drains={"n2": "cable"})
+    assert result["drains_lifted"] == ["n2"]
+    assert slurm.nodes["n2"] == ""
+
+
+def test_drain_of_a_node_that_slurm_does_not_know_is_left_alone(slurm, reconcile, tmp_path):
+    (tmp_path / MARKER).unlink()
+    assert reconcile([], drains={"gone": "cable"})["drains_restored"] == []
+
+
+def test_lost_drain_is_restored_before_nodes_are_opened(slurm, reconcile, tmp_path):
+    (tmp_path / MARKER).unlink()
+    reconcile(["n2"], drains={"n2": "cable"})
+    words = [command.split()[1].partition("=")[0] for command in slurm.commands if command.startswith("update")]
+    assert words == ["NodeName", "PartitionName"]
+
+
+def test_state_directory_that_is_not_there_is_named(slurm, tmp_path):
+    gate = Gate(Controller(slurm, 1), str(slurm.path), str(tmp_path / "none"))
+    with pytest.raises(GateError, match="expected Slurm's StateSaveLocation"):
+        gate.reconcile(GateFile("L1", 1, (Partition("batch", True, ("n1",)),)), {})
+    assert filed(slurm) == set()
+
+
+def test_partition_that_goes_is_closed(slurm, reconcile, tmp_path):
+    both = GateFile("L1", 1, (Partition("batch", True, ("n1",)), Partition("big", False, ("n2",))))
+    Gate(Controller(slurm, 1), str(slurm.path), str(tmp_path)).reconcile(both, {})
+    result = reconcile(["n1"], 2)
+    assert result["closed"] == {"big": ["n2"]}
+    assert "big" not in slurm.live
+
+
+def test_description_of_the_gate(slurm, reconcile, tmp_path):
+    gate = Gate(Controller(slurm, 1), str(slurm.path), str(tmp_path))
+    new = gate.describe()
+    assert (new["ledger_id"], new["generation"], new["partitions"]) == (None, 0, {"batch": []})
+    reconcile(["n1"], 4)
+    slurm.nodes["n2"] = "cable"
+    found = gate.describe()
+    assert (found["ledger_id"], found["generation"], found["partitions"]) == ("L1", 4, {"batch": ["n1"]})
+    assert found["drains"] == {"n2": "cable"}
+    assert found["slurm_state_lost"] is False
+    assert found["live_partitions"]["acceptance"] == ["n1", "n2", "n3"]
+
+
+def test_silent_controller_makes_no_drain_look_lifted(slurm, tmp_path):
+    slurm.up = False
+    found = Gate(Controller(slurm, 1), str(slurm.path), str(tmp_path)).describe()
+    assert (found["live"], found["drains"], found["slurm_state_lost"]) == (False, {}, True)
+
+
+def test_probe_tells_a_listening_port_from_a_closed_one():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert answers("127.0.0.1", port, 1)
+    assert not answers("127.0.0.1", port, 1)
