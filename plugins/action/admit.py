@@ -1,0 +1,438 @@
+"""Action plugin admit: evidence into the ledger, states out of it, and the gate made to follow.
+
+Order is what makes a kill harmless. Nodes are closed first, the ledger is committed next, nodes are opened last and
+only from what was committed: wherever the process dies, the gate is open for no node that the ledger does not admit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError
+from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission import (
+    DECISIONS,
+    NO_RULES,
+    Case,
+    Judgement,
+    Policy,
+    PolicyError,
+    Trouble,
+    judge,
+    rules_of,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.gate import (
+    closes_of,
+    mass_close,
+    only_closing,
+    wanted_partitions,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import (
+    Ledger,
+    LedgerError,
+    NodeRow,
+    Transition,
+    Writer,
+    operator,
+)
+
+CREATE_HINT = "restore the ledger from its newest copy (docs/admission.md)"
+# Runs a module of ours on the controller, given its name and arguments.
+Execute = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+class GateError(Exception):
+    """The controller could not be asked or did not do what it was asked; ``edit`` is what it did before."""
+
+    def __init__(self, message: str, edit: GateEdit | None = None) -> None:
+        super().__init__(message)
+        self.edit = edit
+
+
+@dataclass(frozen=True)
+class GateInfo:
+    """The gate as the controller has it: its file's header, who is open, and what Slurm says of nodes."""
+
+    ledger_id: str | None
+    generation: int
+    partitions: Mapping[str, Sequence[str]]
+    unreachable: frozenset[str] = frozenset()
+    drains: Mapping[str, str] = field(default_factory=dict)
+    state_lost: bool = False
+
+
+@dataclass(frozen=True)
+class GateEdit:
+    """What one reconciliation changed, by partition."""
+
+    changed: bool
+    opened: Sequence[str] = ()
+    closed: Sequence[str] = ()
+    diff: Any = None
+
+
+class Gate(Protocol):
+    """The controller's gate."""
+
+    def read(self) -> GateInfo:
+        """Return what the controller has; raises GateError."""
+
+    def write(self, partitions: Sequence[Mapping[str, Any]], generation: int, drains: Mapping[str, str]) -> GateEdit:
+        """Make file and controller list these nodes; raises GateError."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the play asks of one admission."""
+
+    fleet: Mapping[str, Any]
+    nodes: Sequence[str]
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    stopped: Mapping[str, str] = field(default_factory=dict)
+    unreachable: Sequence[str] = ()
+    close_only: bool = False
+    allow_mass_close: bool = False
+    check: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one admission will record and render; ``stop`` says why it must not."""
+
+    states: dict[str, str]
+    moves: dict[str, tuple[str, str, str]]
+    partitions: list[dict[str, Any]]
+    drains: dict[str, str]
+    stop: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one admission did; ``trouble`` says what kept the gate from following."""
+
+    plan: Plan
+    moves: Sequence[Transition]
+    edits: Sequence[GateEdit]
+    generation: int
+    trouble: str
+
+
+def admit(request: Request, gate: Gate, now: float, who: str) -> dict[str, Any]:
+    """Judge the targeted nodes, record what changed and reconcile the gate; return the task's result.
+
+    Raises LedgerError when the ledger cannot be trusted; nothing is changed then.
+    """
+    fleet = request.fleet
+    ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=request.check)
+    if request.check:
+        return _admit(request, ledger, gate, now, who)
+    with ledger.locked():
+        return _admit(request, ledger, gate, now, who)
+
+
+def _admit(request: Request, ledger: Ledger, gate: Gate, now: float, who: str) -> dict[str, Any]:
+    info, trouble = _read(gate)
+    evidence, unread = parse_evidence(request.evidence)
+    edits: list[GateEdit] = []
+    with ledger.rehearsing() if request.check else ledger.writing() as writer:
+        compare(ledger, writer.generation(), info)
+        writer.declare({name: node["hardware_class"] for name, node in compute_nodes(request.fleet).items()}, now)
+        for item in writer.add_evidence([each for items in evidence.values() for each in items], now):
+            unread.setdefault(item.node, item.reason)
+        judgements = judge_all(request, writer, evidence, unread, now)
+        plan = plan_of(request, writer, judgements, info)
+        moves: list[Transition] = []
+        if not plan.stop:
+            if info is not None and closes_of(plan.partitions, info.partitions):
+                closing = only_closing(plan.partitions, info.partitions)
+                trouble = _write(gate, closing, writer.generation(), plan.drains, edits) or trouble
+            moves = writer.move(plan.moves, who, now, compared=info is not None)
+            if info is not None:
+                writer.keep_drains(plan.drains, now)
+        generation = writer.generation()
+    if info is not None and not plan.stop and not trouble:
+        trouble = _write(gate, plan.partitions, generation, plan.drains, edits)
+    return _result(request, judgements, Outcome(plan, moves, edits, generation, trouble))
+
+
+def compare(ledger: Ledger, generation: int, info: GateInfo | None) -> None:
+    """Raise LedgerError if the gate was rendered from another ledger or from a newer copy of this one."""
+    if info is None or info.ledger_id is None:
+        return
+    if info.ledger_id != ledger.id:
+        raise LedgerError(
+            f"the controller's gate was rendered from ledger {info.ledger_id}, the fleet file's ledger.id is "
+            f"{ledger.id}; nothing was changed"
+        )
+    if info.generation > generation:
+        raise LedgerError(
+            f"ledger {ledger.id} is at generation {generation}, the controller's gate was rendered from generation "
+            f"{info.generation}: this is an older copy; {CREATE_HINT}; nothing was changed"
+        )
+
+
+def compute_nodes(fleet: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the fleet's nodes that run jobs."""
+    return {name: node for name, node in fleet["nodes"].items() if node["role"] == "compute"}
+
+
+def parse_evidence(given: Mapping[str, Any]) -> tuple[dict[str, list[Evidence]], dict[str, str]]:
+    """Return the evidence by node (one record or a list of them), and why a node's could not be read."""
+    parsed: dict[str, list[Evidence]] = {}
+    unread: dict[str, str] = {}
+    for node, items in given.items():
+        parsed[node] = []
+        for item in items if isinstance(items, list | tuple) else [items]:
+            try:
+                evidence = Evidence.from_dict(item)
+            except EvidenceError as exc:
+                unread.setdefault(node, str(exc))
+                continue
+            if evidence.node != node:
+                unread.setdefault(node, f"evidence {evidence.id}: belongs to node {evidence.node}")
+                continue
+            parsed[node].append(evidence)
+    return parsed, unread
+
+
+def judge_all(
+    request: Request,
+    writer: Writer,
+    evidence: Mapping[str, Sequence[Evidence]],
+    unread: Mapping[str, str],
+    now: float,
+) -> dict[str, Judgement]:
+    """Return the judgement of every targeted node."""
+    policy = Policy.from_fleet(request.fleet["policy"])
+    known = compute_nodes(request.fleet)
+    if strangers := sorted(set(request.nodes) - set(known)):
+        raise PolicyError(f"nodes: {', '.join(strangers)}, expected compute nodes of the fleet")
+    records = writer.records(policy.stages, request.nodes)
+    rows, decisions = writer.nodes(), writer.decisions()
+    rules = rules_of(request.fleet["classes"], policy)
+    judgements = {}
+    for name in request.nodes:
+        wanted, digest = rules.get(known[name]["hardware_class"], NO_RULES)
+        preflights = [item for item in evidence.get(name, ()) if item.stage == "preflight"]
+        newest = max(preflights, key=lambda item: item.started, default=None)
+        case = Case(
+            node=name,
+            required=wanted,
+            records=records[name],
+            fingerprint=newest.fingerprint if newest else None,
+            expect_digest=digest,
+            decision=decisions.get(name),
+            trouble=_trouble(request, name, unread.get(name), newest is not None),
+            admitted_since=_since(rows.get(name)),
+        )
+        judgements[name] = judge(case, policy, now)
+    return judgements
+
+
+def _trouble(request: Request, name: str, unread: str | None, examined: bool) -> Trouble | None:
+    if name in request.unreachable:
+        return Trouble("preflight", "reach", "unreachable in this run")
+    if name in request.stopped:
+        return Trouble("preflight", "preflight", f"stopped in this run: {request.stopped[name]}")
+    if unread:
+        return Trouble("preflight", "preflight", f"evidence of this run was not accepted: {unread}")
+    return None if examined else Trouble("preflight", "preflight", "not examined in this run")
+
+
+def _since(row: NodeRow | None) -> float | None:
+    return row.since if row is not None and row.state == "admitted" else None
+
+
+def plan_of(request: Request, writer: Writer, judgements: Mapping[str, Judgement], info: GateInfo | None) -> Plan:
+    """Return what to record and to render: new states, wanted partitions, drains, and the breaker's word."""
+    before = writer.states()
+    moves = {
+        name: (judgement.state, judgement.stage, judgement.reason)
+        for name, judgement in judgements.items()
+        if (before[name] == "admitted" and judgement.state != "admitted")
+        # What an operator decided was recorded when it was decided, with the reason.
+        or not (request.close_only or before[name] == judgement.state in DECISIONS)
+    }
+    states = {**before, **{name: move[0] for name, move in moves.items()}}
+    classes = {name: node["hardware_class"] for name, node in compute_nodes(request.fleet).items()}
+    partitions = request.fleet["scheduler"]["partitions"]
+    wanted = wanted_partitions(states, partitions, classes)
+    if info is None:
+        opened = {each["name"]: each["nodes"] for each in wanted_partitions(before, partitions, classes)}
+    else:
+        opened = {name: list(nodes) for name, nodes in info.partitions.items()}
+    if request.close_only:
+        wanted = only_closing(wanted, opened)
+    sick = {name for name, state in states.items() if state in ("rejected", *DECISIONS)}
+    sick |= {name for name, judgement in judgements.items() if _measured_fault(judgement)}
+    gone = info.unreachable if info is not None else frozenset()
+    confirmed = sick | {name for name in request.unreachable if name in gone}
+    limit = request.fleet["policy"]["close_limit_percent"]
+    stop = "" if request.allow_mass_close else mass_close(wanted, opened, confirmed, limit)
+    return Plan(states, moves, wanted, _drains(writer.drains(), info), stop)
+
+
+def _measured_fault(judgement: Judgement) -> bool:
+    return any(finding.verdict == FAIL for finding in judgement.findings)
+
+
+def _drains(known: dict[str, str], info: GateInfo | None) -> dict[str, str]:
+    if info is None:
+        return known
+    # Slurm that lost its state has forgotten drains; one that kept it shows which were lifted.
+    return {**known, **info.drains} if info.state_lost else dict(info.drains)
+
+
+def _read(gate: Gate) -> tuple[GateInfo | None, str]:
+    try:
+        return gate.read(), ""
+    except GateError as exc:
+        return None, str(exc)
+
+
+def _write(
+    gate: Gate,
+    partitions: Sequence[Mapping[str, Any]],
+    generation: int,
+    drains: Mapping[str, str],
+    edits: list[GateEdit],
+) -> str:
+    try:
+        edits.append(gate.write(partitions, generation, drains))
+    except GateError as exc:
+        if exc.edit is not None:
+            edits.append(exc.edit)
+        return str(exc)
+    return ""
+
+
+def _result(request: Request, judgements: Mapping[str, Judgement], outcome: Outcome) -> dict[str, Any]:
+    edits = outcome.edits
+    result: dict[str, Any] = {
+        "verdicts": [judgements[name].to_dict() for name in request.nodes],
+        "transitions": [vars(move) for move in outcome.moves],
+        "opened": sorted({name for edit in edits for name in edit.opened}),
+        "closed": sorted({name for edit in edits for name in edit.closed}),
+        "generation": outcome.generation,
+        "changed": bool(outcome.moves) or any(edit.changed for edit in edits),
+        "diff": [edit.diff for edit in edits if edit.diff],
+    }
+    plan, trouble = outcome.plan, outcome.trouble
+    if plan.stop:
+        result |= {"failed": True, "msg": f"{plan.stop}; {trouble}" if trouble else plan.stop}
+    elif trouble:
+        names = ", ".join(each["name"] for each in plan.partitions)
+        result |= {
+            "failed": True,
+            "msg": f"the gate of partitions {names} is not reconciled: {trouble}; the ledger is up to date; "
+            "run again when the controller answers",
+        }
+    return result
+
+
+class ModuleGate:
+    """The gate as the modules slurm_gate and slurm_gate_info on the controller."""
+
+    def __init__(self, execute: Execute, fleet: Mapping[str, Any], unreachable: Sequence[str] = ()) -> None:
+        self._execute = execute
+        self._fleet = fleet
+        self._unreachable = unreachable
+
+    @classmethod
+    def of_action(
+        cls,
+        action: ActionBase,
+        fleet: Mapping[str, Any],
+        task_vars: dict[str, Any] | None,
+        unreachable: Sequence[str] = (),
+    ) -> ModuleGate:
+        """Return the gate on the host to which the action's task is delegated."""
+
+        def execute(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            try:
+                result = action._execute_module(
+                    module_name=f"muster.cluster.{name}", module_args=arguments, task_vars=task_vars
+                )
+            except AnsibleConnectionFailure as exc:
+                raise GateError(f"controller {fleet['controller']} is unreachable: {exc}") from exc
+            return dict(result)
+
+        return cls(execute, fleet, unreachable)
+
+    def read(self) -> GateInfo:
+        """Return what the controller has; raises GateError."""
+        nodes = self._fleet["nodes"]
+        probe = {name: nodes[name]["address"] for name in self._unreachable if name in nodes}
+        result = self._execute("slurm_gate_info", {"probe": probe})
+        if result.get("failed"):
+            raise GateError(_complaint("slurm_gate_info", result))
+        return GateInfo(
+            ledger_id=result["ledger_id"],
+            generation=result["generation"],
+            partitions=result["partitions"],
+            unreachable=frozenset(result["unreachable"]),
+            drains=result["drains"],
+            state_lost=result["state_lost"],
+        )
+
+    def write(self, partitions: Sequence[Mapping[str, Any]], generation: int, drains: Mapping[str, str]) -> GateEdit:
+        """Make file and controller list these nodes; raises GateError."""
+        arguments = {
+            "partitions": [dict(partition) for partition in partitions],
+            "ledger_id": self._fleet["ledger"]["id"],
+            "generation": generation,
+            "drains": dict(drains),
+        }
+        result = self._execute("slurm_gate", arguments)
+        edit = GateEdit(
+            changed=bool(result.get("changed")),
+            opened=_named(result.get("opened")),
+            closed=_named(result.get("closed")),
+            diff=result.get("diff"),
+        )
+        if result.get("failed"):
+            raise GateError(_complaint("slurm_gate", result), edit)
+        return edit
+
+
+def _complaint(name: str, result: Mapping[str, Any]) -> str:
+    said = (result.get("module_stderr") or "").strip().splitlines()
+    return ": ".join([name, str(result.get("msg", "no message")), *said[:1]])
+
+
+def _named(nodes: Mapping[str, Sequence[str]] | None) -> list[str]:
+    return sorted({name for of_partition in (nodes or {}).values() for name in of_partition})
+
+
+class ActionModule(ActionBase):
+    """Judge nodes and reconcile the gate; delegated to the controller, run once."""
+
+    _supports_check_mode = True
+    _supports_async = False
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the task's result."""
+        super().run(tmp, task_vars)
+        _, given = self.validate_argument_spec(
+            argument_spec={
+                "fleet": {"type": "dict", "required": True},
+                "nodes": {"type": "list", "elements": "str", "required": True},
+                "evidence": {"type": "dict", "default": {}},
+                "stopped": {"type": "dict", "default": {}},
+                "unreachable": {"type": "list", "elements": "str", "default": []},
+                "close_only": {"type": "bool", "default": False},
+                "allow_mass_close": {"type": "bool", "default": False},
+            }
+        )
+        request = Request(**given, check=self._task.check_mode)
+        gate = ModuleGate.of_action(self, request.fleet, task_vars, request.unreachable)
+        try:
+            return admit(request, gate, time.time(), operator())
+        except (LedgerError, PolicyError) as exc:
+            raise AnsibleActionFail(str(exc)) from None

@@ -1,0 +1,572 @@
+"""Action admit on a real SQLite ledger: over a controller that is a small fake, then over the gate's real code."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.muster.cluster.plugins.action.admit import (
+    GateEdit,
+    GateError,
+    GateInfo,
+    ModuleGate,
+    Request,
+    admit,
+)
+from ansible_collections.muster.cluster.plugins.action.ledger_create import create
+from ansible_collections.muster.cluster.plugins.action.ledger_guard import guard
+from ansible_collections.muster.cluster.plugins.module_utils import slurm
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
+from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS
+from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.registry import required
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, states
+
+NOW = 2_000_000_000.0
+HOUR = 3600.0
+STAGES = ("preflight", "burn_in", "acceptance")
+FINGERPRINT = {name: f"{name} 1" for name in COMPONENTS}
+EXPECT: dict[str, Any] = {
+    "gpu": {"model": "GPU", "count": 1, "memory_mib": 1, "parts": [{"slot": "SXM1", "address": "0000:1b:00.0"}]},
+    "cpu": {"sockets": 1, "cores": 1},
+    "memory": {"mib": 1, "tolerance_percent": 5},
+    "clock": {"offset_ms": 100},
+    "disk": {"paths": [{"path": "/var", "free_gib": 5}]},
+    "kernel_log": {},
+}
+
+
+class Killed(BaseException):
+    """The process is gone; nothing may catch it."""
+
+
+class FakeGate:
+    """A controller in memory; ``fail`` names the calls that do not work, ``die`` those that kill the process."""
+
+    def __init__(self) -> None:
+        self.info = GateInfo(None, 0, {})
+        self.open: set[str] = set()
+        self.writes: list[list[str]] = []
+        self.fail: set[str] = set()
+        self.die: set[str] = set()
+        self.check = False
+
+    def _step(self, name: str) -> None:
+        if name in self.die:
+            raise Killed
+        if name in self.fail:
+            raise GateError("ctl does not answer")
+
+    def read(self) -> GateInfo:
+        self._step("read")
+        return replace(self.info, partitions={"batch": sorted(self.open)} if self.info.ledger_id else {})
+
+    def write(self, partitions: Sequence[Mapping[str, Any]], generation: int, drains: Mapping[str, str]) -> GateEdit:
+        (partition,) = partitions
+        wanted = set(partition["nodes"])
+        opened, closed = sorted(wanted - self.open), sorted(self.open - wanted)
+        self._step("open" if opened else "write")
+        changed = bool(opened or closed or generation != self.info.generation or self.info.ledger_id is None)
+        if not self.check:
+            self.writes.append(sorted(wanted))
+            self.info = replace(self.info, ledger_id="ledger-1", generation=generation)
+            self.open = wanted
+        return GateEdit(changed, opened, closed)
+
+
+class Site:
+    """A fleet of some nodes, its ledger, its gate and a clock."""
+
+    def __init__(self, path: Path, count: int) -> None:
+        self.names = [f"n{number:04}" for number in range(1, count + 1)]
+        self.fleet: dict[str, Any] = {
+            "cluster": "lab",
+            "controller": "ctl",
+            "nodes": {
+                "ctl": {"role": "controller", "hardware_class": None},
+                **{name: {"role": "compute", "hardware_class": "c"} for name in self.names},
+            },
+            "classes": {"c": EXPECT},
+            "scheduler": {
+                "partitions": [{"name": "batch", "default": True, "hardware_classes": None, "parameters": {}}]
+            },
+            "ledger": {"url": f"sqlite:///{path}", "id": "ledger-1"},
+            "policy": {
+                "stages": list(STAGES),
+                "burn_in_profile": "p",
+                "burn_in_profiles": {"p": {"duration_seconds": 60, "interval_seconds": 5}},
+                "fresh_hours": {"burn_in": 720, "acceptance": 168},
+                "close_limit_percent": 20,
+                "retest": True,
+            },
+        }
+        self.gate = FakeGate()
+        self.now = NOW
+        self.run_number = 0
+        Ledger.create(self.fleet["ledger"]["url"], "ledger-1", "lab", NOW)
+
+    def ledger(self) -> Ledger:
+        return Ledger.open(self.fleet["ledger"]["url"], "ledger-1", "lab")
+
+    def states(self) -> dict[str, str]:
+        return states(self.fleet["ledger"]["url"], "ledger-1")
+
+    def evidence(self, name: str, stage: str, **changes: Any) -> Evidence:
+        whole = Evidence(
+            id=f"{name}-{stage}-{self.run_number}",
+            node=name,
+            stage=stage,
+            started=self.now - 200,
+            finished=self.now - 100,
+            boot_id="b",
+            fingerprint=FINGERPRINT,
+            expect_digest=digest_of(EXPECT),
+            findings=tuple(Finding(check, part, "pass") for check, part in required(stage, EXPECT)),
+            detail={"profile": "p", "duration_seconds": 61} if stage == "burn_in" else {},
+        )
+        return replace(whole, **changes)
+
+    def failing(self, name: str, stage: str, **changes: Any) -> Evidence:
+        whole = self.evidence(name, stage, **changes)
+        return replace(whole, findings=(replace(whole.findings[0], verdict="fail", reason="bad"), *whole.findings[1:]))
+
+    def run(self, evidence: Sequence[Evidence] = (), stages: Sequence[str] = STAGES, **given: Any) -> dict[str, Any]:
+        """One run an hour after the last: every node that is not in ``evidence`` or unreachable passes ``stages``."""
+        self.now += HOUR
+        self.run_number += 1
+        own = {(item.node, item.stage): item for item in self.later(evidence)}
+        gone = {*given.get("unreachable", ()), *given.get("stopped", ())}
+        nodes = given.pop("nodes", self.names)
+        items = {
+            name: [] if name in gone else [own.get((name, s)) or self.evidence(name, s) for s in stages]
+            for name in nodes
+        }
+        plain = {name: [item.to_dict() for item in all_of] for name, all_of in items.items()}
+        plain = given.pop("plain", lambda given: given)(plain)
+        request = Request(self.fleet, nodes, plain, **given)
+        self.gate.check = request.check
+        return admit(request, self.gate, self.now, "me@here")
+
+    def later(self, evidence: Sequence[Evidence]) -> list[Evidence]:
+        times = {"started": self.now - 200, "finished": self.now - 100}
+        return [replace(item, id=f"{item.node}-{item.stage}-{self.run_number}", **times) for item in evidence]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "ledger.sqlite", 4)
+
+
+def state_of(result: Mapping[str, Any]) -> dict[str, str]:
+    return {verdict["node"]: verdict["state"] for verdict in result["verdicts"]}
+
+
+def test_first_run_opens_what_passed_and_the_second_changes_nothing(site: Site) -> None:
+    bad = [site.failing("n0003", "burn_in"), site.failing("n0004", "acceptance")]
+    first = site.run(bad)
+    assert state_of(first) == {"n0001": "admitted", "n0002": "admitted", "n0003": "rejected", "n0004": "rejected"}
+    assert {v["node"]: v["stage"] for v in first["verdicts"] if v["state"] == "rejected"} == {
+        "n0003": "burn_in",
+        "n0004": "acceptance",
+    }
+    assert (first["changed"], first["opened"], site.gate.open) == (True, ["n0001", "n0002"], {"n0001", "n0002"})
+    assert set(first["verdicts"][0]) == {"node", "state", "stage", "findings"}
+    second = site.run(bad)
+    assert (second["changed"], second["transitions"], second["generation"]) == (False, [], first["generation"])
+    assert "failed" not in second
+
+
+def test_later_runs_need_a_preflight_only(site: Site) -> None:
+    site.run()
+    again = site.run(stages=["preflight"])
+    assert (set(state_of(again).values()), again["changed"]) == ({"admitted"}, False)
+
+
+def test_cleared_fault_is_admitted(site: Site) -> None:
+    site.run([site.failing("n0004", "acceptance")])
+    result = site.run(stages=["preflight", "acceptance"])
+    assert (result["opened"], site.gate.open) == (["n0004"], set(site.names))
+
+
+def test_one_record_need_not_be_a_list(site: Site) -> None:
+    site.run()
+    result = site.run(stages=["preflight"], plain=lambda items: {name: item for name, (item,) in items.items()})
+    assert (set(state_of(result).values()), result["changed"]) == ({"admitted"}, False)
+
+
+def test_no_node_without_evidence_is_opened(site: Site) -> None:
+    result = site.run(stages=["preflight"])
+    assert (set(state_of(result).values()), site.gate.open) == ({"testing"}, set())
+
+
+def test_an_untargeted_node_is_left_alone(site: Site) -> None:
+    site.run()
+    result = site.run(nodes=["n0001"], stages=["preflight"])
+    assert (state_of(result), result["changed"], site.gate.open) == ({"n0001": "admitted"}, False, set(site.names))
+
+
+def test_early_pass_closes_and_opens_nothing(site: Site) -> None:
+    site.run([site.failing("n0004", "acceptance")])
+    swapped = site.evidence("n0002", "preflight", fingerprint={**FINGERPRINT, "gpu_serials": "another"})
+    healed = site.run(stages=["preflight", "acceptance"], nodes=["n0004"], close_only=True)
+    assert (healed["changed"], site.gate.open) == (False, {"n0001", "n0002", "n0003"})
+    early = site.run([swapped], stages=["preflight"], close_only=True)
+    assert [(t["node"], t["to_state"]) for t in early["transitions"]] == [("n0002", "testing")]
+    assert (early["closed"], early["opened"], site.gate.open) == (["n0002"], [], {"n0001", "n0003"})
+    assert site.states()["n0004"] == "rejected"
+
+
+def test_early_pass_on_a_fresh_controller_opens_nothing(site: Site) -> None:
+    result = site.run(stages=["preflight"], close_only=True)
+    assert (result["transitions"], site.gate.open, set(site.states().values())) == ([], set(), {"new"})
+
+
+def test_all_nodes_sick_closes_the_gate(site: Site) -> None:
+    site.run()
+    result = site.run([site.failing(name, "preflight") for name in site.names], stages=["preflight"])
+    assert (set(state_of(result).values()), site.gate.open) == ({"rejected"}, set())
+    assert "failed" not in result
+
+
+def test_all_nodes_gone_closes_the_gate_if_slurm_lost_them_too(site: Site) -> None:
+    site.run()
+    site.gate.info = replace(site.gate.info, unreachable=frozenset(site.names))
+    result = site.run(unreachable=site.names)
+    assert (set(state_of(result).values()), site.gate.open) == ({"testing"}, set())
+    assert {f["check"] for v in result["verdicts"] for f in v["findings"]} == {"reach"}
+
+
+def test_nodes_gone_for_the_control_machine_alone_stop_the_run(site: Site) -> None:
+    first = site.run()
+    result = site.run(unreachable=site.names)
+    assert result["failed"] and "admit_allow_mass_close=true" in result["msg"]
+    assert (result["changed"], result["generation"], site.gate.open) == (False, first["generation"], set(site.names))
+    assert set(site.states().values()) == {"admitted"}
+    allowed = site.run(unreachable=site.names, allow_mass_close=True)
+    assert (set(site.states().values()), site.gate.open, allowed["changed"]) == ({"testing"}, set(), True)
+
+
+def test_one_node_gone_is_closed_and_others_stay(site: Site) -> None:
+    site.run()
+    result = site.run(unreachable=["n0001"], stages=["preflight"])
+    assert (result["closed"], site.gate.open) == (["n0001"], {"n0002", "n0003", "n0004"})
+
+
+def test_a_node_that_a_task_stopped_is_not_admitted(site: Site) -> None:
+    result = site.run(stopped={"n0001": "Install: no space"})
+    assert state_of(result)["n0001"] == "testing"
+    assert "no space" in result["verdicts"][0]["findings"][0]["reason"]
+
+
+def test_kill_between_commit_and_gate_is_carried_out_by_the_next_run(site: Site) -> None:
+    site.gate.die = {"open"}
+    with pytest.raises(Killed):
+        site.run()
+    assert (set(site.states().values()), site.gate.open) == ({"admitted"}, set())
+    site.gate.die = set()
+    result = site.run(stages=["preflight"])
+    assert (site.gate.open, result["opened"], result["transitions"]) == (set(site.names), site.names, [])
+
+
+def test_kill_at_the_gate_leaves_no_sick_node_open(site: Site) -> None:
+    """A close is carried out before it is recorded: killed at any point, nothing is open that is not admitted."""
+    site.run()
+    sick = [site.failing("n0001", "preflight")]
+    site.gate.die = {"write"}
+    with pytest.raises(Killed):
+        site.run(sick, stages=["preflight"])
+    assert (site.states()["n0001"], "n0001" in site.gate.open) == ("admitted", True)
+    site.gate.die = set()
+    site.run(sick, stages=["preflight"])
+    assert (site.states()["n0001"], "n0001" in site.gate.open) == ("rejected", False)
+
+
+def test_kill_between_closing_and_commit_leaves_the_gate_closed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.run()
+    write = site.gate.write
+
+    def write_then_die(*given: Any) -> GateEdit:
+        write(*given)
+        raise Killed
+
+    monkeypatch.setattr(site.gate, "write", write_then_die)
+    with pytest.raises(Killed):
+        site.run([site.failing("n0001", "preflight")], stages=["preflight"])
+    assert (site.states()["n0001"], "n0001" in site.gate.open) == ("admitted", False)
+    monkeypatch.undo()
+    assert site.run(stages=["preflight"])["opened"] == ["n0001"]
+
+
+@pytest.mark.parametrize("call", ["read", "open"])
+def test_controller_that_does_not_answer_fails_the_task_and_keeps_the_verdicts(site: Site, call: str) -> None:
+    site.gate.fail = {call}
+    result = site.run()
+    assert result["failed"] and "batch" in result["msg"] and "ctl does not answer" in result["msg"]
+    assert (set(site.states().values()), site.gate.open) == ({"admitted"}, set())
+    site.gate.fail = set()
+    recovered = site.run(stages=["preflight"])
+    assert (site.gate.open, "failed" in recovered) == (set(site.names), False)
+    assert site.run(stages=["preflight"])["changed"] is False
+
+
+def test_older_copy_stops_even_after_runs_without_the_controller(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    site.run([site.failing("n0001", "burn_in")])
+    shutil.copy(path, tmp_path / "copy")
+    site.run(stages=["preflight", "burn_in"])
+    shutil.copy(tmp_path / "copy", path)
+    site.gate.fail = {"read"}
+    for name in site.names[:2]:
+        site.run([site.failing(name, "preflight")], stages=["preflight"])
+    site.gate.fail = set()
+    before = path.read_bytes(), set(site.gate.open)
+    with pytest.raises(LedgerError, match="older copy"):
+        site.run(stages=["preflight"])
+    assert (path.read_bytes(), site.gate.open) == before
+
+
+def test_gate_of_another_ledger_stops(site: Site, tmp_path: Path) -> None:
+    site.run()
+    site.gate.info = replace(site.gate.info, ledger_id="ledger-2")
+    before = (tmp_path / "ledger.sqlite").read_bytes()
+    with pytest.raises(LedgerError, match="ledger-2"):
+        site.run()
+    assert (tmp_path / "ledger.sqlite").read_bytes() == before
+
+
+def test_new_ledger_over_an_open_gate_stops(tmp_path: Path) -> None:
+    site = Site(tmp_path / "a", 4)
+    site.run()
+    other = Site(tmp_path / "b", 4)
+    other.gate = site.gate
+    with pytest.raises(LedgerError, match="older copy"):
+        other.run(stages=["preflight"])
+    assert site.gate.open == set(site.names)
+
+
+def test_check_mode_leaves_no_trace_and_tells_the_verdicts(site: Site, tmp_path: Path) -> None:
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    result = site.run(check=True)
+    assert (set(state_of(result).values()), result["opened"], result["changed"]) == ({"admitted"}, site.names, True)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert site.gate.writes == []
+
+
+def test_manual_drains_are_copied_kept_through_a_loss_and_lifted(site: Site) -> None:
+    site.run()
+    site.gate.info = replace(site.gate.info, drains={"n0001": "fan, Jo"})
+    assert site.run(stages=["preflight"])["changed"] is False
+    site.gate.info = replace(site.gate.info, drains={}, state_lost=True)
+    site.run(stages=["preflight"])
+    with site.ledger().reading() as reader:
+        assert reader.drains() == {"n0001": "fan, Jo"}
+    site.gate.info = replace(site.gate.info, state_lost=False)
+    site.run(stages=["preflight"])
+    with site.ledger().reading() as reader:
+        assert reader.drains() == {}
+
+
+def test_decision_stands_above_evidence_and_closes(site: Site) -> None:
+    site.run()
+    with site.ledger().writing() as writer:
+        for name in site.names[:3]:
+            writer.decide(name, "quarantined", "fan", "me", site.now)
+    result = site.run(nodes=[])
+    assert (site.gate.open, result["closed"], "failed" in result) == ({"n0004"}, site.names[:3], False)
+    assert state_of(site.run(stages=["preflight"]))["n0001"] == "quarantined"
+    with site.ledger().writing() as writer:
+        writer.decide("n0001", "none", "fixed", "me", site.now)
+    assert site.run(stages=["preflight"])["opened"] == ["n0001"]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda items: {**items, "n0001": [*items["n0001"], {"format": 1}]},
+        lambda items: {**items, "n0001": [*items["n0001"], items["n0002"][0]]},
+        lambda items: {**items, "n0001": [*items["n0001"], None]},
+        lambda items: {**items, "n0001": [{**items["n0001"][0], "started": float("nan")}, *items["n0001"][1:]]},
+        lambda items: {**items, "n0001": [items["n0001"][0], {**items["n0001"][1], "id": items["n0001"][0]["id"]}]},
+    ],
+    ids=["not evidence", "another node's", "nothing", "impossible time", "an id twice"],
+)
+def test_unreadable_evidence_costs_its_own_node_only(site: Site, spoil: Any) -> None:
+    result = site.run(plain=spoil)
+    assert state_of(result) == {"n0001": "testing", **dict.fromkeys(site.names[1:], "admitted")}
+
+
+def test_a_class_without_expectations_admits_nobody_and_stops_no_other(site: Site) -> None:
+    site.fleet["nodes"]["n0001"]["hardware_class"] = "broken"
+    site.fleet["classes"]["broken"] = {}
+    assert state_of(site.run()) == {"n0001": "testing", **dict.fromkeys(site.names[1:], "admitted")}
+
+
+def test_three_thousand_nodes_in_well_under_a_minute(tmp_path: Path) -> None:
+    site = Site(tmp_path / "ledger.sqlite", 3000)
+    began = time.monotonic()
+    first = site.run([site.failing("n0007", "burn_in")])
+    second = site.run(stages=["preflight"])
+    seconds = time.monotonic() - began
+    assert (len(first["opened"]), second["changed"]) == (2999, False)
+    assert seconds < 60, f"{seconds:.0f} s"
+
+
+class Scontrol:
+    """A running slurmctld as ``scontrol`` shows it: it reads the partition file when it starts and is reconfigured."""
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        self.path = path
+        self.up = True
+        self.live: dict[str, list[str]] = {}
+        self.reasons: dict[str, str] = {}
+        self.names = names
+        self.start()
+
+    def start(self) -> None:
+        self.live = {name: sorted(nodes) for name, nodes in slurm.parse_gate_file(self.path.read_text()).nodes.items()}
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
+        if not self.up:
+            return Output(rc=1, stdout="Slurmctld(primary) at ctl is DOWN")
+        if argv[1:] == ["reconfigure"]:
+            self.start()
+        elif argv[1:3] == ["show", "partition"]:
+            lines = [f"PartitionName={name} Nodes={slurm.fold(nodes) or '(null)'}" for name, nodes in self.live.items()]
+            return Output("\n".join(lines))
+        elif argv[1:3] == ["show", "node"]:
+            return Output("\n".join(map(self._node, self.names)))
+        elif argv[1] == "update":
+            given = dict(word.split("=", 1) for word in argv[2:])
+            if "PartitionName" in given:
+                self.live[given["PartitionName"]] = slurm.expand(given["Nodes"])
+            else:
+                self.reasons[given["NodeName"]] = given["Reason"]
+        return Output()
+
+    def _node(self, name: str) -> str:
+        reason = self.reasons.get(name)
+        state = f"IDLE+DRAIN ThreadsPerCore=1 Reason={reason} [root@2026-11-20T10:00:00]" if reason else "IDLE Weight=1"
+        return f"NodeName={name} State={state} "
+
+    def read(self, path: str) -> Output:
+        raise AssertionError(path)
+
+
+class Controller:
+    """The host on which the modules run: their parameters in, their results out."""
+
+    def __init__(self, directory: Path, names: Sequence[str]) -> None:
+        self.path = directory / "muster_partitions.conf"
+        self.path.write_text("# muster ledger none generation 0\nPartitionName=batch Default=YES\n")
+        (directory / "state").mkdir()
+        self.slurm = Scontrol(self.path, names)
+        self.gate = slurm.Gate(slurm.Controller(self.slurm), str(self.path), str(directory / "state"))
+        self.up = True
+
+    def execute(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        if not self.up:
+            raise GateError("controller ctl is unreachable")
+        try:
+            if name == "slurm_gate_info":
+                return {**self.gate.describe(), "unreachable": sorted(arguments["probe"])}
+            partitions = tuple(slurm.Partition.from_params(each) for each in arguments["partitions"])
+            wanted = slurm.GateFile(arguments["ledger_id"], arguments["generation"], partitions)
+            return self.gate.reconcile(wanted, arguments["drains"], check=False)
+        except slurm.GateError as exc:
+            return {"failed": True, "msg": str(exc), **exc.result}
+
+
+@pytest.fixture
+def slurm_site(tmp_path: Path) -> Any:
+    made: Any = Site(tmp_path / "ledger.sqlite", 4)
+    for name in made.names:
+        made.fleet["nodes"][name]["address"] = "192.0.2.1"
+    made.controller = Controller(tmp_path, made.names)
+    return made
+
+
+def run(slurm_site: Any, evidence: Sequence[Any] = (), stages: Sequence[str] = STAGES, **given: Any) -> dict[str, Any]:
+    slurm_site.now += 3600
+    slurm_site.run_number += 1
+    own = {(item.node, item.stage): item for item in slurm_site.later(evidence)}
+    gone = given.get("unreachable", ())
+    items = {
+        name: [] if name in gone else [(own.get((name, s)) or slurm_site.evidence(name, s)).to_dict() for s in stages]
+        for name in slurm_site.names
+    }
+    gate = ModuleGate(slurm_site.controller.execute, slurm_site.fleet, gone)
+    return admit(Request(slurm_site.fleet, slurm_site.names, items, **given), gate, slurm_site.now, "me@here")
+
+
+def test_file_and_controller_follow_the_ledger_and_the_second_run_changes_nothing(slurm_site: Any) -> None:
+    first = run(slurm_site, [slurm_site.failing("n0004", "acceptance")])
+    assert "failed" not in first and first["opened"] == slurm_site.names[:3]
+    assert slurm_site.controller.slurm.live["batch"] == slurm_site.names[:3]
+    header = slurm_site.controller.path.read_text().splitlines()[0]
+    assert header == f"# muster ledger ledger-1 generation {first['generation']}"
+    assert run(slurm_site, [slurm_site.failing("n0004", "acceptance")])["changed"] is False
+    cleared = run(slurm_site, stages=["preflight", "acceptance"])
+    assert (cleared["opened"], slurm_site.controller.slurm.live["batch"]) == (["n0004"], slurm_site.names)
+
+
+def test_all_nodes_gone_closes_file_and_controller(slurm_site: Any) -> None:
+    run(slurm_site)
+    result = run(slurm_site, unreachable=slurm_site.names)
+    assert "failed" not in result and result["closed"] == slurm_site.names
+    assert "Nodes=" not in slurm_site.controller.path.read_text() and slurm_site.controller.slurm.live["batch"] == []
+
+
+def test_slurmctld_that_is_down_is_closed_in_the_file_and_opened_later(slurm_site: Any) -> None:
+    run(slurm_site, [slurm_site.failing("n0004", "acceptance")])
+    slurm_site.controller.slurm.up = False
+    result = run(slurm_site, [slurm_site.failing("n0001", "preflight")], stages=["preflight", "acceptance"])
+    assert result["failed"] and result["closed"] == ["n0001"] and result["opened"] == []
+    assert slurm.parse_gate_file(slurm_site.controller.path.read_text()).nodes["batch"] == {"n0002", "n0003"}
+    assert slurm_site.states() == {"n0001": "rejected", **dict.fromkeys(slurm_site.names[1:], "admitted")}
+    slurm_site.controller.slurm.up = True
+    slurm_site.controller.slurm.start()
+    again = run(slurm_site, [slurm_site.failing("n0001", "preflight")], stages=["preflight"])
+    assert (again["opened"], slurm_site.controller.slurm.live["batch"]) == (["n0004"], slurm_site.names[1:])
+
+
+def test_controller_that_is_gone_keeps_the_verdicts(slurm_site: Any) -> None:
+    slurm_site.controller.up = False
+    result = run(slurm_site)
+    assert result["failed"] and "unreachable" in result["msg"]
+    assert set(slurm_site.states().values()) == {"admitted"}
+    slurm_site.controller.up = True
+    assert run(slurm_site, stages=["preflight"])["opened"] == slurm_site.names
+
+
+def test_manual_drain_comes_back_after_a_loss_and_not_after_it_was_lifted(slurm_site: Any) -> None:
+    run(slurm_site)
+    slurm_site.controller.slurm.reasons["n0001"] = "fan noise, Jo"
+    assert run(slurm_site, stages=["preflight"])["changed"] is False
+    slurm_site.controller.slurm.reasons.clear()
+    slurm_site.controller.gate.marker.unlink()
+    run(slurm_site, stages=["preflight"])
+    assert slurm_site.controller.slurm.reasons == {"n0001": "fan noise, Jo"}
+    slurm_site.controller.slurm.reasons.clear()
+    run(slurm_site, stages=["preflight"])
+    assert slurm_site.controller.slurm.reasons == {}
+    slurm_site.controller.gate.marker.unlink()
+    run(slurm_site, stages=["preflight"])
+    assert slurm_site.controller.slurm.reasons == {}
+
+
+def test_guard_and_create_read_the_file(slurm_site: Any, tmp_path: Path) -> None:
+    gate = ModuleGate(slurm_site.controller.execute, slurm_site.fleet)
+    assert guard(slurm_site.fleet, gate)["compared"]
+    run(slurm_site)
+    slurm_site.fleet["ledger"]["url"] = f"sqlite:///{tmp_path}/new.sqlite"
+    with pytest.raises(LedgerError, match="ledger_recreate=true"):
+        create(slurm_site.fleet, gate, False, slurm_site.now)
+    create(slurm_site.fleet, gate, True, slurm_site.now)
+    with pytest.raises(LedgerError, match="its id is"):
+        guard({**slurm_site.fleet, "ledger": {**slurm_site.fleet["ledger"], "id": "another"}}, gate)

@@ -1,0 +1,228 @@
+"""The small actions and lookups around the ledger: record, guard, create, decide, due."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleLookupError
+from ansible_collections.muster.cluster.plugins.action.admit import GateEdit, GateError, GateInfo
+from ansible_collections.muster.cluster.plugins.action.decide import decide
+from ansible_collections.muster.cluster.plugins.action.ledger_create import create
+from ansible_collections.muster.cluster.plugins.action.ledger_guard import guard
+from ansible_collections.muster.cluster.plugins.action.record import record
+from ansible_collections.muster.cluster.plugins.lookup.due import LookupModule, case_of
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
+from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS
+from ansible_collections.muster.cluster.plugins.module_utils.registry import required
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission import runnable_stages
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
+
+NOW = 2_000_000_000.0
+EXPECT: dict[str, Any] = {
+    "gpu": None,
+    "cpu": {"sockets": 1, "cores": 1},
+    "memory": {"mib": 1, "tolerance_percent": 5},
+    "clock": {"offset_ms": 100},
+    "disk": {"paths": []},
+    "kernel_log": {},
+}
+EVIDENCE = Evidence(
+    id="p1",
+    node="n1",
+    stage="preflight",
+    started=NOW - 20,
+    finished=NOW - 10,
+    boot_id="b",
+    fingerprint=dict.fromkeys(COMPONENTS, "1"),
+    expect_digest=digest_of(EXPECT),
+    findings=tuple(Finding(check, part, "pass") for check, part in required("preflight", EXPECT)),
+)
+
+
+class Controller:
+    """A gate that only answers, or does not."""
+
+    def __init__(self, info: GateInfo | None = None) -> None:
+        self.info = info
+
+    def read(self) -> GateInfo:
+        if self.info is None:
+            raise GateError("ctl does not answer")
+        return self.info
+
+    def write(self, partitions: Sequence[Mapping[str, Any]], generation: int, drains: Mapping[str, str]) -> GateEdit:
+        raise AssertionError("nothing here may touch the gate")
+
+
+FRESH = Controller(GateInfo(None, 0, {}))
+SILENT = Controller()
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> dict[str, Any]:
+    return {
+        "cluster": "lab",
+        "nodes": {
+            "ctl": {"role": "controller", "hardware_class": None},
+            **{name: {"role": "compute", "hardware_class": "c"} for name in ("n1", "n2")},
+        },
+        "classes": {"c": EXPECT},
+        "ledger": {"url": f"sqlite:///{tmp_path}/ledger.sqlite", "id": "i"},
+        "policy": {
+            "stages": ["preflight", "burn_in", "acceptance"],
+            "burn_in_profile": "p",
+            "burn_in_profiles": {"p": {"duration_seconds": 60}},
+            "fresh_hours": {},
+            "retest": True,
+        },
+    }
+
+
+@pytest.fixture
+def ledger(fleet: dict[str, Any]) -> Ledger:
+    create(fleet, FRESH, False, NOW)
+    return Ledger.open(fleet["ledger"]["url"], "i", "lab")
+
+
+def known(ledger: Ledger, node: str = "n1") -> list[str]:
+    with ledger.reading() as reader:
+        return reader.known("preflight", node)
+
+
+def test_record_then_record_again(fleet: dict[str, Any], ledger: Ledger) -> None:
+    for _ in range(2):
+        result = record(fleet, [EVIDENCE.to_dict()], NOW)
+        assert (result["changed"], result["recorded"], result["refused"]) == (False, ["p1"], [])
+    assert known(ledger) == ["p1"]
+
+
+def test_record_in_check_mode_leaves_no_trace(fleet: dict[str, Any], ledger: Ledger) -> None:
+    assert record(fleet, [EVIDENCE.to_dict()], NOW, check=True)["recorded"] == ["p1"]
+    assert known(ledger) == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [None, {}, {"format": 1, "node": "n1"}, replace(EVIDENCE, node="stranger", id="x").to_dict(), "text"],
+    ids=["nothing", "empty", "cut short", "a stranger's", "text"],
+)
+def test_record_leaves_out_what_is_no_evidence_and_says_so(fleet: dict[str, Any], ledger: Ledger, bad: Any) -> None:
+    result = record(fleet, [bad, EVIDENCE.to_dict()], NOW)
+    assert (result["recorded"], len(result["refused"]), len(result["warnings"])) == (["p1"], 1, 1)
+
+
+def test_record_needs_a_ledger(fleet: dict[str, Any]) -> None:
+    with pytest.raises(LedgerError, match="ledger_create"):
+        record(fleet, [EVIDENCE.to_dict()], NOW)
+
+
+def test_create_once(fleet: dict[str, Any], tmp_path: Path) -> None:
+    assert create(fleet, FRESH, False, NOW)["changed"]
+    before = (tmp_path / "ledger.sqlite").read_bytes()
+    assert not create(fleet, SILENT, True, NOW)["changed"]
+    assert (tmp_path / "ledger.sqlite").read_bytes() == before
+
+
+def test_create_in_check_mode_makes_nothing(fleet: dict[str, Any], tmp_path: Path) -> None:
+    assert create(fleet, FRESH, False, NOW, check=True)["changed"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("gate", "recreate", "says"),
+    [
+        (Controller(GateInfo("i", 7, {})), False, "ledger_recreate=true"),
+        (Controller(GateInfo("j", 7, {})), False, "ledger j"),
+        (Controller(GateInfo("j", 7, {})), True, "ledger j"),
+        (SILENT, False, "ctl does not answer"),
+    ],
+)
+def test_create_refuses_where_there_was_a_ledger(
+    fleet: dict[str, Any], tmp_path: Path, gate: Controller, recreate: bool, says: str
+) -> None:
+    with pytest.raises(LedgerError, match=says):
+        create(fleet, gate, recreate, NOW)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_create_anew_counts_on_from_the_gate(fleet: dict[str, Any]) -> None:
+    gate = Controller(GateInfo("i", 7, {}))
+    create(fleet, gate, True, NOW)
+    assert guard(fleet, gate)["generation"] == 7
+
+
+def test_create_does_not_overwrite_another_database(fleet: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "ledger.sqlite").write_bytes(b"precious")
+    with pytest.raises(LedgerError, match="not a database"):
+        create(fleet, FRESH, True, NOW)
+    assert (tmp_path / "ledger.sqlite").read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize(
+    ("info", "says"),
+    [(GateInfo("i", 1, {}), "older copy"), (GateInfo("j", 0, {}), "ledger j")],
+    ids=["older", "foreign"],
+)
+def test_guard_stops(fleet: dict[str, Any], ledger: Ledger, info: GateInfo, says: str) -> None:
+    with pytest.raises(LedgerError, match=says):
+        guard(fleet, Controller(info))
+
+
+def test_guard_passes_and_tells_a_silent_controller(fleet: dict[str, Any], ledger: Ledger) -> None:
+    assert guard(fleet, Controller(GateInfo("i", 0, {})))["compared"]
+    result = guard(fleet, SILENT)
+    assert (result["compared"], len(result["warnings"])) == (False, 1)
+
+
+def test_guard_names_the_playbook_that_makes_a_ledger(fleet: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match=r"playbooks/ledger_create\.yml"):
+        guard(fleet, FRESH)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_decide_then_decide_again_then_release(fleet: dict[str, Any], ledger: Ledger) -> None:
+    given = {"fleet": fleet, "node": "n1", "decision": "quarantined", "reason": "fan"}
+    predicted = decide(given, "me", NOW, check=True)
+    first, second = decide(given, "me", NOW), decide(given, "me", NOW)
+    assert predicted == first
+    assert (first["changed"], first["state"], second["changed"]) == (True, "quarantined", False)
+    assert decide({**given, "decision": "release"}, "me", NOW)["state"] == "testing"
+
+
+@pytest.mark.parametrize("change", [{"node": "ctl"}, {"node": "x"}, {"reason": " "}])
+def test_decide_refuses(fleet: dict[str, Any], ledger: Ledger, change: dict[str, Any]) -> None:
+    given = {"fleet": fleet, "node": "n1", "decision": "quarantined", "reason": "fan"}
+    with pytest.raises(LedgerError):
+        decide({**given, **change}, "me", NOW)
+
+
+def test_due_reads_the_ledger_or_what_it_is_given(fleet: dict[str, Any], ledger: Ledger) -> None:
+    def due(evidence: Any = None) -> tuple[str, ...]:
+        return runnable_stages(*case_of(fleet, "n1", evidence, NOW), NOW)
+
+    assert due() == ("preflight",)
+    assert due(EVIDENCE.to_dict()) == ("preflight", "burn_in")
+    record(fleet, [EVIDENCE.to_dict()], NOW)
+    assert due() == ("preflight", "burn_in")
+    burned = replace(
+        EVIDENCE,
+        id="b1",
+        stage="burn_in",
+        findings=tuple(Finding(check, part, "pass") for check, part in required("burn_in", EXPECT)),
+        detail={"profile": "p", "duration_seconds": 60},
+    )
+    record(fleet, [burned.to_dict()], NOW)
+    assert due() == ("preflight", "acceptance")
+
+
+def test_due_tells_a_missing_ledger(fleet: dict[str, Any]) -> None:
+    lookup = LookupModule()
+    lookup.set_options = lambda **_given: None  # type: ignore[method-assign]
+    lookup.get_option = {"fleet": fleet, "evidence": None, "skip_turn": False}.get  # type: ignore[method-assign]
+    with pytest.raises(AnsibleLookupError, match=r"ledger_create\.yml"):
+        lookup.run(["n1"])
