@@ -375,9 +375,9 @@ class ModuleGate:
             ledger_id=result["ledger_id"],
             generation=result["generation"],
             partitions=result["partitions"],
-            unreachable=frozenset(result["unreachable"]),
+            unreachable=frozenset(result["silent_nodes"]),
             drains=result["drains"],
-            state_lost=result["state_lost"],
+            state_lost=result["slurm_state_lost"],
         )
 
     def write(self, partitions: Sequence[Mapping[str, Any]], generation: int, drains: Mapping[str, str]) -> GateEdit:

@@ -474,7 +474,7 @@ class Controller:
             raise GateError("controller ctl is unreachable")
         try:
             if name == "slurm_gate_info":
-                return {**self.gate.describe(), "unreachable": sorted(arguments["probe"])}
+                return {**self.gate.describe(), "silent_nodes": sorted(arguments["probe"])}
             partitions = tuple(slurm.Partition.from_params(each) for each in arguments["partitions"])
             wanted = slurm.GateFile(arguments["ledger_id"], arguments["generation"], partitions)
             return self.gate.reconcile(wanted, arguments["drains"], check=False)
