@@ -6,6 +6,7 @@ was killed is taken up by the next one where the record ends. All evidence of a 
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -43,12 +44,18 @@ CONCLUDED = "concluded"
 RESUME_SECONDS = 4 * 3600
 # A round is not started in the last moments of the budget: torch alone takes seconds to load.
 LEAST_ROUND_SECONDS = 20
+# What a round may take beyond its collectives: waiting for Slurm, launch, cancelling.
+SPARE_SECONDS = 120
 # More groups than this are told by number, the bad ones by name.
 TOLD_GROUPS = 8
 
 
 class RoundError(Exception):
     """The controller could not run a round; nothing is known about the nodes from it."""
+
+
+class Abandoned(Exception):
+    """The run that this process worked for has ended; the record is left to the next run."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,14 @@ def accept(request: Request, means: Means) -> dict[str, Any]:
     """Bring every cohort's campaign to its conclusion and return the task's result; raises LedgerError."""
     fleet = request.fleet
     ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=request.check)
+    if request.check:
+        return _accept(request, ledger, means)
+    # A killed playbook's worker lives on until its round ends: two must never walk the same campaign.
+    with ledger.locked(request.round_seconds + SPARE_SECONDS, work="proving"):
+        return _accept(request, ledger, means)
+
+
+def _accept(request: Request, ledger: Ledger, means: Means) -> dict[str, Any]:
     cohorts, skipped = cohorts_of(request)
     end = means.clock() + request.budget_seconds
     result: dict[str, Any] = {"changed": False, "campaigns": [], "evidence": {}, "skipped": skipped}
@@ -299,6 +314,7 @@ class Walk:
             campaign.rounds.append(begun)
         else:
             begun = campaign.rounds[-1]
+        start = self.clock()
         seen = self.run_round(self._arguments(campaign, step, seconds))
         answered = [tuple(item.get("group", ())) for item in seen]
         if answered != [tuple(group) for group in step.groups]:
@@ -308,9 +324,7 @@ class Walk:
             writer.save_round(ended)
         campaign.rounds[-1] = ended
         outcomes = [judge(Observation.from_dict(step.number, item), self.settings) for item in seen]
-        self.tell(
-            f"acceptance round {step.number} ({step.kind}, {self.clock() - begun.started:.0f} s): {told(outcomes)}"
-        )
+        self.tell(f"acceptance round {step.number} ({step.kind}, {self.clock() - start:.0f} s): {told(outcomes)}")
 
     def _arguments(self, campaign: Campaign, step: Round, seconds: int) -> dict[str, Any]:
         fleet, collective = self.request.fleet, self.cohort.expect["collective"]
@@ -416,12 +430,17 @@ class ActionModule(ActionBase):
         )
         request = Request(**given, check=self._task.check_mode)
 
+        parent = os.getppid()
+
         def run_round(arguments: dict[str, Any]) -> list[dict[str, Any]]:
+            # This runs in a worker of its own, which a kill of the playbook does not reach.
+            if os.getppid() != parent:
+                raise Abandoned("the playbook that this worked for has ended")
             return self._run_round(arguments, task_vars or {})
 
         try:
             return accept(request, Means(run_round, Display().display, time.time))
-        except LedgerError as exc:
+        except (LedgerError, Abandoned) as exc:
             raise AnsibleActionFail(str(exc)) from exc
         except KeyError as exc:
             raise AnsibleActionFail(f"fleet lacks {exc}, expected the variable muster_fleet") from exc
@@ -434,7 +453,7 @@ class ActionModule(ActionBase):
         except AnsibleConnectionFailure as exc:
             raise RoundError(f"controller not reachable: {to_text(exc)}") from exc
         if result.get("failed") or result.get("unreachable") or not isinstance(result.get("observations"), list):
-            said = [result.get("msg") or "collective_round gave no observations", result.get("module_stderr") or ""]
+            said = ["no observations", result.get("msg"), result.get("exception"), result.get("module_stderr")]
             raise RoundError(": ".join(to_text(text).strip() for text in said if text)[:1000])
         observations: list[dict[str, Any]] = result["observations"]
         return observations

@@ -50,9 +50,9 @@ class Settings:
     timeout_seconds: int
 
 
-def job_name(campaign: str, round_number: int, index: int) -> str:
-    """Return the name that this group's job has and no other."""
-    return f"{JOB_PREFIX}-{campaign}-{round_number}-{index}"
+def job_name(campaign: str, round_number: int, index: int, attempt: str) -> str:
+    """Return the name that this group's job has in this attempt and no other, so that cancelling hits no later one."""
+    return f"{JOB_PREFIX}-{campaign}-{round_number}-{index}-{attempt}"
 
 
 def srun_argv(job: Job, settings: Settings) -> list[str]:
@@ -115,6 +115,11 @@ def unavailable_nodes(group: Iterable[str], states: Mapping[str, str]) -> dict[s
         for node in group
         if states.get(node, "") not in USABLE_STATES
     }
+
+
+def held_by(output: str) -> bool:
+    """Return whether ``squeue --noheader --format=%i|%j`` lists any acceptance job, of whichever campaign."""
+    return any(line.partition("|")[2].startswith(f"{JOB_PREFIX}-") for line in output.splitlines())
 
 
 def may_recover(state: str) -> bool:

@@ -43,7 +43,7 @@ options:
     type: dict
     default: {}
   port:
-    description: Port on which the first group's rank 0 listens; each further group takes the next one.
+    description: Port on which the first group's rank 0 listens; each further group takes the next one, of a hundred.
     type: int
     required: true
   partition:
@@ -125,6 +125,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import uuid
 from contextlib import suppress
 from typing import IO, Any
 
@@ -132,6 +133,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils.collective_job import (
     Job,
     Settings,
+    held_by,
     job_name,
     may_recover,
     not_started,
@@ -193,12 +195,19 @@ class Slurm:
         )
 
     def settled_states(self, nodes: list[str], seconds: float) -> dict[str, str]:
-        """Return the states of the partition's nodes once none of ``nodes`` is on its way, or after ``seconds``."""
+        """Return the states of the partition's nodes once none of ``nodes`` is on its way, or after ``seconds``.
+
+        Nodes may also wait for another acceptance job, such as that of a run which was killed.
+        """
         end = time.monotonic() + seconds
         while True:
             states = self.states()
             unusable = unavailable_nodes(nodes, states).values()
-            if not any(may_recover(state) for state in unusable) or time.monotonic() >= end:
+            waits = any(may_recover(state) for state in unusable) or (
+                "allocated" in unusable
+                and held_by(self.ask("squeue", "--noheader", f"--user={self.user}", "--format=%i|%j"))
+            )
+            if not waits or time.monotonic() >= end:
                 return states
             time.sleep(5 * POLL_SECONDS)
 
@@ -343,24 +352,29 @@ def main() -> None:
         )
     except (KeyError, TypeError, ValueError) as exc:
         module.fail_json(msg=f"collective: {type(exc).__name__} {exc}, expected the class' collective settings")
+    attempt = uuid.uuid4().hex[:8]
     jobs = [
         Job(
-            job_name(given["campaign"], given["number"], index), tuple(group), given["addresses"], given["port"] + index
+            name=job_name(given["campaign"], given["number"], index, attempt),
+            group=tuple(group),
+            addresses=given["addresses"],
+            port=given["port"] + index % 100,
         )
         for index, group in enumerate(given["groups"])
     ]
     for tool in ("srun", "sinfo", "squeue", "scancel"):
         module.get_bin_path(tool, required=True)
-    if module.check_mode:
-        module.exit_json(changed=False, observations=[], cancelled=[])
     try:
-        slurm = Slurm(
-            given["user"], given["partition"], {key: str(value) for key, value in given["environment"].items()}
-        )
-        cancelled = slurm.cancel(given["campaign"])
-        observations = run_round(slurm, jobs, settings, given["start_seconds"])
+        pwd.getpwnam(given["user"])
     except KeyError:
         module.fail_json(msg=f"user {given['user']} does not exist here; acceptance jobs run as that user")
+    if module.check_mode:
+        module.exit_json(changed=False, observations=[], cancelled=[])
+    environment = {key: str(value) for key, value in given["environment"].items()}
+    try:
+        slurm = Slurm(given["user"], given["partition"], environment)
+        cancelled = slurm.cancel(given["campaign"])
+        observations = run_round(slurm, jobs, settings, given["start_seconds"])
     except SlurmError as exc:
         module.fail_json(msg=f"Slurm did not answer: {exc}")
     module.exit_json(changed=False, observations=observations, cancelled=cancelled)

@@ -251,7 +251,9 @@ class Ledger:
             if not path.is_file():
                 raise LedgerError(f"ledger {shown}: not a file")
             if path.stat().st_size == 0:
-                raise LedgerError(f"ledger {shown}: the file is empty; restore it from a copy ({CREATE_HINT})", absent=True)
+                raise LedgerError(
+                    f"ledger {shown}: the file is empty; restore it from a copy ({CREATE_HINT})", absent=True
+                )
         engine = _engine(parsed, read_only=read_only)
         with _explained(url), engine.begin() as connection:
             tables = set(inspect(connection).get_table_names())
@@ -304,21 +306,22 @@ class Ledger:
             connection.rollback()
 
     @contextmanager
-    def locked(self, wait_seconds: float = BUSY_SECONDS) -> Iterator[None]:
-        """Hold the ledger against another run's admission, for longer than a transaction; dies with the process.
+    def locked(self, wait_seconds: float = BUSY_SECONDS, work: str = "admitting") -> Iterator[None]:
+        """Hold the ledger against another run that does the same ``work``, for longer than a transaction.
 
-        Raises LedgerError naming the holder after ``wait_seconds``.
+        Dies with the process. Raises LedgerError naming the holder after ``wait_seconds``.
         """
         if self._url.get_backend_name() == "sqlite":
-            with _file_locked(Path(f"{_path(self._url)}.lock"), wait_seconds):
+            suffix = "lock" if work == "admitting" else f"{work}.lock"
+            with _file_locked(Path(f"{_path(self._url)}.{suffix}"), wait_seconds, work):
                 yield
             return
         with _explained(self._url), self._engine.connect() as connection:
             deadline = time.monotonic() + wait_seconds
-            take = select(func.pg_try_advisory_lock(_lock_key(self.id, "run")))
+            take = select(func.pg_try_advisory_lock(_lock_key(self.id, work)))
             while not connection.execute(take).scalar_one():
                 if time.monotonic() >= deadline:
-                    raise LedgerError(f"ledger {_shown(self._url)}: another run is admitting nodes; try again later")
+                    raise LedgerError(f"ledger {_shown(self._url)}: another run is {work} nodes; try again later")
                 time.sleep(0.5)
             yield
 
@@ -725,7 +728,7 @@ def _fail(url: str | URL, why: str, cause: Exception) -> NoReturn:
 
 
 @contextmanager
-def _file_locked(path: Path, wait_seconds: float) -> Iterator[None]:
+def _file_locked(path: Path, wait_seconds: float, work: str) -> Iterator[None]:
     # The file stays: removing it would let two processes lock two files of the same name.
     try:
         file = path.open("a+", encoding="utf-8")
@@ -742,7 +745,7 @@ def _file_locked(path: Path, wait_seconds: float) -> Iterator[None]:
                     file.seek(0)
                     holder = file.read(200).strip() or "unknown"
                     raise LedgerError(
-                        f"lock {path}: another run is admitting nodes ({holder}); waited {wait_seconds:g} s"
+                        f"lock {path}: another run is {work} nodes ({holder}); waited {wait_seconds:g} s"
                     ) from None
                 time.sleep(0.2)
         file.truncate(0)

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.action.accept import Means, Request, RoundError, accept
+from ansible_collections.muster.cluster.plugins.action import accept as action
+from ansible_collections.muster.cluster.plugins.action.accept import Abandoned, Means, Request, RoundError, accept
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, worst
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
 
 SIZE = 8 * 2**20
 COLLECTIVE = {
@@ -210,6 +211,29 @@ def test_slurm_that_cannot_run_a_round_leaves_all_incomplete_and_the_next_run_go
     cluster.trouble = lambda number: None
     assert verdicts(cluster.accept(request(tmp_path))) == {"gpu-01": PASS, "gpu-02": PASS, "gpu-04": FAIL}
     assert [call["number"] for call in cluster.calls][:3] == [1, 2, 2]
+
+
+def test_worker_whose_playbook_has_ended_leaves_the_record_as_it_is(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster({"gpu-04"})
+
+    def trouble(number: int) -> None:
+        if number == 2:
+            raise Abandoned
+
+    cluster.trouble = trouble
+    with pytest.raises(Abandoned):
+        cluster.accept(request(tmp_path))
+    with ledger.reading() as reader:
+        assert [stored.finished is None for stored in reader.rounds()] == [False, True]
+        assert reader.records(["acceptance"], NAMES) == {name: [] for name in NAMES}
+
+
+def test_two_runs_never_walk_at_the_same_time(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(action, "SPARE_SECONDS", 0)
+    cluster = Cluster(set())
+    with ledger.locked(work="proving"), pytest.raises(LedgerError, match="another run is proving nodes"):
+        cluster.accept(request(tmp_path, round_seconds=0))
+    assert cluster.calls == []
 
 
 def test_observations_about_other_groups_are_not_believed(ledger: Ledger, tmp_path: Path) -> None:
