@@ -17,15 +17,13 @@ from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evi
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission import (
     DECISIONS,
-    NO_RULES,
-    Case,
     Judgement,
     Policy,
     PolicyError,
     Trouble,
     judge,
-    rules_of,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.cases import cases_of, compute_nodes
 from ansible_collections.muster.cluster.plugins.plugin_utils.gate import (
     closes_of,
     mass_close,
@@ -35,7 +33,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.gate import (
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import (
     Ledger,
     LedgerError,
-    NodeRow,
     Transition,
     Writer,
     operator,
@@ -176,11 +173,6 @@ def compare(ledger: Ledger, generation: int, info: GateInfo | None) -> None:
         )
 
 
-def compute_nodes(fleet: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the fleet's nodes that run jobs."""
-    return {name: node for name, node in fleet["nodes"].items() if node["role"] == "compute"}
-
-
 def parse_evidence(given: Mapping[str, Any]) -> tuple[dict[str, list[Evidence]], dict[str, str]]:
     """Return the evidence by node (one record or a list of them), and why a node's could not be read."""
     parsed: dict[str, list[Evidence]] = {}
@@ -209,29 +201,21 @@ def judge_all(
 ) -> dict[str, Judgement]:
     """Return the judgement of every targeted node."""
     policy = Policy.from_fleet(request.fleet["policy"])
-    known = compute_nodes(request.fleet)
-    if strangers := sorted(set(request.nodes) - set(known)):
-        raise PolicyError(f"nodes: {', '.join(strangers)}, expected compute nodes of the fleet")
-    records = writer.records(policy.stages, request.nodes)
-    rows, decisions = writer.nodes(), writer.decisions()
-    rules = rules_of(request.fleet["classes"], policy)
-    judgements = {}
-    for name in request.nodes:
-        wanted, digest = rules.get(known[name]["hardware_class"], NO_RULES)
-        preflights = [item for item in evidence.get(name, ()) if item.stage == "preflight"]
-        newest = max(preflights, key=lambda item: item.started, default=None)
-        case = Case(
-            node=name,
-            required=wanted,
-            records=records[name],
-            fingerprint=newest.fingerprint if newest else None,
-            expect_digest=digest,
-            decision=decisions.get(name),
-            trouble=_trouble(request, name, unread.get(name), newest is not None),
-            admitted_since=_since(rows.get(name)),
+    preflights = {
+        name: max(
+            (item for item in evidence.get(name, ()) if item.stage == "preflight"),
+            key=lambda item: item.started,
+            default=None,
         )
-        judgements[name] = judge(case, policy, now)
-    return judgements
+        for name in request.nodes
+    }
+    troubles = {
+        name: trouble
+        for name in request.nodes
+        if (trouble := _trouble(request, name, unread.get(name), preflights[name] is not None)) is not None
+    }
+    cases = cases_of(request.fleet, writer, preflights, now, troubles)
+    return {name: judge(case, policy, now) for name, case in cases.items()}
 
 
 def _trouble(request: Request, name: str, unread: str | None, examined: bool) -> Trouble | None:
@@ -242,10 +226,6 @@ def _trouble(request: Request, name: str, unread: str | None, examined: bool) ->
     if unread:
         return Trouble("preflight", "preflight", f"evidence of this run was not accepted: {unread}")
     return None if examined else Trouble("preflight", "preflight", "not examined in this run")
-
-
-def _since(row: NodeRow | None) -> float | None:
-    return row.since if row is not None and row.state == "admitted" else None
 
 
 def plan_of(request: Request, writer: Writer, judgements: Mapping[str, Judgement], info: GateInfo | None) -> Plan:

@@ -8,8 +8,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.muster.cluster.plugins.action.admit import compute_nodes
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError
+from ansible_collections.muster.cluster.plugins.plugin_utils.cases import compute_nodes
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, Refused
 
 

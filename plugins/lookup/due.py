@@ -1,4 +1,4 @@
-"""Lookup due: what has still to be tested on a node."""
+"""Lookup due: the nodes on which a stage has still to be passed and whose turn it is."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ DOCUMENTATION = r"""
 name: due
 author: The Muster developers
 version_added: 0.1.0
-short_description: Stages that a node has to run now
+short_description: Nodes on which a stage has to run now
 description:
-  - Returns the names of the stages that are due on a node and whose turn it is. C(preflight) always is; a later stage
-    is when every stage before it has been passed and is still valid, and its own evidence is missing, old, about other
-    parts or other expectations, or not a pass.
+  - Returns those of the given nodes on which the stage is due and whose turn it is. A stage is due when its evidence is
+    missing, old, about other parts or other expectations, or not a pass; its turn comes when every stage before it has
+    been passed and is still valid.
   - Reads the ledger when the task runs, so it sees what an earlier task recorded.
 options:
   _terms:
-    description: Name of one compute node.
+    description: Names of compute nodes.
+    required: true
+  stage:
+    description: The stage, such as C(burn_in).
+    type: str
     required: true
   fleet:
     description: The fleet, C(muster_fleet).
@@ -22,28 +26,27 @@ options:
     required: true
   evidence:
     description:
-      - This run's preflight evidence of the node, which says what parts it has now.
-      - Without it the newest preflight in the ledger is taken.
+      - This run's preflight evidence by node, which says what parts each has now. Nothing is due on a node without.
     type: dict
-  skip_turn:
-    description: Return every due stage, even those that have to wait for an earlier one.
-    type: bool
-    default: false
+    required: true
 """
 
 EXAMPLES = r"""
 - name: Burn in where it is due
   ansible.builtin.include_role:
     name: muster.cluster.burn_in
-  when: "'burn_in' in lookup('muster.cluster.due', inventory_hostname, fleet=muster_fleet, wantlist=True)"
+    tasks_from: run
+  vars:
+    burn_in_due: "{{ inventory_hostname in query('muster.cluster.due', inventory_hostname, stage='burn_in',
+                                                 fleet=muster_fleet, evidence=preflights) }}"
 """
 
 RETURN = r"""
 _list:
-  description: Names of stages, in their order.
+  description: Names of nodes, in the order given.
   type: list
   elements: str
-  sample: [preflight, burn_in]
+  sample: [gpu-01, gpu-04]
 """
 
 import time
@@ -53,58 +56,42 @@ from typing import Any
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError
-from ansible_collections.muster.cluster.plugins.plugin_utils.admission import (
-    NO_RULES,
-    Case,
-    Policy,
-    PolicyError,
-    Record,
-    due_stages,
-    rules_of,
-    runnable_stages,
-)
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission import Policy, PolicyError, runnable_stages
+from ansible_collections.muster.cluster.plugins.plugin_utils.cases import cases_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
 
 
-def case_of(fleet: Mapping[str, Any], node: str, evidence: Any, now: float) -> tuple[Case, Policy]:
-    """Return what is known of the node now; raises LedgerError, PolicyError or EvidenceError."""
-    declared = fleet["nodes"].get(node)
-    if declared is None or declared["role"] != "compute":
-        raise PolicyError(f"{node} is no compute node of the fleet")
+def due(
+    fleet: Mapping[str, Any], stage: str, nodes: Sequence[str], evidence: Mapping[str, Any], now: float
+) -> list[str]:
+    """Return the nodes on which the stage has to run; raises LedgerError, PolicyError or EvidenceError."""
     policy = Policy.from_fleet(fleet["policy"])
+    if stage not in policy.stages:
+        return []
+    preflights = {name: _preflight(name, evidence[name]) for name in nodes if evidence.get(name)}
     ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=True)
     with ledger.reading() as reader:
-        records = reader.records(policy.stages, [node])[node]
-        row, decision = reader.nodes().get(node), reader.decisions().get(node)
-    if evidence:
-        mine = Evidence.from_dict(evidence)
-        if mine.node != node or mine.stage != "preflight":
-            raise EvidenceError(f"evidence {mine.id}: is {mine.stage} of {mine.node}, expected preflight of {node}")
-        if all(each.evidence.id != mine.id for each in records):
-            records.append(Record(mine, now, max((each.order for each in records), default=0) + 1))
-        fingerprint = mine.fingerprint
-    else:
-        preflights = [each.evidence for each in records if each.evidence.stage == "preflight"]
-        newest = max(preflights, key=lambda each: each.started, default=None)
-        fingerprint = newest.fingerprint if newest else {}
-    name = declared["hardware_class"]
-    rules = rules_of({name: fleet["classes"][name]}, policy) if name in fleet["classes"] else {}
-    required, digest = rules.get(name, NO_RULES)
-    since = row.since if row is not None and row.state == "admitted" else None
-    return Case(node, required, records, fingerprint, digest, decision, admitted_since=since), policy
+        cases = cases_of(fleet, reader, preflights, now)
+    return [name for name in preflights if stage in runnable_stages(cases[name], policy, now)]
+
+
+def _preflight(node: str, given: Any) -> Evidence:
+    evidence = Evidence.from_dict(given)
+    if evidence.node != node or evidence.stage != "preflight":
+        raise EvidenceError(
+            f"evidence {evidence.id}: is {evidence.stage} of {evidence.node}, expected preflight of {node}"
+        )
+    return evidence
 
 
 class LookupModule(LookupBase):
-    """Stages due on one node."""
+    """Nodes on which a stage is due."""
 
     def run(self, terms: Sequence[Any], variables: Any = None, **kwargs: Any) -> list[str]:
-        """Return the stages' names; raises AnsibleLookupError."""
+        """Return the nodes' names; raises AnsibleLookupError."""
         self.set_options(var_options=variables, direct=kwargs)
-        if len(terms) != 1:
-            raise AnsibleLookupError(f"due: {len(terms)} terms, expected the name of one node")
-        node, now = str(terms[0]), time.time()
+        fleet, stage, evidence = (self.get_option(key) for key in ("fleet", "stage", "evidence"))
         try:
-            case, policy = case_of(self.get_option("fleet"), node, self.get_option("evidence"), now)
+            return due(fleet, stage, [str(term) for term in terms], evidence, time.time())
         except (LedgerError, PolicyError, EvidenceError) as exc:
             raise AnsibleLookupError(f"due: {exc}") from exc
-        return list((due_stages if self.get_option("skip_turn") else runnable_stages)(case, policy, now))

@@ -14,12 +14,12 @@ from ansible_collections.muster.cluster.plugins.action.decide import decide
 from ansible_collections.muster.cluster.plugins.action.ledger_create import create
 from ansible_collections.muster.cluster.plugins.action.ledger_guard import guard
 from ansible_collections.muster.cluster.plugins.action.record import record
-from ansible_collections.muster.cluster.plugins.lookup.due import LookupModule, case_of
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, digest_of
+from ansible_collections.muster.cluster.plugins.lookup import in_state
+from ansible_collections.muster.cluster.plugins.lookup.due import LookupModule, due
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, digest_of, EvidenceError
 from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS
 from ansible_collections.muster.cluster.plugins.module_utils.registry import required
-from ansible_collections.muster.cluster.plugins.plugin_utils.admission import runnable_stages
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
 
 NOW = 2_000_000_000.0
@@ -201,14 +201,16 @@ def test_decide_refuses(fleet: dict[str, Any], ledger: Ledger, change: dict[str,
         decide({**given, **change}, "me", NOW)
 
 
-def test_due_reads_the_ledger_or_what_it_is_given(fleet: dict[str, Any], ledger: Ledger) -> None:
-    def due(evidence: Any = None) -> tuple[str, ...]:
-        return runnable_stages(*case_of(fleet, "n1", evidence, NOW), NOW)
+def test_due_reads_the_ledger_and_this_runs_preflight(fleet: dict[str, Any], ledger: Ledger) -> None:
+    given = {"n1": EVIDENCE.to_dict()}
 
-    assert due() == ("preflight",)
-    assert due(EVIDENCE.to_dict()) == ("preflight", "burn_in")
+    def stages() -> list[str]:
+        return [stage for stage in ("burn_in", "acceptance") if due(fleet, stage, ["n1"], given, NOW)]
+
+    assert due(fleet, "burn_in", ["n1"], {}, NOW) == [], "a node that was not examined runs nothing"
+    assert stages() == ["burn_in"]
     record(fleet, [EVIDENCE.to_dict()], NOW)
-    assert due() == ("preflight", "burn_in")
+    assert stages() == ["burn_in"]
     burned = replace(
         EVIDENCE,
         id="b1",
@@ -217,12 +219,30 @@ def test_due_reads_the_ledger_or_what_it_is_given(fleet: dict[str, Any], ledger:
         detail={"profile": "p", "duration_seconds": 60},
     )
     record(fleet, [burned.to_dict()], NOW)
-    assert due() == ("preflight", "acceptance")
+    assert stages() == ["acceptance"]
+    assert due(fleet, "storage", ["n1"], given, NOW) == [], "a stage that the policy does not name is never due"
+
+
+def test_due_refuses_another_nodes_preflight(fleet: dict[str, Any], ledger: Ledger) -> None:
+    with pytest.raises(EvidenceError, match="expected preflight of n2"):
+        due(fleet, "burn_in", ["n2"], {"n2": EVIDENCE.to_dict()}, NOW)
 
 
 def test_due_tells_a_missing_ledger(fleet: dict[str, Any]) -> None:
     lookup = LookupModule()
     lookup.set_options = lambda **_given: None  # type: ignore[method-assign]
-    lookup.get_option = {"fleet": fleet, "evidence": None, "skip_turn": False}.get  # type: ignore[method-assign]
+    lookup.get_option = {"fleet": fleet, "stage": "burn_in", "evidence": {}}.get  # type: ignore[method-assign]
     with pytest.raises(AnsibleLookupError, match=r"ledger_create\.yml"):
         lookup.run(["n1"])
+
+
+def test_in_state_reads_the_ledger(fleet: dict[str, Any], ledger: Ledger) -> None:
+    lookup = in_state.LookupModule()
+    lookup.set_options = lambda **_given: None  # type: ignore[method-assign]
+    lookup.get_option = {"fleet": fleet}.get  # type: ignore[method-assign]
+    assert lookup.run(["admitted"]) == []
+    with ledger.writing() as writer:
+        writer.declare({"n1": "c"}, NOW)
+        writer.move({"n1": ("admitted", "acceptance", "")}, "me", NOW, compared=True)
+    assert lookup.run(["admitted"]) == ["n1"]
+    assert lookup.run(["rejected", "held"]) == []

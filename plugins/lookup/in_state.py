@@ -1,0 +1,59 @@
+"""Lookup in_state: the nodes that the ledger has in a state."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: in_state
+author: The Muster developers
+version_added: 0.1.0
+short_description: Nodes that are in a state
+description:
+  - Returns the names of the fleet's nodes that the ledger has in the given state. Reads the ledger when the task runs,
+    unlike the groups C(state_*), which are as old as the inventory.
+options:
+  _terms:
+    description: States, such as C(admitted).
+    required: true
+  fleet:
+    description: The fleet, C(muster_fleet).
+    type: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show who is in service
+  ansible.builtin.debug:
+    msg: "{{ query('muster.cluster.in_state', 'admitted', fleet=muster_fleet) }}"
+"""
+
+RETURN = r"""
+_list:
+  description: Names of nodes.
+  type: list
+  elements: str
+  sample: [gpu-01, gpu-02]
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.muster.cluster.plugins.plugin_utils.cases import compute_nodes
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
+
+
+class LookupModule(LookupBase):
+    """Names of nodes by state."""
+
+    def run(self, terms: Sequence[Any], variables: Any = None, **kwargs: Any) -> list[str]:
+        """Return the names; raises AnsibleLookupError."""
+        self.set_options(var_options=variables, direct=kwargs)
+        fleet = self.get_option("fleet")
+        try:
+            ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=True)
+            with ledger.reading() as reader:
+                states = reader.states()
+        except LedgerError as exc:
+            raise AnsibleLookupError(f"in_state: {exc}") from exc
+        return [name for name in compute_nodes(fleet) if states.get(name) in terms]
