@@ -1,9 +1,9 @@
 """NVIDIA's Xid errors: the catalogue as data, and the events in a kernel log.
 
-Source of codes and actions: NVIDIA's Xid catalogue (docs.nvidia.com/deploy/xid-errors, spreadsheet of 2025-10-29
-as carried by leptonai/gpud 4a8de33) and aws-samples/awsome-distributed-training 7217859. Where NVIDIA names two
-actions, it is the immediate one, but for 63 and 94: they ask for a reset at the next idle time, and a host under examination is
-idle.
+Source of codes and actions: NVIDIA's Xid catalogue (docs.nvidia.com/deploy/xid-errors, spreadsheet of 2025-10-29 as
+carried by leptonai/gpud 4a8de33) and aws-samples/awsome-distributed-training 7217859. Where NVIDIA names two actions,
+it is the immediate one, but for 63 and 94: they ask for a reset at the next idle time, and a host under examination
+is idle.
 """
 
 from __future__ import annotations

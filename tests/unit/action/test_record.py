@@ -16,7 +16,7 @@ from ansible_collections.muster.cluster.plugins.action.ledger_guard import guard
 from ansible_collections.muster.cluster.plugins.action.record import record
 from ansible_collections.muster.cluster.plugins.lookup import in_state
 from ansible_collections.muster.cluster.plugins.lookup.due import LookupModule, due
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, digest_of, EvidenceError
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError, digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS
 from ansible_collections.muster.cluster.plugins.module_utils.registry import required
