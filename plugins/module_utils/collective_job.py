@@ -13,8 +13,9 @@ from .host import Output
 
 # Older campaigns' jobs are recognised by this beginning of the name.
 JOB_PREFIX = "muster-acceptance"
-# Slurm states (``sinfo %T``) in which an exclusive job can start now; "completing" ends by itself within seconds.
-USABLE_STATES = ("idle", "completing")
+# Slurm states (``sinfo %T``) in which an exclusive job can start now; "completing" ends by itself within seconds,
+# "planned" is an idle node that the scheduler had in mind for a job, often our own of the round before.
+USABLE_STATES = ("idle", "completing", "planned")
 # States that a node leaves by itself when its slurmd was started a moment ago. "*": it does not answer slurmctld yet.
 PASSING_STATES = ("*", "unk", "boot", "powering_up")
 _LAUNCH_FAILED = re.compile(
@@ -185,7 +186,8 @@ def observe(group: Sequence[str], settings: Settings, output: Output, states: Ma
     if output.rc is None:
         errors.append(f"not finished after {settings.deadline_seconds} s, cancelled")
     elif output.rc != 0:
-        errors.append(f"srun ended with {output.rc}: {_said(output.stderr)}")
+        # What ranks say is clearer than how srun ended them.
+        errors.append(f"srun ended with {output.rc}" + ("" if errors else f": {_said(output.stderr)}"))
     return {
         "group": list(group),
         "ok": not errors,

@@ -110,8 +110,10 @@ def test_srun_gets_the_whole_nodes_and_every_setting() -> None:
 
 
 def test_states_and_unusable_nodes() -> None:
-    states = collective_job.parse_states("gpu-01|idle\ngpu-02|drained\ngpu-03|completing\ngpu-04|down*\nnonsense\n")
-    unusable = collective_job.unavailable_nodes(["gpu-01", "gpu-02", "gpu-03", "gpu-04", "gpu-05"], states)
+    states = collective_job.parse_states(
+        "gpu-01|idle\ngpu-02|drained\ngpu-03|completing\ngpu-06|planned\ngpu-04|down*\nnonsense\n"
+    )
+    unusable = collective_job.unavailable_nodes([f"gpu-0{number}" for number in range(1, 7)], states)
     assert unusable == {"gpu-02": "drained", "gpu-04": "down*", "gpu-05": "unknown to the partition"}
 
 
