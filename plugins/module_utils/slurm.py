@@ -545,7 +545,7 @@ def _value(value: Any) -> str:
 
 
 def _said(*texts: str) -> str:
-    return next((text.strip().splitlines()[-1] for text in texts if text.strip()), "no message")
+    return next((text.strip().splitlines()[0] for text in texts if text.strip()), "no message")
 
 
 def _group(prefix: str, runs: Sequence[Sequence[str]]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -226,7 +227,7 @@ def test_wrong_ledger_stops_before_anything_changes(lab: Lab, case: str) -> None
     gate = lab.gate_file()
     shutil.copy2(LEDGER, kept)
     try:
-        expected = _spoil(lab, case)
+        expected = _spoil(case)
         run = lab.play()
         assert run.rc == 2
         assert expected in run.output, run.output[-3000:]
@@ -242,14 +243,13 @@ def test_wrong_ledger_stops_before_anything_changes(lab: Lab, case: str) -> None
         shutil.move(kept, LEDGER)
 
 
-def _spoil(lab: Lab, case: str) -> str:
+def _spoil(case: str) -> str:
     """Put the wrong ledger in place; return what the message has to say."""
     if case == "older":
-        lab.query("select 1")
-        _write("update meta set value = cast(cast(value as integer) - 1 as text) where key = 'generation'")
+        _write("update meta set generation = generation - 1")
         return "older"
     if case == "foreign":
-        _write("update meta set value = '00000000-0000-4000-8000-000000000000' where key = 'id'")
+        _write("update meta set ledger_id = '00000000-0000-4000-8000-000000000000'")
         return "00000000-0000-4000-8000-000000000000"
     LEDGER.unlink()
     if case == "empty":
@@ -259,8 +259,6 @@ def _spoil(lab: Lab, case: str) -> str:
 
 
 def _write(sql: str) -> None:
-    import sqlite3  # noqa: PLC0415 -- the tests otherwise only read
-
     with sqlite3.connect(LEDGER, timeout=30) as connection:
         connection.execute(sql)
 
