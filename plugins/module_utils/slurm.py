@@ -387,13 +387,15 @@ class Gate:
     @contextmanager
     def _alone(self, check: bool) -> Iterator[None]:
         """Let nobody else reconcile meanwhile."""
+        if check:
+            yield
+            return
         try:
             directory = os.open(self.path.parent, os.O_RDONLY)
         except OSError as exc:
             raise GateError(f"{self.path.parent}: {exc.strerror}") from exc
         try:
-            if not check:
-                fcntl.flock(directory, fcntl.LOCK_EX)
+            fcntl.flock(directory, fcntl.LOCK_EX)
             yield
         finally:
             os.close(directory)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
@@ -190,6 +193,27 @@ def test_controller_down_closes_in_the_file_and_opens_nothing(slurm, reconcile):
 def test_controller_down_is_no_failure_while_nothing_is_open(slurm, reconcile):
     slurm.up = False
     assert reconcile([])["live"] is False
+
+
+def test_check_mode_on_a_controller_that_is_not_there_yet_does_not_fail(slurm, tmp_path):
+    slurm.up = False
+    gate = Gate(Controller(slurm, 1), str(tmp_path / "none" / "muster_partitions.conf"), str(tmp_path / "none"))
+    wanted = GateFile("L1", 1, (Partition("batch", True),))
+    assert gate.reconcile(wanted, {}, check=True)["changed"]
+    with pytest.raises(GateError, match="No such file"):
+        gate.reconcile(wanted, {})
+
+
+def test_two_reconciles_do_not_overlap(slurm, reconcile, tmp_path):
+    held = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(reconcile, ["n1"])
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.2)
+        assert slurm.commands == []
+        os.close(held)
+        assert waiting.result(timeout=5)["changed"]
 
 
 def test_opening_that_the_controller_refuses_is_undone(slurm, reconcile):
