@@ -123,7 +123,7 @@ class Lab:
 
     def open_nodes(self, partition: str = "batch") -> set[str]:
         """Nodes that the live controller has in a user partition."""
-        answer = self.ssh("ctl", f"sinfo -h -N -a -p {partition} -o %N").stdout
+        answer = self.ssh("ctl", f"sinfo -h -N -p {partition} -o %N").stdout
         return set(answer.split())
 
     def gate_file(self) -> str:
