@@ -17,7 +17,12 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.module_utils.common.text.converters import to_text
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError, digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import (
+    Evidence,
+    EvidenceError,
+    digest_of,
+    expect_digest_of,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, worst
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import DEPENDS
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import (
@@ -93,7 +98,7 @@ class Cohort:
             ]
             for name in self.members
         }
-        return digest_of({"nodes": nodes, "expect": self.expect})[:12]
+        return digest_of({"nodes": nodes, "expect": expect_digest_of(STAGE, self.expect)})[:12]
 
 
 @dataclass
@@ -361,7 +366,7 @@ class Walk:
                     finished=max(finished, campaign.started),
                     boot_id=preflight.boot_id,
                     fingerprint=preflight.fingerprint,
-                    expect_digest=digest_of(self.cohort.expect),
+                    expect_digest=expect_digest_of(STAGE, self.cohort.expect),
                     findings=conclusion.findings[node],
                     detail={
                         "campaign": campaign.id,

@@ -294,7 +294,8 @@ def _write(
 def _result(request: Request, judgements: Mapping[str, Judgement], outcome: Outcome) -> dict[str, Any]:
     edits = outcome.edits
     result: dict[str, Any] = {
-        "verdicts": [judgements[name].to_dict() for name in request.nodes],
+        # Before the tests they are nobody's verdicts yet.
+        "verdicts": [] if request.close_only else [judgements[name].to_dict() for name in request.nodes],
         "transitions": [vars(move) for move in outcome.moves],
         "opened": sorted({name for edit in edits for name in edit.opened}),
         "closed": sorted({name for edit in edits for name in edit.closed}),

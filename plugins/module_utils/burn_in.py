@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .evidence import Evidence, EvidenceError, digest_of
+from .evidence import Evidence, EvidenceError, expect_digest_of
 from .evidence_store import EvidenceStore, valid_id, write_atomically
 from .expectations import ExpectationError, check_expectations
 from .finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding
@@ -207,7 +207,7 @@ def run(plan: Plan, around: Surroundings) -> Evidence:
         finished=None,
         boot_id=boot,
         fingerprint={},
-        expect_digest=digest_of(plan.expect),
+        expect_digest=expect_digest_of(STAGE, plan.expect),
         findings=(run_finding(plan, 0, ""),),
         detail={**_detail(plan), "elapsed_seconds": 0, "examinations": 0, "first_failed": {}},
         muster_version=around.version,

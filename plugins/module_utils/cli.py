@@ -48,7 +48,7 @@ def _examine(options: argparse.Namespace, version: str) -> int:
     import time  # noqa: PLC0415
     import uuid  # noqa: PLC0415
 
-    from .evidence import Evidence, digest_of  # noqa: PLC0415
+    from .evidence import Evidence, expect_digest_of  # noqa: PLC0415
     from .evidence_store import EvidenceStore, valid_id  # noqa: PLC0415
     from .expectations import ExpectationError, check_expectations  # noqa: PLC0415
     from .fingerprint import fingerprint_of  # noqa: PLC0415
@@ -74,7 +74,7 @@ def _examine(options: argparse.Namespace, version: str) -> int:
         finished=time.time(),
         boot_id=examination.values.get("boot_id") or "",
         fingerprint=fingerprint_of(examination.values, expect),
-        expect_digest=digest_of(expect),
+        expect_digest=expect_digest_of(options.stage, expect),
         findings=examination.findings,
         raw=examination.raw,
         muster_version=version,

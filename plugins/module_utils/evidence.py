@@ -12,6 +12,9 @@ from .finding import Finding
 
 FORMAT = 1
 STAGES = ("preflight", "burn_in", "fabric", "storage", "acceptance", "health")
+# Sections of a class' expectations by which one stage alone is judged; the others are judged by all the rest. A new
+# floor for collectives must not send every node back to days of burn-in.
+_OWN_SECTIONS = {"acceptance": ("collective",)}
 
 
 class EvidenceError(ValueError):
@@ -98,3 +101,10 @@ def digest_of(value: Any) -> str:
     """Return the SHA-256 of a JSON value in its canonical form (sorted keys, no blanks)."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def expect_digest_of(stage: str, expect: Mapping[str, Any]) -> str:
+    """Return the digest of what a stage is judged by: its own sections of the expectations, or what no stage owns."""
+    own = _OWN_SECTIONS.get(stage)
+    taken = {section for sections in _OWN_SECTIONS.values() for section in sections}
+    return digest_of({key: value for key, value in expect.items() if (key in own if own else key not in taken)})

@@ -94,7 +94,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.evidence_store import write_atomically
 
 UNIT = "muster-burn-in.service"
@@ -113,7 +113,7 @@ def differences(status: dict[str, Any], plan: dict[str, Any]) -> list[str]:
     """Return in what a run differs from the plan that was asked for."""
     if status["status"] == "none":
         return []
-    wanted = {**plan, "expect_digest": digest_of(plan["expect"])}
+    wanted = {**plan, "expect_digest": expect_digest_of("burn_in", plan["expect"])}
     return [
         key.replace("_digest", "")
         for key in ("profile", "duration_seconds", "interval_seconds", "expect_digest")

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS, DEPENDS
 from ansible_collections.muster.cluster.plugins.module_utils.registry import required
 
-Rules = tuple[Mapping[str, Sequence[tuple[str, str]]], str]
+Rules = tuple[Mapping[str, Sequence[tuple[str, str]]], Mapping[str, str]]
 # Those of a node without a hardware class: nothing passes it.
-NO_RULES: Rules = ({}, "")
+NO_RULES: Rules = ({}, {})
 # What an operator may decide; it stands above all evidence until it is released.
 DECISIONS = ("quarantined", "spare", "retired")
 STATES = ("new", "testing", "held", "rejected", "admitted", *DECISIONS)
@@ -95,7 +95,7 @@ class Case:
     required: Mapping[str, Sequence[tuple[str, str]]]
     records: Sequence[Record]
     fingerprint: Mapping[str, str | None] | None
-    expect_digest: str
+    expect_digests: Mapping[str, str]
     decision: str | None = None
     trouble: Trouble | None = None
     admitted_since: float | None = None
@@ -203,9 +203,12 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
 
 
 def rules_of(classes: Mapping[str, Mapping[str, Any]], policy: Policy) -> dict[str, Rules]:
-    """Return by hardware class what each stage requires, and the digest of the expectations."""
+    """Return by hardware class what each stage requires, and the digest of what it is judged by."""
     return {
-        name: ({stage: _required(stage, expect) for stage in policy.stages}, digest_of(expect))
+        name: (
+            {stage: _required(stage, expect) for stage in policy.stages},
+            {stage: expect_digest_of(stage, expect) for stage in policy.stages},
+        )
         for name, expect in classes.items()
     }
 
@@ -261,7 +264,7 @@ def _unusable(evidence: Evidence, case: Case, policy: Policy, now: float) -> tup
     name = f"evidence {evidence.id}"
     if evidence.finished is None:
         return f"{name}: has not finished", []
-    if evidence.expect_digest != case.expect_digest:
+    if evidence.expect_digest != case.expect_digests.get(evidence.stage):
         return f"{name}: judged by other expectations than the hardware class has now", []
     # Freshness is asked at admission; a node in service does not fall out of it by the calendar.
     at = now if case.admitted_since is None or evidence.stage == "preflight" else case.admitted_since

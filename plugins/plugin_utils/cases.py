@@ -44,7 +44,7 @@ def cases_of(
     rules = rules_of(fleet["classes"], policy)
     cases = {}
     for name, preflight in preflights.items():
-        required, digest = rules.get(known[name]["hardware_class"], NO_RULES)
+        required, digests = rules.get(known[name]["hardware_class"], NO_RULES)
         row = rows.get(name)
         if preflight and all(each.evidence.id != preflight.id for each in records[name]):
             records[name].append(Record(preflight, now, max((each.order for each in records[name]), default=0) + 1))
@@ -53,7 +53,7 @@ def cases_of(
             required=required,
             records=records[name],
             fingerprint=preflight.fingerprint if preflight else None,
-            expect_digest=digest,
+            expect_digests=digests,
             decision=decisions.get(name),
             trouble=(troubles or {}).get(name),
             admitted_since=row.since if row is not None and row.state == "admitted" else None,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ansible_collections.muster.cluster.plugins.action import accept as action
 from ansible_collections.muster.cluster.plugins.action.accept import Abandoned, Means, Request, RoundError, accept
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
 
@@ -118,7 +118,7 @@ def test_slow_node_is_rejected_and_all_is_recorded(ledger: Ledger, tmp_path: Pat
     evidence = records["gpu-04"][-1].evidence
     assert evidence.to_dict() == result["evidence"]["gpu-04"][0]
     assert (evidence.boot_id, evidence.fingerprint) == ("boot-1", FINGERPRINT)
-    assert evidence.expect_digest == digest_of({"class": "lab_h100", "collective": COLLECTIVE})
+    assert evidence.expect_digest == expect_digest_of("acceptance", {"class": "lab_h100", "collective": COLLECTIVE})
     assert [each["verdict"] for each in evidence.detail["rounds"]] == ["bad", "bad"]
     assert any("gpu-02+gpu-04 slow 0.024 of 0.1 GB/s" in line for line in cluster.told)
     assert any(line.startswith("acceptance rejects gpu-04: all-reduce of 8 MiB with gpu-01") for line in cluster.told)

@@ -21,7 +21,7 @@ from ansible_collections.muster.cluster.plugins.action.admit import (
 from ansible_collections.muster.cluster.plugins.action.ledger_create import create
 from ansible_collections.muster.cluster.plugins.action.ledger_guard import guard
 from ansible_collections.muster.cluster.plugins.module_utils import slurm
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
@@ -126,7 +126,7 @@ class Site:
             finished=self.now - 100,
             boot_id="b",
             fingerprint=FINGERPRINT,
-            expect_digest=digest_of(EXPECT),
+            expect_digest=expect_digest_of(stage, EXPECT),
             findings=tuple(Finding(check, part, "pass") for check, part in required(stage, EXPECT)),
             detail={"profile": "p", "duration_seconds": 61} if stage == "burn_in" else {},
         )

@@ -16,7 +16,7 @@ from ansible_collections.muster.cluster.plugins.action.ledger_guard import guard
 from ansible_collections.muster.cluster.plugins.action.record import record
 from ansible_collections.muster.cluster.plugins.lookup import in_state
 from ansible_collections.muster.cluster.plugins.lookup.due import LookupModule, due
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError, digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS
 from ansible_collections.muster.cluster.plugins.module_utils.registry import required
@@ -39,7 +39,7 @@ EVIDENCE = Evidence(
     finished=NOW - 10,
     boot_id="b",
     fingerprint=dict.fromkeys(COMPONENTS, "1"),
-    expect_digest=digest_of(EXPECT),
+    expect_digest=expect_digest_of("burn_in", EXPECT),
     findings=tuple(Finding(check, part, "pass") for check, part in required("preflight", EXPECT)),
 )
 

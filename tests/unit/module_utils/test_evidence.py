@@ -3,7 +3,12 @@
 import json
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError, digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import (
+    Evidence,
+    EvidenceError,
+    digest_of,
+    expect_digest_of,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, Finding
 
 GOOD = Evidence("1", "gpu-01", "preflight", 1.0, None, "b", {"kernel": None}, "d", (Finding("cpu", "host", PASS),))
@@ -39,3 +44,14 @@ def test_junk_is_rejected(junk):
 
 def test_digest_does_not_depend_on_order():
     assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1}) != digest_of({"a": 1, "b": 3})
+
+
+def test_each_stage_is_judged_by_its_own_expectations():
+    expect = {"class": "x", "cpu": {"cores": 96}, "collective": {"floors": [1]}}
+    floor = {**expect, "collective": {"floors": [2]}}
+    cores = {**expect, "cpu": {"cores": 64}}
+    assert (
+        expect_digest_of("burn_in", expect) == expect_digest_of("burn_in", floor) != expect_digest_of("burn_in", cores)
+    )
+    assert expect_digest_of("acceptance", expect) == expect_digest_of("acceptance", cores)
+    assert expect_digest_of("acceptance", expect) != expect_digest_of("acceptance", floor)

@@ -1,7 +1,7 @@
 """When burn_in_job starts a run, and when it attaches."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import expect_digest_of
 from ansible_collections.muster.cluster.plugins.modules.burn_in_job import differences, must_start
 
 PLAN = {"profile": "quick", "duration_seconds": 60.0, "interval_seconds": 5.0, "expect": {"class": "x"}}
@@ -10,7 +10,7 @@ STATE = {
     "profile": "quick",
     "duration_seconds": 60,
     "interval_seconds": 5,
-    "expect_digest": digest_of({"class": "x"}),
+    "expect_digest": expect_digest_of("burn_in", {"class": "x"}),
 }
 
 

@@ -29,6 +29,7 @@ NOW = 2_000_000_000.0
 HOUR = 3600.0
 STAGES = ("preflight", "burn_in", "acceptance")
 FINGERPRINT = {name: f"{name} 1" for name in COMPONENTS}
+DIGESTS = dict.fromkeys(STAGES, "d")
 REQUIRED = {
     "preflight": [("cpu", "host"), ("disk", "disk /var")],
     "burn_in": [("gpu_inventory", "gpu SXM1 0000:1b:00.0"), ("xid", "host")],
@@ -71,7 +72,7 @@ def records(*items: Evidence) -> tuple[Record, ...]:
     return tuple(Record(item, NOW - HOUR / 2, order) for order, item in enumerate(items))
 
 
-WHOLE = Case("n1", REQUIRED, records(*map(evidence, STAGES)), FINGERPRINT, "d")
+WHOLE = Case("n1", REQUIRED, records(*map(evidence, STAGES)), FINGERPRINT, DIGESTS)
 
 
 def with_stage(stage: str, *items: Evidence) -> Case:
@@ -235,7 +236,12 @@ FAIL_OPEN: list[tuple[str, Case, str, str]] = [
         "testing",
         "burn_in",
     ),
-    ("other expectations make other evidence", replace(WHOLE, expect_digest="e"), "testing", "preflight"),
+    (
+        "other expectations make other evidence",
+        replace(WHOLE, expect_digests=dict.fromkeys(STAGES, "e")),
+        "testing",
+        "preflight",
+    ),
     ("another node's evidence", with_stage("burn_in", replace(BURN_IN, node="n2")), "testing", "burn_in"),
     ("an unknown node state of this run", replace(WHOLE, fingerprint=None), "testing", "preflight"),
     (
@@ -250,7 +256,7 @@ FAIL_OPEN: list[tuple[str, Case, str, str]] = [
         "testing",
         "preflight",
     ),
-    ("nothing at all", Case("n1", REQUIRED, (), None, "d"), "new", "preflight"),
+    ("nothing at all", Case("n1", REQUIRED, (), None, DIGESTS), "new", "preflight"),
     (
         "nothing at all from a targeted node",
         Case("n1", REQUIRED, (), None, "d", trouble=Trouble("preflight", "reach", "unreachable")),
@@ -444,7 +450,7 @@ def test_unreachable_keeps_the_fault_that_was_measured() -> None:
             ("preflight", "burn_in", "acceptance"),
             ("preflight", "burn_in"),
         ),
-        (Case("n1", REQUIRED, (), None, "d"), ("preflight", "burn_in", "acceptance"), ("preflight",)),
+        (Case("n1", REQUIRED, (), None, DIGESTS), ("preflight", "burn_in", "acceptance"), ("preflight",)),
         (replace(WHOLE, decision="quarantined", records=()), ("preflight",), ("preflight",)),
         (replace(WHOLE, decision="spare", records=()), ("preflight", "burn_in", "acceptance"), ("preflight",)),
     ],
@@ -488,5 +494,5 @@ def test_policy_that_leaves_something_open_is_refused(change: dict[str, Any], na
 
 def test_a_class_whose_expectations_lack_a_key_requires_nothing_and_admits_nobody() -> None:
     pairs, digest = rules_of({"broken": {}}, POLICY)["broken"]
-    assert outcome(replace(WHOLE, required=pairs, expect_digest="d"))[0] == "testing"
+    assert outcome(replace(WHOLE, required=pairs, expect_digests=DIGESTS))[0] == "testing"
     assert digest != rules_of({"other": {"gpu": None}}, POLICY)["other"][1]
