@@ -46,6 +46,7 @@ _BLOCK = ("name", "hardware_class", "address", "pods", "racks", "rails")
 _HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _WORD = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _MISSING: Any = object()
+_PASSWORD = re.compile(r"//[^/@]*:[^/@]*@|[?&]password=")
 _LEDGER_URL = re.compile(r"(sqlite|postgresql(\+\w+)?)://.+")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -443,6 +444,8 @@ def _scheduler(top: Section, classes: Mapping[str, Any]) -> Scheduler:
         name = _named(item, "name", _WORD, "letters, digits, hyphens, dots and underscores")
         if name == ACCEPTANCE_PARTITION:
             raise item.error("name", "another name, as this is the partition that only Muster uses")
+        if name.upper() == "DEFAULT":
+            raise item.error("name", "another name, as Slurm takes this for the defaults of all partitions")
         if name in (partition.name for partition in partitions):
             raise item.error("name", "each partition once", f"{shown(name)} again")
         default = item.flag("default", False)
@@ -475,7 +478,12 @@ def _parameters(parent: Section, key: str) -> dict[str, Any]:
 
 def _ledger(top: Section) -> LedgerAddress:
     section = top.section("ledger", ("url", "id"), required=True)
-    url = _named(section, "url", _LEDGER_URL, "sqlite:///PATH or postgresql://HOST/NAME")
+    url: str = section.text("url")
+    # The fleet file is read by everybody and shown in errors.
+    if _PASSWORD.search(url):
+        raise section.error("url", "no password in it: libpq reads PGPASSFILE or PGPASSWORD", "a URL with a password")
+    if not _LEDGER_URL.fullmatch(url):
+        raise section.error("url", "sqlite:///PATH or postgresql://HOST/NAME")
     identity: str = section.text("id")
     try:
         return LedgerAddress(url, str(UUID(identity)))

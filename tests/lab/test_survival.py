@@ -55,7 +55,8 @@ def test_second_run_retests_the_sick_and_changes_nothing(lab: Lab) -> None:
     accepted = {node: lab.evidence_ids(node, "acceptance") for node in ("gpu-01", "gpu-03", "gpu-04")}
     run = lab.play()
     assert run.rc == 2, run.output[-3000:]
-    assert set(run.changed.values()) <= {0}, run.changed
+    assert run.changed, "nothing was counted"
+    assert set(run.changed.values()) == {0}, run.changed
     assert {node for node in run.verdicts if run.state(node) == "rejected"} == FAULTS
     assert lab.evidence_ids("gpu-01", "burn_in") == before["gpu-01"], "valid evidence was gathered again"
     assert len(lab.evidence_ids("gpu-03", "burn_in")) == len(before["gpu-03"]) + 1, (
@@ -67,13 +68,18 @@ def test_second_run_retests_the_sick_and_changes_nothing(lab: Lab) -> None:
 
 
 def test_check_mode_leaves_no_trace(lab: Lab) -> None:
-    ledger = lab.query("select count(*) from evidence") + lab.query("select count(*) from transition")
-    gate = lab.gate_file()
+    def traces() -> list[str]:
+        listing = "find /etc /usr/libexec /var/lib/muster /opt -xdev -type f -printf '%p %T@ %s\\n' | sort | sha256sum"
+        ledger = [str(lab.query(f"select count(*) from {table}")) for table in ("evidence", "transition", "round")]
+        return [*ledger, lab.gate_file(), *(lab.ssh(host, listing).stdout for host in ("ctl", "gpu-01", "gpu-03"))]
+
+    before = traces()
     run = lab.play("site", "--check", "--diff")
+    assert run.rc == 2, run.output[-3000:]
+    assert "Judge the nodes and reconcile the gate" in run.output, "check mode did not come to the end"
     assert "Traceback" not in run.output
-    assert lab.query("select count(*) from evidence") + lab.query("select count(*) from transition") == ledger
-    assert lab.gate_file() == gate
-    assert not run.verdicts
+    assert traces() == before
+    assert not run.verdicts, "check mode wrote a report"
 
 
 def test_cleared_fault_is_admitted_though_admit_was_killed(lab: Lab) -> None:
@@ -199,6 +205,10 @@ def test_host_that_goes_away_is_incomplete_and_others_are_unaffected(lab: Lab) -
         assert lab.open_nodes() == {"gpu-01", "gpu-04"}
     finally:
         lab.command("start", "gpu-02")
+    # It lost power under burn-in, which is what the next run finds; the one after that tests it again.
+    run = lab.play()
+    assert run.state("gpu-02") == "rejected"
+    assert any("reboot" in item["reason"] for item in run.verdicts["gpu-02"]["findings"])
     assert lab.play().state("gpu-02") == "admitted"
 
 
@@ -233,7 +243,8 @@ def test_wrong_ledger_stops_before_anything_changes(lab: Lab, case: str) -> None
         assert expected in run.output, run.output[-3000:]
         assert "Traceback" not in run.output
         assert lab.gate_file() == gate
-        assert not any(run.changed.values())
+        assert run.changed, "nothing was counted"
+        assert not any(run.changed.values()), run.changed
         if case == "missing":
             assert not LEDGER.exists(), "a ledger was made without being asked for"
     finally:
@@ -285,6 +296,61 @@ def test_wrong_fleet_file_is_one_clear_error(lab: Lab, old: str, new: str, said:
     assert "lab.fleet.yml" in run.output
     assert "Traceback" not in run.output
     assert "PLAY [" not in run.output, "a play began on a fleet that is not valid"
+
+
+@pytest.mark.parametrize("target", ["gpu-99", "ctl", "all"])
+def test_targets_that_are_no_compute_nodes_stop_the_run(lab: Lab, target: str) -> None:
+    run = lab.play("site", "-e", f"target={target}")
+    assert run.rc != 0
+    assert "expected compute nodes" in run.output, run.output[-3000:]
+    assert not any(run.changed.values())
+
+
+def test_limit_without_the_control_machine_is_refused(lab: Lab) -> None:
+    run = lab.play("site", "--limit", "gpu-04")
+    assert run.rc == 2
+    assert "--limit gpu-01,gpu-02,localhost" in run.output
+    assert "PLAY [Provision" not in run.output
+
+
+def test_gpu_that_the_driver_calls_lost_is_rejected_by_name(lab: Lab) -> None:
+    """A node in service whose tool can no longer read one GPU: closed, burned in again, the GPU named."""
+    lab.set("gpu-01", gpus_lost=["SXM2"])
+    try:
+        run = lab.play("site", "-e", "target=gpu-01")
+        assert run.rc == 2, run.output[-3000:]
+        assert "gpu-01" not in lab.open_nodes()
+        lost = next(each for each in run.verdicts["gpu-01"]["findings"] if each["verdict"] == "fail")
+        assert (run.state("gpu-01"), run.verdicts["gpu-01"]["stage"]) == ("rejected", "burn_in")
+        assert (lost["action"], lost["subject"]) == ("reboot", "gpu SXM2 0000:05:00.0")
+    finally:
+        lab.set("gpu-01", gpus_lost=None)
+    run = lab.play("site", "-e", "target=gpu-01")
+    assert (run.rc, run.state("gpu-01")) == (0, "admitted"), run.output[-3000:]
+
+
+def test_xid_on_a_node_in_service_closes_the_gate(lab: Lab) -> None:
+    lab.set("gpu-01", kernel_log=["NVRM: Xid (PCI:0000:05:00): 48, pid=7, name=python, DBE (double bit error)"])
+    try:
+        run = lab.play("site", "-e", "target=gpu-01")
+        assert (run.rc, run.state("gpu-01")) == (2, "rejected"), run.output[-3000:]
+        assert "gpu-01" not in lab.open_nodes()
+    finally:
+        lab.set("gpu-01", kernel_log=None)
+    assert lab.play("site", "-e", "target=gpu-01").rc == 0
+
+
+@pytest.mark.parametrize("fault", ["hang", "crash", "truncate", "missing"])
+def test_broken_tool_never_admits(lab: Lab, fault: str) -> None:
+    """The tool that everything rests on is broken: never admitted; and back when it works again."""
+    lab.set("gpu-01", tool_faults={"nvidia-smi": fault})
+    try:
+        run = lab.play("admit", "-e", "target=gpu-01")
+        assert run.state("gpu-01") != "admitted", run.output[-3000:]
+        assert "gpu-01" not in lab.open_nodes()
+    finally:
+        lab.set("gpu-01", tool_faults=None)
+    assert lab.play("admit", "-e", "target=gpu-01").state("gpu-01") == "admitted"
 
 
 def test_all_hosts_gone_closes_the_gate(lab: Lab) -> None:

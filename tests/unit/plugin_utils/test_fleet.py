@@ -170,6 +170,7 @@ BAD = [
         change("scheduler", "partitions", 0, "hardware_classes", to=["hgx"]),
         r'scheduler.partitions\[0\].hardware_classes\[0\]: found "hgx", expected one of lab_h100',
     ),
+    (change("scheduler", "partitions", 0, "name", to="DEFAULT"), 'found "DEFAULT", expected another name, as Slurm'),
     (change("scheduler", "partitions", 0, "name", to="acceptance"), 'found "acceptance", expected another name, as th'),
     (change("scheduler", "partitions", 0, "default", to="yes"), 'default: found "yes", expected true or false'),
     (
@@ -188,6 +189,9 @@ BAD = [
     (drop("ledger", "id"), "ledger.id: found nothing, expected text"),
     (change("ledger", "id", to="lab"), 'ledger.id: found "lab", expected a UUID'),
     (change("ledger", "url", to="ledger.sqlite"), 'ledger.url: found "ledger.sqlite", expected sqlite:///PATH or po'),
+    (change("ledger", "url", to="postgresql://me:secret@db/east"), "ledger.url: found a URL with a password, expected no"),
+    (change("ledger", "url", to="postgres://me:secret@db/east"), "ledger.url: found a URL with a password, expected no"),
+    (change("ledger", "url", to="postgresql://db/east?password=secret"), "ledger.url: found a URL with a password"),
     (
         change("policy", "stages", to=["burnin"]),
         rf'policy.stages\[0\]: found "burnin", expected one of {", ".join(STAGES)}',
