@@ -56,6 +56,9 @@ SPARE_SECONDS = 120
 TOLD_GROUPS = 8
 
 
+RunRound = Callable[[dict[str, Any]], list[dict[str, Any]]]
+
+
 class RoundError(Exception):
     """The controller could not run a round; nothing is known about the nodes from it."""
 
@@ -131,7 +134,7 @@ class Campaign:
 class Means:
     """How a campaign reaches the world: ``run_round`` raises RoundError, ``clock`` gives seconds since the epoch."""
 
-    run_round: Callable[[dict[str, Any]], list[dict[str, Any]]]
+    run_round: RunRound
     tell: Callable[[str], None]
     clock: Callable[[], float]
 
@@ -396,6 +399,25 @@ def versions_of(observations: Sequence[Observation]) -> dict[str, dict[str, list
     return {node: {library: sorted(seen) for library, seen in sorted(used.items())} for node, used in found.items()}
 
 
+def led(run_round: RunRound, leader_lives: Callable[[], bool]) -> RunRound:
+    """Return ``run_round`` as it is while its leader lives; raises Abandoned instead of starting or reporting after.
+
+    What fails when a playbook is killed (its connections go with it) must not be recorded as trouble with a round.
+    """
+
+    def guarded(arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        if not leader_lives():
+            raise Abandoned("the playbook that this worked for has ended")
+        try:
+            return run_round(arguments)
+        except RoundError as exc:
+            if leader_lives():
+                raise
+            raise Abandoned(f"the playbook that this worked for has ended: {exc}") from exc
+
+    return guarded
+
+
 def told(outcomes: Sequence[Outcome]) -> str:
     """Return a round in one line: every group of a few, of many only those that are not good."""
     shown = outcomes if len(outcomes) <= TOLD_GROUPS else [each for each in outcomes if each.verdict != GOOD]
@@ -451,14 +473,9 @@ class ActionModule(ActionBase):
         )
         request = Request(**given, check=self._task.check_mode)
 
+        # This runs in a worker of its own, which a kill of the playbook does not reach.
         parent = os.getppid()
-
-        def run_round(arguments: dict[str, Any]) -> list[dict[str, Any]]:
-            # This runs in a worker of its own, which a kill of the playbook does not reach.
-            if os.getppid() != parent:
-                raise Abandoned("the playbook that this worked for has ended")
-            return self._run_round(arguments, task_vars or {})
-
+        run_round = led(lambda arguments: self._run_round(arguments, task_vars or {}), lambda: os.getppid() == parent)
         try:
             return accept(request, Means(run_round, Display().display, time.time))
         except (LedgerError, Abandoned) as exc:

@@ -278,6 +278,27 @@ def test_worker_whose_playbook_has_ended_leaves_the_record_as_it_is(ledger: Ledg
     assert [call["number"] for call in cluster.calls] == [1, 2, 2, 3]
 
 
+@pytest.mark.parametrize("lost", ["before", "during"])
+def test_kill_of_the_playbook_is_not_recorded_as_trouble_with_a_round(
+    ledger: Ledger, tmp_path: Path, lost: str
+) -> None:
+    cluster = Cluster({"gpu-04"})
+    alive = lost == "during"
+
+    def trouble(number: int) -> None:
+        nonlocal alive
+        alive = False
+        raise RoundError("controller not reachable: the connection was closed")
+
+    cluster.trouble = trouble
+    run_round = action.led(cluster.run_round, lambda: alive)
+    with pytest.raises(Abandoned):
+        accept(request(tmp_path), Means(run_round, cluster.told.append, lambda: cluster.now))
+    assert len(cluster.calls) == (lost == "during")
+    with ledger.reading() as reader:
+        assert reader.records(["acceptance"], NAMES) == {name: [] for name in NAMES}
+
+
 def test_two_runs_never_walk_at_the_same_time(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(action, "SPARE_SECONDS", 0)
     cluster = Cluster(set())
