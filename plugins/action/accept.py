@@ -45,14 +45,18 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledge
 STAGE = "acceptance"
 # Stands for a round in the ledger once a campaign has its evidence.
 CONCLUDED = "concluded"
-# An interrupted campaign is taken up again only while what it saw still describes the network.
-RESUME_SECONDS = 4 * 3600
+# An interrupted campaign is taken up again for so long after its first round, chosen as less than it takes to find and
+# mend something. Older ones begin anew: good pairs cost a round or two, blame for what was mended since costs trust.
+RESUME_SECONDS = 15 * 60
 # A round is not started in the last moments of the budget: torch alone takes seconds to load.
 LEAST_ROUND_SECONDS = 20
 # What a round may take beyond its collectives: waiting for Slurm, launch, cancelling.
 SPARE_SECONDS = 120
 # More groups than this are told by number, the bad ones by name.
 TOLD_GROUPS = 8
+
+
+RunRound = Callable[[dict[str, Any]], list[dict[str, Any]]]
 
 
 class RoundError(Exception):
@@ -88,9 +92,8 @@ class Cohort:
     preflight: Mapping[str, Evidence]
     expect: Mapping[str, Any]
 
-    @property
-    def identity(self) -> str:
-        """Digest of everything that the campaign's observations depend on."""
+    def identity(self, surroundings: Mapping[str, Any]) -> str:
+        """Return the digest of everything that the campaign's observations depend on."""
         nodes = {
             name: [
                 self.preflight[name].boot_id,
@@ -98,7 +101,8 @@ class Cohort:
             ]
             for name in self.members
         }
-        return digest_of({"nodes": nodes, "expect": expect_digest_of(STAGE, self.expect)})[:12]
+        expect = expect_digest_of(STAGE, self.expect)
+        return digest_of({"nodes": nodes, "expect": expect, "surroundings": surroundings})[:12]
 
 
 @dataclass
@@ -130,7 +134,7 @@ class Campaign:
 class Means:
     """How a campaign reaches the world: ``run_round`` raises RoundError, ``clock`` gives seconds since the epoch."""
 
-    run_round: Callable[[dict[str, Any]], list[dict[str, Any]]]
+    run_round: RunRound
     tell: Callable[[str], None]
     clock: Callable[[], float]
 
@@ -212,6 +216,8 @@ class Walk:
         self.tell = means.tell
         self.clock = means.clock
         self.fault = ""
+        self.interface = request.fleet.get("fabric", {}).get("socket_interface")
+        self.environment = {str(key): str(value) for key, value in request.environment.items()}
         racks = {name: node.get("rack") for name, node in request.fleet["nodes"].items()}
         try:
             self.settings = Settings.from_expect(cohort.expect.get("collective"), racks)
@@ -238,7 +244,7 @@ class Walk:
                 break
             left = end - self.clock()
             if left < LEAST_ROUND_SECONDS:
-                stopped = f"budget of {self.request.budget_seconds} s used up before round {step.number}; run again"
+                stopped = f"budget of {self.request.budget_seconds} s used up before round {step.number}"
             else:
                 try:
                     self._measure(campaign, step, int(min(left, self.request.round_seconds)))
@@ -285,7 +291,8 @@ class Walk:
 
     def _campaign(self) -> Campaign:
         """Return the campaign that an earlier run left open for the very same nodes, else a new one."""
-        identity, now = self.cohort.identity, self.clock()
+        surroundings = {"environment": self.environment, "socket_interface": self.interface}
+        identity, now = self.cohort.identity(surroundings), self.clock()
         with self.ledger.reading() as reader:
             stored = [each for each in reader.rounds() if each.campaign.startswith(f"{identity}-")]
         if stored:
@@ -333,10 +340,9 @@ class Walk:
 
     def _arguments(self, campaign: Campaign, step: Round, seconds: int) -> dict[str, Any]:
         fleet, collective = self.request.fleet, self.cohort.expect["collective"]
-        environment = {str(key): str(value) for key, value in self.request.environment.items()}
-        interface = fleet.get("fabric", {}).get("socket_interface")
-        if collective["backend"] == "gloo" and interface:
-            environment.setdefault("GLOO_SOCKET_IFNAME", interface)
+        environment = dict(self.environment)
+        if collective["backend"] == "gloo" and self.interface:
+            environment.setdefault("GLOO_SOCKET_IFNAME", self.interface)
         used = {node for group in step.groups for node in group}
         return {
             "campaign": campaign.id,
@@ -352,7 +358,9 @@ class Walk:
 
     def _evidence(self, campaign: Campaign, conclusion: Conclusion, concluded: bool) -> list[Evidence]:
         finished = self.clock()
-        outcomes = [judge(observation, self.settings) for observation in campaign.observations()]
+        observations = campaign.observations()
+        outcomes = [judge(observation, self.settings) for observation in observations]
+        versions = versions_of(observations)
         evidence = []
         for node in self.cohort.members:
             preflight = self.cohort.preflight[node]
@@ -373,11 +381,41 @@ class Walk:
                         "concluded": concluded,
                         "held": conclusion.held.get(node, ""),
                         "rounds": [_round_detail(outcome) for outcome in mine],
+                        "versions": versions.get(node, {}),
                     },
                     muster_version=preflight.muster_version,
                 )
             )
         return evidence
+
+
+def versions_of(observations: Sequence[Observation]) -> dict[str, dict[str, list[str]]]:
+    """Return, by node and library, the versions that its ranks reported; more than one is worth a look."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for observation in observations:
+        for rank in observation.ranks:
+            for library, version in (rank.get("versions") or {}).items():
+                found.setdefault(rank["node"], {}).setdefault(library, set()).add(version)
+    return {node: {library: sorted(seen) for library, seen in sorted(used.items())} for node, used in found.items()}
+
+
+def led(run_round: RunRound, leader_lives: Callable[[], bool]) -> RunRound:
+    """Return ``run_round`` as it is while its leader lives; raises Abandoned instead of starting or reporting after.
+
+    What fails when a playbook is killed (its connections go with it) must not be recorded as trouble with a round.
+    """
+
+    def guarded(arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        if not leader_lives():
+            raise Abandoned("the playbook that this worked for has ended")
+        try:
+            return run_round(arguments)
+        except RoundError as exc:
+            if leader_lives():
+                raise
+            raise Abandoned(f"the playbook that this worked for has ended: {exc}") from exc
+
+    return guarded
 
 
 def told(outcomes: Sequence[Outcome]) -> str:
@@ -435,14 +473,9 @@ class ActionModule(ActionBase):
         )
         request = Request(**given, check=self._task.check_mode)
 
+        # This runs in a worker of its own, which a kill of the playbook does not reach.
         parent = os.getppid()
-
-        def run_round(arguments: dict[str, Any]) -> list[dict[str, Any]]:
-            # This runs in a worker of its own, which a kill of the playbook does not reach.
-            if os.getppid() != parent:
-                raise Abandoned("the playbook that this worked for has ended")
-            return self._run_round(arguments, task_vars or {})
-
+        run_round = led(lambda arguments: self._run_round(arguments, task_vars or {}), lambda: os.getppid() == parent)
         try:
             return accept(request, Means(run_round, Display().display, time.time))
         except (LedgerError, Abandoned) as exc:

@@ -18,6 +18,8 @@ JOB_PREFIX = "muster-acceptance"
 USABLE_STATES = ("idle", "completing", "planned")
 # States that a node leaves by itself when its slurmd was started a moment ago. "*": it does not answer slurmctld yet.
 PASSING_STATES = ("*", "unk", "boot", "powering_up")
+# What ranks report the versions of.
+LIBRARIES = ("torch", "nccl")
 _LAUNCH_FAILED = re.compile(
     r"(?:launch (?:for StepId=\S+ )?failed on node|Node failure on|Unable to contact slurm daemon on|"
     r"Couldn't launch .* on node) ([A-Za-z0-9._-]+)",
@@ -166,7 +168,14 @@ def observe(group: Sequence[str], settings: Settings, output: Output, states: Ma
         else:
             per_node[node] += 1
         ranks.append(
-            {"node": node, "rank": rank, "sizes": sizes, "error": str(said or ""), "phase": record.get("phase")}
+            {
+                "node": node,
+                "rank": rank,
+                "sizes": sizes,
+                "error": str(said or ""),
+                "phase": record.get("phase"),
+                "versions": _versions(record.get("versions")),
+            }
         )
     answered = {rank["node"] for rank in ranks}
     missing = [node for node in group if node not in answered]
@@ -222,6 +231,12 @@ def _checked_sizes(sizes: Any, settings: Settings) -> tuple[list[dict[str, Any]]
     if not fault and found != list(settings.sizes):
         fault = f"sizes {found}, expected {list(settings.sizes)}"
     return kept, fault
+
+
+def _versions(said: Any) -> dict[str, str]:
+    """Return the versions of the libraries that a rank used, without what is no version of one."""
+    items = said.items() if isinstance(said, dict) else ()
+    return {name: text[:80] for name, text in items if name in LIBRARIES and isinstance(text, str)}
 
 
 def _said(stderr: str) -> str:

@@ -13,8 +13,10 @@ description:
   - First pairs of nodes under test; then those of bad pairs, each with partners that are proven good; then all that
     passed together. A node is rejected only if it never passed and was bad with proven partners, with two of them where
     there are two. If a group is bad although all its pairs are good, its members are held and nobody is blamed.
+  - Where nothing at all was good, two of I(partners) are measured as a control pair before anybody is rejected; if that
+    is bad as well, the nodes are held.
   - Each round is committed to the ledger when it ends. A run that was interrupted is taken up by the next one, unless a
-    node, its expectations or four hours have changed in between.
+    node, its expectations or the environment have changed in between, or its first round is a quarter of an hour old.
   - Writes one acceptance evidence per node into the ledger. Judging it is the matter of M(muster.cluster.admit).
   - Delegate it to a host that can submit Slurm jobs, and run it once.
 options:
@@ -48,7 +50,8 @@ options:
     type: int
     default: 29400
   budget_seconds:
-    description: How long all rounds may take. Nodes that are not settled by then are incomplete; the next run goes on.
+    description: How long all rounds may take. Nodes that are not settled by then are incomplete. The next run goes on
+      if it follows soon, else it begins anew, so the budget has to hold a whole campaign.
     type: int
     default: 3600
   round_seconds:

@@ -110,6 +110,7 @@ observations:
           rank: 0
           error: ""
           phase: end
+          versions: {torch: 2.6.0+cpu}
           sizes: [{bytes: 8388608, seconds: [0.0163], correct: true, wrong: 0}]
 cancelled:
   description: Ids of jobs left behind by an earlier attempt.

@@ -125,7 +125,11 @@ class Observation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """An observation judged; ``measured`` and ``expected`` are GB/s at the size that is worst against its floor."""
+    """An observation judged; ``measured`` and ``expected`` are GB/s at the size that is worst against its floor.
+
+    ``ran``: every rank went through all of it, so that a bad verdict is about speed or data. Without, a rank crashed,
+    hung or said nothing, which what the ranks are given can cause as well as a node.
+    """
 
     number: int
     group: tuple[str, ...]
@@ -134,6 +138,7 @@ class Outcome:
     expected: float | None = None
     size_bytes: int | None = None
     reason: str = ""
+    ran: bool = False
 
     def text(self) -> str:
         """Return what happened, to stand behind the names of those it happened to."""
@@ -176,7 +181,9 @@ def judge(observation: Observation, settings: Settings) -> Outcome:
     if not floors:
         return Outcome(number, group, VOID, reason=f"the hardware class has no floor for {nodes} nodes")
     if not observation.ok:
-        return Outcome(number, group, BAD, expected=floors[0].busbw_gb_per_s, reason=observation.error or "failed")
+        reason = observation.error or "failed"
+        ran = _wrong_throughout(observation.ranks, nodes * settings.ranks_per_node, settings)
+        return Outcome(number, group, BAD, expected=floors[0].busbw_gb_per_s, reason=reason, ran=ran)
     if len(observation.ranks) != nodes * settings.ranks_per_node:
         return Outcome(number, group, VOID, reason=f"{len(observation.ranks)} ranks, expected all of {nodes} nodes")
     worst: tuple[float, float, Floor] | None = None
@@ -191,7 +198,18 @@ def judge(observation: Observation, settings: Settings) -> Outcome:
     assert worst is not None
     ratio, measured, floor = worst
     verdict = GOOD if ratio >= 1 else BAD
-    return Outcome(number, group, verdict, float(f"{measured:.4g}"), floor.busbw_gb_per_s, floor.size_bytes)
+    return Outcome(number, group, verdict, float(f"{measured:.4g}"), floor.busbw_gb_per_s, floor.size_bytes, ran=True)
+
+
+def _wrong_throughout(ranks: Sequence[Mapping[str, Any]], count: int, settings: Settings) -> bool:
+    """Return whether all ranks timed everything that was asked, and some of the data came out wrong."""
+    sizes = [size for rank in ranks for size in rank.get("sizes", ())]
+    whole = all(
+        tuple(size.get("bytes") for size in rank.get("sizes", ())) == settings.sizes_bytes
+        and all(len(size.get("seconds") or ()) == settings.iterations for size in rank["sizes"])
+        for rank in ranks
+    )
+    return whole and len(ranks) == count and any(size.get("correct") is not True for size in sizes)
 
 
 def size_text(size_bytes: int) -> str:

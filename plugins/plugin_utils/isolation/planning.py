@@ -3,6 +3,8 @@
 Pure: the same nodes and observations always give the same answer, so an interrupted campaign goes on from its record.
 First disjoint pairs; then those of bad pairs, each with partners that are proven good; then all that passed together.
 A bad pair accuses two nodes and convicts neither: only who never passes, and is bad with proven partners, is to blame.
+Where nothing at all was good, what all have in common is likelier to be at fault than each of them: before anybody is
+convicted then, a control pair of partners has to be good.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import (
@@ -30,11 +33,16 @@ SUBJECT = "network"
 WITNESSES = 2
 # Rounds of pairs in which nobody at all passed, after which a cause common to all is likelier than so many bad nodes.
 BLIND_ROUNDS = 6
+# Control pairs of a campaign: the first may have met a partner that went bad in service, two hardly both do.
+CONTROLS = 2
 
 
 @dataclass(frozen=True)
 class Round:
-    """Disjoint groups to measure at the same time; ``kind`` is pairs, suspects, untried or together."""
+    """Disjoint groups to measure at the same time; ``kind`` is pairs, suspects, control, untried or together.
+
+    A control pair that finds room beside suspects is part of their round.
+    """
 
     number: int
     kind: str
@@ -103,25 +111,39 @@ class Record:
                 one, other = outcome.group
                 self.bad.setdefault(one, {})[other] = outcome
                 self.bad.setdefault(other, {})[one] = outcome
-        self.doubted = {node for node in self.partners if self._convicted(node, self.passed)}
-        # A node in service vouches for others until it fails with nodes that passed.
-        self.trusted = self.passed | (set(self.partners) - self.doubted)
-        self.convicted = {node for node in self.members if self._convicted(node, self.trusted)}
         self.uses = Counter(node for outcome in self.outcomes for node in outcome.group)
+        self.doubted = {node for node in self.partners if self._accused(node, self.passed)}
+        self.controls = [outcome for outcome in self.outcomes if set(outcome.group) <= set(self.partners)]
+        self.bad_control = next((outcome for outcome in self.controls if outcome.verdict == BAD), None)
+        self.failed = {node for outcome in self.controls if outcome.verdict == BAD for node in outcome.group}
+        # A node in service vouches for others until it fails with nodes that passed, or with another in service.
+        self.trusted = self.passed | (set(self.partners) - self.doubted - self.failed)
+        if self.bad_control and not self.passed and not self._control(()):
+            self.trusted = set()
+        accused = {node for node in self.members if self._accused(node, self.trusted)}
+        self.convicted = {node for node in accused if self.passed or self._stands_alone(node)}
+        self.pending = accused - self.convicted
 
     def next_pairs(self) -> Round | None:
         """Return the next round of pairs, None when no pair would tell more."""
         if not self.outcomes and len(self.members) > 1:
             return Round(1, "pairs", tuple(across_racks(self.members, self.settings.racks)))
-        if self.rounds >= self.settings.max_rounds:
+        blind = not self.passed and self.rounds >= BLIND_ROUNDS
+        if self.rounds >= self.settings.max_rounds or (self.bad_control and blind):
             return None
         suspects = self._suspects()
-        if any(node not in self.unavailable for node in self.trusted):
-            pairs, kind = self._with_trusted(suspects), "suspects"
-        elif self.rounds < BLIND_ROUNDS:
+        settling = [node for node in suspects if node not in self.pending]
+        # Alone only once a conviction depends on it; beside suspects it costs no round.
+        control = self._control(()) if self.pending else []
+        pairs = self._with_trusted(settling, control)
+        kind = "suspects" if pairs else "control"
+        if pairs and not control and any(self.bad.values()):
+            control = self._control([node for pair in pairs for node in pair])
+        if control:
+            pairs = sorted([*pairs, (control[0], control[1])])
+        nobody_to_ask = not self.passed or self.trusted <= set(self.unavailable)
+        if not pairs and nobody_to_ask and self.rounds < BLIND_ROUNDS:
             pairs, kind = self._untried(suspects), "untried"
-        else:
-            return None
         return Round(self.rounds + 1, kind, tuple(pairs)) if pairs else None
 
     def next_together(self) -> Round | None:
@@ -151,11 +173,38 @@ class Record:
         doubted = {node: self._said(node, self._witness(node, self.passed)) for node in sorted(self.doubted)}
         return Conclusion(findings, held, doubted)
 
-    def _convicted(self, node: str, trusted: Iterable[str]) -> bool:
+    def _control(self, taken: Iterable[str]) -> list[str]:
+        """Return the two partners whose pair would tell a cause common to all, none if it is known or cannot be."""
+        if self.passed or len(self.controls) >= CONTROLS:
+            return []
+        free = [node for node in self._available_partners() if node not in taken]
+        # Who witnesses against others is put to the test before who does not.
+        free.sort(key=lambda node: (-len(self.bad[node]), self.uses[node], node))
+        untried = (pair for pair in combinations(free, 2) if frozenset(pair) not in self.tried)
+        return sorted(next(untried, ()))
+
+    def _available_partners(self) -> list[str]:
+        return [node for node in self.partners if node not in self.unavailable and node not in self.failed]
+
+    def _stands_alone(self, node: str) -> bool:
+        """Return whether the node is convicted though nothing was good: no control pair is to be had, and it did run.
+
+        A crash or a hang can come from what all ranks are given; slow or wrong with a node in service rarely does.
+        """
+        if self.bad_control or len(self._available_partners()) > 1:
+            return False
+        return any(outcome.ran for other, outcome in self.bad[node].items() if other in self.partners)
+
+    def _accused(self, node: str, trusted: Iterable[str]) -> bool:
+        """Return whether those that vouch for others speak against the node."""
         if node in self.passed:
             return False
         witnesses = set(trusted) & set(self.bad.get(node, ()))
-        return len(witnesses) >= WITNESSES or (bool(witnesses) and not self._choices(node, trusted))
+        if not witnesses or not self._choices(node, trusted):
+            return bool(witnesses)
+        # Two in service may have gone bad: one that passed in this campaign has the last word where there is one.
+        heard = witnesses & self.passed or not self._choices(node, self.passed)
+        return len(witnesses) >= WITNESSES and bool(heard)
 
     def _choices(self, node: str, trusted: Iterable[str]) -> list[str]:
         """Return with whom of ``trusted`` the node has not been tried and still can be."""
@@ -175,12 +224,12 @@ class Record:
         ]
         return [node for node in (*members, *accused) if node not in self.unavailable]
 
-    def _with_trusted(self, suspects: Sequence[str]) -> list[tuple[str, str]]:
+    def _with_trusted(self, suspects: Sequence[str], reserved: Iterable[str]) -> list[tuple[str, str]]:
         racks = self.settings.racks
         choices = {
             node: self._choices(node, self.passed if node in self.partners else self.trusted) for node in suspects
         }
-        taken: set[str] = set()
+        taken: set[str] = set(reserved)
         pairs = []
         # Who has the fewest partners left chooses first.
         for node in sorted(suspects, key=lambda each: (len(choices[each]), each)):
@@ -202,10 +251,13 @@ class Record:
         return sorted(pairs)
 
     def _untried(self, suspects: Sequence[str]) -> list[tuple[str, str]]:
+        """Return pairs of nodes of which none is proven; partners are for those who met too few of them."""
         taken: set[str] = set()
         pairs = []
         for node in sorted(suspects, key=lambda each: (self.uses[each], each)):
-            free = [other for other in self._choices(node, suspects) if other not in taken]
+            few = not self.passed and len(set(self.partners) & set(self.bad[node])) < WITNESSES
+            others = [*suspects, *self.partners] if few else suspects
+            free = [other for other in self._choices(node, others) if other not in taken]
             if node in taken or not free:
                 continue
             best = min(free, key=lambda other: (self.uses[other], other))
@@ -285,14 +337,21 @@ class Record:
         accusers = sorted(self.bad[node].items())
         if accusers:
             outcome = accusers[0][1]
-            unproven = "nobody it was paired with is proven good"
-            if self.trusted & set(self.bad[node]):
-                unproven = "not settled within the limit of rounds"
-            reason = f"{self._said(node, outcome)}; {unproven}, so nobody is blamed"
+            reason = f"{self._said(node, outcome)}; {self._why_unproven(node)}, so nobody is blamed"
             return _finding(PAIR_CHECK, INCOMPLETE, outcome, reason, "investigate"), reason
         voids = [each.reason for each in self.outcomes if each.verdict == VOID and node in each.group]
         reason = voids[-1] if voids else "no proven partner was available to measure it with"
         return _finding(PAIR_CHECK, INCOMPLETE, None, reason, "investigate"), ""
+
+    def _why_unproven(self, node: str) -> str:
+        if self.bad_control and not self.passed:
+            pair = " and ".join(self.bad_control.group)
+            return f"the control pair of admitted nodes ({pair}) was bad as well: {self.bad_control.text()}"
+        if node in self.pending:
+            return "nothing at all was good in this campaign and there is no control pair of admitted nodes to tell why"
+        if self.trusted & set(self.bad[node]):
+            return "not settled within the limit of rounds"
+        return "nobody it was paired with is proven good"
 
     def _group_finding(self, node: str, group: Sequence[str], together: Outcome | None) -> Finding:
         if together is None:

@@ -51,7 +51,10 @@ class Cluster:
         gb_per_s = 0.024 if self.slow & set(group) else 0.5
         seconds = 2 * (len(group) - 1) / len(group) * SIZE / gb_per_s / 1e9
         sizes = [{"bytes": SIZE, "seconds": [seconds] * 2, "correct": True, "wrong": 0}]
-        ranks = [{"node": node, "rank": rank, "sizes": sizes} for rank, node in enumerate(group)]
+        ranks = [
+            {"node": node, "rank": rank, "sizes": sizes, "versions": {"torch": "2.6.0+cpu"}}
+            for rank, node in enumerate(group)
+        ]
         return {
             "group": group,
             "ok": True,
@@ -120,6 +123,7 @@ def test_slow_node_is_rejected_and_all_is_recorded(ledger: Ledger, tmp_path: Pat
     assert (evidence.boot_id, evidence.fingerprint) == ("boot-1", FINGERPRINT)
     assert evidence.expect_digest == expect_digest_of("acceptance", {"class": "lab_h100", "collective": COLLECTIVE})
     assert [each["verdict"] for each in evidence.detail["rounds"]] == ["bad", "bad"]
+    assert evidence.detail["versions"] == {"torch": ["2.6.0+cpu"]}
     assert any("gpu-02+gpu-04 slow 0.024 of 0.1 GB/s" in line for line in cluster.told)
     assert any(line.startswith("acceptance rejects gpu-04: all-reduce of 8 MiB with gpu-01") for line in cluster.told)
 
@@ -156,7 +160,7 @@ def test_killed_in_a_round_goes_on_from_what_is_recorded(ledger: Ledger, tmp_pat
     assert len({call["campaign"] for call in cluster.calls}) == 1
 
 
-@pytest.mark.parametrize("change", ["boot", "age", "nodes"])
+@pytest.mark.parametrize("change", ["boot", "age", "nodes", "environment", "interface"])
 def test_interrupted_campaign_of_other_circumstances_is_not_taken_up(
     ledger: Ledger, tmp_path: Path, change: str
 ) -> None:
@@ -173,11 +177,53 @@ def test_interrupted_campaign_of_other_circumstances_is_not_taken_up(
     if change == "boot":
         again = request(tmp_path, evidence={name: [preflight(name, "boot-2")] for name in NAMES})
     elif change == "age":
-        cluster.now += 5 * 3600
+        cluster.now += action.RESUME_SECONDS
+    elif change == "environment":
+        again = request(tmp_path, environment={"PYTHONPATH": "/opt/torch"})
+    elif change == "interface":
+        again.fleet["fabric"]["socket_interface"] = "eth1"
     else:
         again = request(tmp_path, NAMES[:2])
     cluster.accept(again)
     assert len({call["campaign"] for call in cluster.calls}) == 2
+
+
+def test_other_port_is_the_same_campaign(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster({"gpu-04"})
+    cluster.accept(request(tmp_path, budget_seconds=22))
+    cluster.accept(request(tmp_path, port=31000))
+    assert len({call["campaign"] for call in cluster.calls}) == 1
+
+
+def test_node_that_was_mended_after_an_interruption_is_not_convicted_by_what_was_seen_before(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    cluster = Cluster({"gpu-04"})
+    asked = {"nodes": ("gpu-04",), "partners": ["gpu-01", "gpu-02"]}
+    # Two bad pairs and no control pair: the next observation would convict.
+    cluster.accept(request(tmp_path, **asked, budget_seconds=27))
+    assert [call["number"] for call in cluster.calls] == [1, 2]
+    cluster.slow = set()
+    cluster.now += action.RESUME_SECONDS
+    assert verdicts(cluster.accept(request(tmp_path, **asked))) == {"gpu-04": PASS}
+
+
+def test_nothing_convicts_where_ranks_cannot_run_at_all(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster(set())
+
+    def failed(arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        error = "rank 0: ModuleNotFoundError in import of torch"
+        return [
+            {"group": group, "ok": False, "started": True, "error": error, "ranks": []} for group in arguments["groups"]
+        ]
+
+    means = Means(failed, cluster.told.append, lambda: cluster.now)
+    result = accept(request(tmp_path, ("gpu-04", "gpu-05"), partners=["gpu-01", "gpu-02"]), means)
+    assert verdicts(result) == {"gpu-04": INCOMPLETE, "gpu-05": INCOMPLETE}
+    held = result["campaigns"][0]["held"]
+    assert sorted(held) == ["gpu-04", "gpu-05"]
+    assert "the control pair of admitted nodes (gpu-01 and gpu-02) was bad as well" in held["gpu-04"]
+    assert not any("rejects" in line for line in cluster.told)
 
 
 def test_concluded_campaign_is_measured_anew(ledger: Ledger, tmp_path: Path) -> None:
@@ -225,6 +271,31 @@ def test_worker_whose_playbook_has_ended_leaves_the_record_as_it_is(ledger: Ledg
         cluster.accept(request(tmp_path))
     with ledger.reading() as reader:
         assert [stored.finished is None for stored in reader.rounds()] == [False, True]
+        assert reader.records(["acceptance"], NAMES) == {name: [] for name in NAMES}
+    # The lock went with it, and the next run goes on with the round that was not run.
+    cluster.trouble = lambda number: None
+    assert verdicts(cluster.accept(request(tmp_path))) == {"gpu-01": PASS, "gpu-02": PASS, "gpu-04": FAIL}
+    assert [call["number"] for call in cluster.calls] == [1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("lost", ["before", "during"])
+def test_kill_of_the_playbook_is_not_recorded_as_trouble_with_a_round(
+    ledger: Ledger, tmp_path: Path, lost: str
+) -> None:
+    cluster = Cluster({"gpu-04"})
+    alive = lost == "during"
+
+    def trouble(number: int) -> None:
+        nonlocal alive
+        alive = False
+        raise RoundError("controller not reachable: the connection was closed")
+
+    cluster.trouble = trouble
+    run_round = action.led(cluster.run_round, lambda: alive)
+    with pytest.raises(Abandoned):
+        accept(request(tmp_path), Means(run_round, cluster.told.append, lambda: cluster.now))
+    assert len(cluster.calls) == (lost == "during")
+    with ledger.reading() as reader:
         assert reader.records(["acceptance"], NAMES) == {name: [] for name in NAMES}
 
 

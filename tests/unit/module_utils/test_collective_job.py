@@ -34,6 +34,23 @@ def test_complete_output_is_ok() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({"torch": "2.6.0+cpu", "nccl": "2.21.5"}, {"torch": "2.6.0+cpu", "nccl": "2.21.5"}),
+        ({"torch": 2, "nccl": ["2.21.5"], "other": "1"}, {}),
+        ({"torch": "2" * 1000}, {"torch": "2" * 80}),
+        ("2.6.0", {}),
+        (None, {}),
+    ],
+)
+def test_versions_of_a_rank_are_kept(said: Any, kept: dict[str, str]) -> None:
+    output = Output(lines(record(0, versions=said), record(1)), "", 0)
+    seen = collective_job.observe(GROUP, SETTINGS, output, STATES)
+    assert [rank["versions"] for rank in seen["ranks"]] == [kept, {}]
+    assert seen["ok"]
+
+
+@pytest.mark.parametrize(
     ("output", "error"),
     [
         (Output("", "", 0), "no result from gpu-01, gpu-02"),

@@ -100,6 +100,24 @@ def test_failed_collective_is_bad_however_fast(error: str) -> None:
     assert outcome.reason
 
 
+@pytest.mark.parametrize(
+    ("observation", "ran"),
+    [
+        (seen([seconds_at(0.02)] * 3, [seconds_at(0.02)] * 3), True),
+        (seen([0.01] * 3, [0.01] * 3, ok=False, correct=False, error="5 wrong elements"), True),
+        # Whole and correct, and yet srun failed.
+        (seen([0.01] * 3, [0.01] * 3, ok=False, error="srun ended with 1"), False),
+        (seen([0.01] * 3, [0.01] * 2, ok=False, correct=False, error="stuck"), False),
+        (seen([0.01] * 3, [0.01] * 3, ok=False, correct=False, size=64, error="stuck"), False),
+        (Observation(1, ("n0", "n1"), False, True, "n1 silent", ranks([0.01] * 3, correct=False), {}), False),
+        (Observation(1, ("n0", "n1"), False, True, "ModuleNotFoundError: torch", (), {}), False),
+    ],
+)
+def test_bad_group_that_ran_is_told_from_one_that_crashed(observation: Observation, ran: bool) -> None:
+    outcome = judge(observation, Settings(1, (SIZE,), 3, FLOORS))
+    assert (outcome.verdict, outcome.ran) == (BAD, ran)
+
+
 def test_observation_without_its_fields_counts_against_itself() -> None:
     observation = Observation.from_dict(1, {"group": ["n0", "n1"]})
     assert not observation.ok

@@ -30,15 +30,15 @@ def observation(number: int, group: tuple[str, ...], fault: str) -> Observation:
     gone = {fault[5:]: "down"} if fault.startswith("gone:") else {}
     if fault == "hang":
         return Observation(number, group, False, True, "not finished after 60 s, cancelled", (), {})
-    if fault == "wrong":
-        return Observation(number, group, False, True, f"rank 0 on {group[0]}: 5 wrong elements", (), {})
     if gone:
         return Observation(number, group, False, False, f"not started: {fault[5:]} is down", (), gone)
     # A factor of the number of nodes, so that the bus bandwidth is the same for every group.
     seconds = (SLOW if fault == "slow" else FAST) * 2 * (len(group) - 1) / len(group)
-    sizes = [{"bytes": SIZE, "seconds": [seconds] * 3, "correct": True, "wrong": 0}]
+    wrong = 5 if fault == "wrong" else 0
+    sizes = [{"bytes": SIZE, "seconds": [seconds] * 3, "correct": not wrong, "wrong": wrong}]
     ranks = tuple({"node": node, "rank": rank, "sizes": sizes} for rank, node in enumerate(group))
-    return Observation(number, group, True, True, "", ranks, {})
+    said = f"rank 0 on {group[0]}: {wrong} wrong elements" if wrong else ""
+    return Observation(number, group, not wrong, True, said, ranks, {})
 
 
 def campaign(
@@ -100,8 +100,8 @@ def test_every_subset_of_bad_nodes_is_found_and_nobody_else(count: int, spares: 
         assert not admitted(conclusion) & bad, f"bad node passed: {case}"
         assert len(rounds) <= ROUNDS_AT_MOST, case
         good = set(members) - bad
-        if spares or len(good) >= 2:
-            # Enough good nodes to prove one another: everybody is settled.
+        if spares > 1 or len(good) >= 2 or (spares and (good or kind != "hang")):
+            # Enough good nodes to prove one another, or a number against a node in service: everybody is settled.
             assert rejected(conclusion) == bad, case
             assert admitted(conclusion) == good, case
             assert not conclusion.held, case
@@ -109,6 +109,86 @@ def test_every_subset_of_bad_nodes_is_found_and_nobody_else(count: int, spares: 
             assert not rejected(conclusion), case
             assert not admitted(conclusion), case
         assert not conclusion.doubted, case
+
+
+@pytest.mark.parametrize("kind", ["slow", "hang", "wrong"])
+@pytest.mark.parametrize("spares", [0, 1, 2, 3, 6])
+@pytest.mark.parametrize("count", range(1, 7))
+def test_cause_common_to_all_blames_nobody(count: int, spares: int, kind: str) -> None:
+    conclusion, rounds = campaign(nodes(count), nodes(spares, "p"), lambda group: kind)
+    assert not admitted(conclusion)
+    assert not conclusion.doubted
+    assert len(rounds) <= ROUNDS_AT_MOST
+    if spares == 1 and kind != "hang":
+        # Not to be told from bad nodes, and a number against a node in service counts.
+        assert rejected(conclusion) == set(nodes(count))
+    else:
+        assert not rejected(conclusion)
+        assert spares == 0 or sorted(conclusion.held) == nodes(count)
+
+
+@pytest.mark.parametrize("kind", ["slow", "hang", "wrong"])
+@pytest.mark.parametrize("spares", [2, 3])
+@pytest.mark.parametrize("count", range(1, 6))
+def test_partners_that_went_bad_get_no_good_node_blamed(count: int, spares: int, kind: str) -> None:
+    members, partners = nodes(count), nodes(spares, "p")
+    for bad in subsets([*members, *partners]):
+        conclusion, rounds = campaign(members, partners, lambda group, bad=bad: kind if group & bad else "good")
+        case = f"bad {sorted(bad)}, {spares} partners"
+        assert rejected(conclusion) <= bad, f"good node blamed: {case}"
+        assert not admitted(conclusion) & bad, f"bad node passed: {case}"
+        assert set(conclusion.doubted) <= bad, f"good partner doubted: {case}"
+        assert len(rounds) <= ROUNDS_AT_MOST, case
+
+
+def test_rerun_of_a_slow_node_proves_its_partners_before_it_is_rejected() -> None:
+    conclusion, rounds = campaign(
+        ["gpu-04"], ["gpu-01", "gpu-02"], lambda group: "slow" if "gpu-04" in group else "good"
+    )
+    assert [(each.kind, each.groups) for each in rounds] == [
+        ("suspects", (("gpu-01", "gpu-04"),)),
+        ("suspects", (("gpu-02", "gpu-04"),)),
+        ("control", (("gpu-01", "gpu-02"),)),
+    ]
+    assert pair_finding(conclusion, "gpu-04").reason == (
+        "all-reduce of 8 MiB with gpu-01 (proven) reached 0.024 GB/s; as bad with gpu-02"
+    )
+
+
+def test_control_pair_runs_beside_a_suspect_where_it_can() -> None:
+    _, rounds = campaign(["n1"], nodes(3, "p"), lambda group: "slow" if "n1" in group else "good")
+    assert [(each.kind, each.groups) for each in rounds] == [
+        ("suspects", (("n1", "p1"),)),
+        ("suspects", (("n1", "p2"), ("p1", "p3"))),
+    ]
+
+
+def test_no_control_pair_where_no_conviction_depends_on_it() -> None:
+    _, rounds = campaign(["n1"], nodes(3, "p"), lambda group: "good")
+    assert [each.groups for each in rounds] == [(("n1", "p1"),)]
+    _, rounds = campaign(nodes(4), nodes(3, "p"), lambda group: "slow" if "n4" in group else "good")
+    assert "control" not in [each.kind for each in rounds]
+
+
+def test_bad_control_pair_is_named_in_what_holds_the_node() -> None:
+    conclusion, rounds = campaign(["n1"], nodes(2, "p"), lambda group: "hang")
+    assert [each.kind for each in rounds] == ["suspects", "suspects", "control"]
+    assert "the control pair of admitted nodes (p1 and p2) was bad as well: not finished" in conclusion.held["n1"]
+    assert pair_finding(conclusion, "n1").verdict == INCOMPLETE
+
+
+def test_one_partner_convicts_by_a_number_and_not_by_a_failure() -> None:
+    for kind, verdict in (("slow", FAIL), ("wrong", FAIL), ("hang", INCOMPLETE)):
+        conclusion, _ = campaign(["n1"], ["p1"], lambda group, kind=kind: kind)
+        assert pair_finding(conclusion, "n1").verdict == verdict, kind
+    assert "no control pair of admitted nodes" in conclusion.held["n1"]
+
+
+def test_control_pair_that_cannot_run_leaves_the_node_held() -> None:
+    fault: Fault = lambda group: "hang" if "n1" in group else "gone:p2"  # noqa: E731
+    conclusion, rounds = campaign(["n1"], nodes(2, "p"), fault)
+    assert [each.kind for each in rounds] == ["suspects", "suspects", "control"]
+    assert list(conclusion.held) == ["n1"]
 
 
 @pytest.mark.parametrize("spares", [0, 1, 2])
