@@ -221,8 +221,11 @@ class Ledger:
         self.cluster = cluster
 
     @classmethod
-    def create(cls, url: str, ledger_id: str, cluster: str, now: float | None = None) -> Ledger:
-        """Make a new ledger; raises LedgerError if there is one already, whosever it is."""
+    def create(cls, url: str, ledger_id: str, cluster: str, now: float | None = None, generation: int = 0) -> Ledger:
+        """Make a new ledger; raises LedgerError if there is one already, whosever it is.
+
+        ``generation`` is more than 0 where a gate outlived the ledger before and has counted up to it.
+        """
         parsed = _parsed(url)
         if parsed.get_backend_name() == "sqlite":
             _path(parsed).parent.mkdir(parents=True, exist_ok=True)
@@ -235,8 +238,8 @@ class Ledger:
                 )
             TABLES.create_all(connection)
             created = time.time() if now is None else now
-            row = {"ledger_id": ledger_id, "cluster": cluster, "schema_version": SCHEMA, "generation": 0, "owed": 0}
-            connection.execute(insert(META), {**row, "created": created})
+            row = {"ledger_id": ledger_id, "cluster": cluster, "schema_version": SCHEMA, "owed": 0}
+            connection.execute(insert(META), {**row, "generation": generation, "created": created})
         return cls(engine, parsed, ledger_id, cluster)
 
     @classmethod
@@ -576,10 +579,6 @@ class Writer(Reader):
         elif moves:
             self._connection.execute(update(META).values(owed=1))
         return moves
-
-    def catch_up(self, generation: int) -> None:
-        """Count on from what a gate that outlived its ledger has; for a ledger made anew on purpose."""
-        self._connection.execute(update(META).values(generation=generation, owed=1))
 
     def keep_drains(self, drains: Mapping[str, str], now: float) -> bool:
         """Make the ledger's manual drains those given and return whether that changed anything."""
