@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission import (
     DECISIONS,
+    NO_RULES,
     Judgement,
     Policy,
     PolicyError,
     Trouble,
     judge,
+    rules_of,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.cases import cases_of, compute_nodes
+from ansible_collections.muster.cluster.plugins.plugin_utils.cases import (
+    cases_of,
+    compute_nodes,
+    reclassified,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.gate import (
     closes_of,
     mass_close,
     only_closing,
+    opened_in,
+    still_open,
+    unconfirmed,
     wanted_partitions,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import (
@@ -53,11 +61,12 @@ class GateError(Exception):
 
 @dataclass(frozen=True)
 class GateInfo:
-    """The gate as the controller has it: its file's header, who is open, and what Slurm says of nodes."""
+    """The gate as the controller has it: its file's header, who is open there and live, what Slurm says of nodes."""
 
     ledger_id: str | None
     generation: int
     partitions: Mapping[str, Sequence[str]]
+    live_partitions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unreachable: frozenset[str] = frozenset()
     drains: Mapping[str, str] = field(default_factory=dict)
     state_lost: bool = False
@@ -99,11 +108,15 @@ class Request:
 
 @dataclass(frozen=True)
 class Plan:
-    """What one admission will record and render; ``stop`` says why it must not."""
+    """What one admission will record and render.
 
-    states: dict[str, str]
+    ``opened`` is who is open now, ``stop`` why doubtful nodes are left as they are. ``partitions`` is None where the
+    gate is left alone.
+    """
+
     moves: dict[str, tuple[str, str, str]]
-    partitions: list[dict[str, Any]]
+    opened: Mapping[str, Sequence[str]]
+    partitions: list[dict[str, Any]] | None
     drains: dict[str, str]
     stop: str
 
@@ -138,21 +151,24 @@ def _admit(request: Request, ledger: Ledger, gate: Gate, now: float, who: str) -
     edits: list[GateEdit] = []
     with ledger.rehearsing() if request.check else ledger.writing() as writer:
         compare(ledger, writer.generation(), info)
-        writer.declare({name: node["hardware_class"] for name, node in compute_nodes(request.fleet).items()}, now)
+        classes = {name: node["hardware_class"] for name, node in compute_nodes(request.fleet).items()}
+        writer.declare(classes, now)
         for item in writer.add_evidence([each for items in evidence.values() for each in items], now):
             unread.setdefault(item.node, item.reason)
         judgements = judge_all(request, writer, evidence, unread, now)
         plan = plan_of(request, writer, judgements, info)
-        moves: list[Transition] = []
-        if not plan.stop:
-            if info is not None and closes_of(plan.partitions, info.partitions):
-                closing = only_closing(plan.partitions, info.partitions)
-                trouble = _write(gate, closing, writer.generation(), plan.drains, edits) or trouble
-            moves = writer.move(plan.moves, who, now, compared=info is not None)
-            if info is not None:
-                writer.keep_drains(plan.drains, now)
+        renders = info is not None and plan.partitions is not None
+        if info is not None and plan.partitions is not None and closes_of(plan.partitions, plan.opened):
+            closing = only_closing(plan.partitions, plan.opened)
+            trouble = _write(gate, closing, writer.generation(), plan.drains, edits) or trouble
+        # What no gate is rendered from is counted when one is.
+        moves = writer.move(plan.moves, who, now, compared=renders)
+        # A node that is no longer admitted follows the fleet file's class.
+        writer.declare(classes, now)
+        if info is not None:
+            writer.keep_drains(plan.drains, now)
         generation = writer.generation()
-    if info is not None and not plan.stop and not trouble:
+    if info is not None and plan.partitions is not None and not trouble:
         trouble = _write(gate, plan.partitions, generation, plan.drains, edits)
     return _result(request, judgements, Outcome(plan, moves, edits, generation, trouble))
 
@@ -174,7 +190,10 @@ def compare(ledger: Ledger, generation: int, info: GateInfo | None) -> None:
 
 
 def parse_evidence(given: Mapping[str, Any]) -> tuple[dict[str, list[Evidence]], dict[str, str]]:
-    """Return the evidence by node (one record or a list of them), and why a node's could not be read."""
+    """Return this run's preflights by node (one record or a list of them), and why a node's could not be read.
+
+    What other stages found comes into the ledger by who watched them: a host's word about itself is not enough.
+    """
     parsed: dict[str, list[Evidence]] = {}
     unread: dict[str, str] = {}
     for node, items in given.items():
@@ -187,6 +206,9 @@ def parse_evidence(given: Mapping[str, Any]) -> tuple[dict[str, list[Evidence]],
                 continue
             if evidence.node != node:
                 unread.setdefault(node, f"evidence {evidence.id}: belongs to node {evidence.node}")
+                continue
+            if evidence.stage != "preflight":
+                unread.setdefault(node, f"evidence {evidence.id}: is {evidence.stage}, expected preflight")
                 continue
             parsed[node].append(evidence)
     return parsed, unread
@@ -201,14 +223,7 @@ def judge_all(
 ) -> dict[str, Judgement]:
     """Return the judgement of every targeted node."""
     policy = Policy.from_fleet(request.fleet["policy"])
-    preflights = {
-        name: max(
-            (item for item in evidence.get(name, ()) if item.stage == "preflight"),
-            key=lambda item: item.started,
-            default=None,
-        )
-        for name in request.nodes
-    }
+    preflights = {name: items[-1] if (items := evidence.get(name)) else None for name in request.nodes}
     troubles = {
         name: trouble
         for name in request.nodes
@@ -222,16 +237,22 @@ def _trouble(request: Request, name: str, unread: str | None, examined: bool) ->
     if name in request.unreachable:
         return Trouble("preflight", "reach", "unreachable in this run")
     if name in request.stopped:
-        return Trouble("preflight", "preflight", f"stopped in this run: {request.stopped[name]}")
+        why = request.stopped[name] or "the reason is not known"
+        return Trouble("preflight", "preflight", f"stopped in this run: {why}")
     if unread:
         return Trouble("preflight", "preflight", f"evidence of this run was not accepted: {unread}")
-    return None if examined else Trouble("preflight", "preflight", "not examined in this run")
+    return None if examined else Trouble("preflight", "preflight", "not examined in this run; the reason is not known")
 
 
 def plan_of(request: Request, writer: Writer, judgements: Mapping[str, Judgement], info: GateInfo | None) -> Plan:
     """Return what to record and to render: new states, wanted partitions, drains, and the breaker's word."""
-    before = writer.states()
+    rows = writer.nodes()
+    before = {name: row.state for name, row in rows.items()}
     moves = {
+        name: ("testing", "preflight", reason)
+        for name, reason in reclassified(request.fleet, rows).items()
+        if name not in judgements
+    } | {
         name: (judgement.state, judgement.stage, judgement.reason)
         for name, judgement in judgements.items()
         if (before[name] == "admitted" and judgement.state != "admitted")
@@ -242,23 +263,70 @@ def plan_of(request: Request, writer: Writer, judgements: Mapping[str, Judgement
     classes = {name: node["hardware_class"] for name, node in compute_nodes(request.fleet).items()}
     partitions = request.fleet["scheduler"]["partitions"]
     wanted = wanted_partitions(states, partitions, classes)
+    opened = _opened(partitions, info)
     if info is None:
-        opened = {each["name"]: each["nodes"] for each in wanted_partitions(before, partitions, classes)}
-    else:
-        opened = {name: list(nodes) for name, nodes in info.partitions.items()}
+        admitted_as = {name: rows[name].hardware_class for name in classes}
+        opened = {each["name"]: each["nodes"] for each in wanted_partitions(before, partitions, admitted_as)}
     if request.close_only:
         wanted = only_closing(wanted, opened)
-    sick = {name for name, state in states.items() if state in ("rejected", *DECISIONS)}
-    sick |= {name for name, judgement in judgements.items() if _measured_fault(judgement)}
-    gone = info.unreachable if info is not None else frozenset()
-    confirmed = sick | {name for name in request.unreachable if name in gone}
+    confirmed = _confirmed(request, writer, judgements, info)
+    confirmed |= {name for name in states if before[name] == "rejected" or states[name] in DECISIONS}
     limit = request.fleet["policy"]["close_limit_percent"]
     stop = "" if request.allow_mass_close else mass_close(wanted, opened, confirmed, limit)
-    return Plan(states, moves, wanted, _drains(writer.drains(), info), stop)
+    drains = _drains(writer.drains(), info)
+    if not stop:
+        return Plan(moves, opened, wanted, drains, "")
+    return _stopped(Plan(moves, opened, wanted, drains, stop), wanted, unconfirmed(wanted, opened, confirmed))
 
 
-def _measured_fault(judgement: Judgement) -> bool:
-    return any(finding.verdict == FAIL for finding in judgement.findings)
+def _stopped(plan: Plan, wanted: Sequence[Mapping[str, Any]], doubtful: set[str]) -> Plan:
+    """Return the part of a plan that holds though the breaker stops it: what closes for a reason of its own."""
+    kept: list[dict[str, Any]] | None = still_open(wanted, plan.opened, doubtful)
+    left = set(doubtful)
+    # A partition that the fleet file no longer has cannot be rendered, so its doubtful nodes keep the whole gate.
+    stranded = [name for name, nodes in plan.opened.items() if name not in _names(wanted) and doubtful & set(nodes)]
+    stop = plan.stop
+    if stranded:
+        stop += f"; {', '.join(stranded)} is not in the fleet file, so that no other node was closed either"
+        left = {name for nodes in plan.opened.values() for name in nodes}
+    if stranded or not closes_of(kept or (), plan.opened):
+        kept = None
+    moves = {name: move for name, move in plan.moves.items() if move[0] != "admitted" and name not in left}
+    return replace(plan, moves=moves, partitions=kept, stop=stop)
+
+
+def _opened(partitions: Sequence[Mapping[str, Any]], info: GateInfo | None) -> dict[str, list[str]]:
+    """Return who is open by the file or by the running controller, which has partitions of others too."""
+    if info is None:
+        return {}
+    ours = _names(partitions)
+    return opened_in(info.partitions, {name: nodes for name, nodes in info.live_partitions.items() if name in ours})
+
+
+def _names(partitions: Sequence[Mapping[str, Any]]) -> set[str]:
+    return {partition["name"] for partition in partitions}
+
+
+def _confirmed(
+    request: Request, writer: Writer, judgements: Mapping[str, Judgement], info: GateInfo | None
+) -> set[str]:
+    """Return the nodes for whose closing there is a reason of their own: a measured fault, or Slurm lost them too.
+
+    A fault counts if the node was admitted by the same expectations: a number mistyped in the fleet file makes all
+    nodes of a class fail at once.
+    """
+    gone = info.unreachable if info is not None else frozenset()
+    confirmed = {name for name in request.unreachable if name in gone}
+    policy = Policy.from_fleet(request.fleet["policy"])
+    rules = rules_of(request.fleet["classes"], policy)
+    nodes = compute_nodes(request.fleet)
+    for stage in policy.stages:
+        faulty = [name for name, judgement in judgements.items() if stage in judgement.faults]
+        if faulty:
+            then = writer.admitted_under(stage, faulty)
+            now = {name: rules.get(nodes[name]["hardware_class"], NO_RULES)[1].get(stage) for name in faulty}
+            confirmed |= {name for name in faulty if name in then and then[name] == now[name]}
+    return confirmed
 
 
 def _drains(known: dict[str, str], info: GateInfo | None) -> dict[str, str]:
@@ -307,7 +375,7 @@ def _result(request: Request, judgements: Mapping[str, Judgement], outcome: Outc
     if plan.stop:
         result |= {"failed": True, "msg": f"{plan.stop}; {trouble}" if trouble else plan.stop}
     elif trouble:
-        names = ", ".join(each["name"] for each in plan.partitions)
+        names = ", ".join(each["name"] for each in request.fleet["scheduler"]["partitions"])
         result |= {
             "failed": True,
             "msg": f"the gate of partitions {names} is not reconciled: {trouble}; the ledger is up to date; "
@@ -356,6 +424,7 @@ class ModuleGate:
             ledger_id=result["ledger_id"],
             generation=result["generation"],
             partitions=result["partitions"],
+            live_partitions=result["live_partitions"],
             unreachable=frozenset(result["silent_nodes"]),
             drains=result["drains"],
             state_lost=result["slurm_state_lost"],

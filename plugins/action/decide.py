@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -24,7 +25,8 @@ def decide(given: Mapping[str, Any], who: str, now: float, check: bool = False) 
     if not given["reason"].strip():
         raise LedgerError(f"node {node}: a decision needs a reason, -e reason='...'")
     ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=check)
-    with ledger.rehearsing() if check else ledger.writing() as writer:
+    # An admission under way would go on to render what it read before.
+    with nullcontext() if check else ledger.locked(), ledger.rehearsing() if check else ledger.writing() as writer:
         writer.declare({node: known[node]["hardware_class"]}, now)
         move = writer.decide(node, "none" if decision == RELEASE else decision, given["reason"], who, now)
         state = writer.states()[node]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.muster.cluster.plugins.action.admit import Gate, GateError, GateInfo, ModuleGate, compare
+from ansible_collections.muster.cluster.plugins.action.admit import Gate, GateError, GateInfo, ModuleGate
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
 
 SWITCH = "-e ledger_recreate=true"
@@ -28,36 +28,32 @@ def create(fleet: Mapping[str, Any], gate: Gate, recreate: bool, now: float, che
             raise
     else:
         return {"changed": False, "id": ledger.id}
-    info = _read(gate, recreate)
-    if info is not None and info.ledger_id not in (None, address["id"]):
+    info = _read(gate)
+    if info.ledger_id not in (None, address["id"]):
         raise LedgerError(
             f"the controller's gate was rendered from ledger {info.ledger_id}, the fleet file's ledger.id is "
             f"{address['id']}; no ledger was made"
         )
-    lost = info.generation if info is not None and info.ledger_id is not None else 0
-    if lost and not recreate:
+    lost = info.generation if info.ledger_id is not None else None
+    if lost is not None and not recreate:
         raise LedgerError(
             f"the controller's gate was rendered from generation {lost} of ledger {address['id']}: restore the newest "
             f"copy of it, or, to have every node proven again, make a new one with {SWITCH}; no ledger was made"
         )
     if not check:
-        made = Ledger.create(address["url"], address["id"], fleet["cluster"], now)
-        if lost:
-            with made.writing() as writer:
-                writer.catch_up(lost)
-        compare(made, lost, info)
+        # Ahead of the gate from the first, so that it is never taken for an older copy of what was lost.
+        generation = 0 if lost is None else lost + 1
+        Ledger.create(address["url"], address["id"], fleet["cluster"], now, generation)
     return {"changed": True, "id": address["id"]}
 
 
-def _read(gate: Gate, recreate: bool) -> GateInfo | None:
+def _read(gate: Gate) -> GateInfo:
     try:
         return gate.read()
     except GateError as exc:
-        if recreate:
-            return None
         raise LedgerError(
-            f"the controller cannot be asked whether there has been a ledger already ({exc}); no ledger was made. "
-            f"If it is new, run again with {SWITCH}"
+            f"the controller cannot be asked whether there has been a ledger already and how far it had come ({exc}); "
+            "no ledger was made; run again when the controller answers"
         ) from exc
 
 

@@ -10,7 +10,7 @@ short_description: Nodes on which a stage has to run now
 description:
   - Returns those of the given nodes on which the stage is due and whose turn it is. A stage is due when its evidence is
     missing, old, about other parts or other expectations, or not a pass; its turn comes when every stage before it has
-    been passed and is still valid.
+    been passed and is still valid. Burn-in waits for this run's preflight, whatever that found.
   - Reads the ledger when the task runs, so it sees what an earlier task recorded.
 options:
   _terms:
@@ -26,7 +26,8 @@ options:
     required: true
   evidence:
     description:
-      - This run's preflight evidence by node, which says what parts each has now. Nothing is due on a node without.
+      - This run's preflight evidence by node, which says what parts each has now. Nothing is due on a node without, or
+        whose preflight cannot be read.
     type: dict
     required: true
 """
@@ -64,24 +65,24 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledge
 def due(
     fleet: Mapping[str, Any], stage: str, nodes: Sequence[str], evidence: Mapping[str, Any], now: float
 ) -> list[str]:
-    """Return the nodes on which the stage has to run; raises LedgerError, PolicyError or EvidenceError."""
+    """Return the nodes on which the stage has to run; raises LedgerError or PolicyError."""
     policy = Policy.from_fleet(fleet["policy"])
     if stage not in policy.stages:
         return []
-    preflights = {name: _preflight(name, evidence[name]) for name in nodes if evidence.get(name)}
+    preflights = {name: read for name in nodes if (read := _preflight(name, evidence.get(name))) is not None}
     ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=True)
     with ledger.reading() as reader:
         cases = cases_of(fleet, reader, preflights, now)
     return [name for name in preflights if stage in runnable_stages(cases[name], policy, now)]
 
 
-def _preflight(node: str, given: Any) -> Evidence:
-    evidence = Evidence.from_dict(given)
-    if evidence.node != node or evidence.stage != "preflight":
-        raise EvidenceError(
-            f"evidence {evidence.id}: is {evidence.stage} of {evidence.node}, expected preflight of {node}"
-        )
-    return evidence
+def _preflight(node: str, given: Any) -> Evidence | None:
+    """Return the node's preflight, None where it gave none that can be read: admission says why."""
+    try:
+        evidence = Evidence.from_dict(given)
+    except EvidenceError:
+        return None
+    return evidence if evidence.node == node and evidence.stage == "preflight" else None
 
 
 class LookupModule(LookupBase):
@@ -93,5 +94,5 @@ class LookupModule(LookupBase):
         fleet, stage, evidence = (self.get_option(key) for key in ("fleet", "stage", "evidence"))
         try:
             return due(fleet, stage, [str(term) for term in terms], evidence, time.time())
-        except (LedgerError, PolicyError, EvidenceError) as exc:
+        except (LedgerError, PolicyError) as exc:
             raise AnsibleLookupError(f"due: {exc}") from exc

@@ -17,6 +17,10 @@ STAGES = ("preflight", "burn_in", "fabric", "storage", "acceptance", "health")
 _OWN_SECTIONS = {"acceptance": ("collective",)}
 
 
+# Evidence is a few levels deep; a record nested for its own sake must not exhaust whoever reads it.
+_DEPTH = 20
+
+
 class EvidenceError(ValueError):
     """A record that is not evidence: says which field, what was found and what was expected."""
 
@@ -90,11 +94,40 @@ class Evidence:
                 raise EvidenceError(f"evidence: {key} is {found}, expected {getattr(kind, '__name__', 'a number')}")
         if data["stage"] not in STAGES:
             raise EvidenceError(f"evidence: stage is {data['stage']!r}, expected one of {', '.join(STAGES)}")
+        _check_plain(data)
+        for key, value in data["fingerprint"].items():
+            if not isinstance(value, (str, type(None))) or "\0" in key + (value or ""):
+                raise EvidenceError(f"evidence: fingerprint {key!r} is {value!r}, expected a text or nothing")
+        for key, value in data["raw"].items():
+            if not isinstance(value, str):
+                raise EvidenceError(f"evidence: raw {key!r} is {type(value).__name__}, expected a digest")
         try:
             findings = tuple(Finding.from_dict(item) for item in data["findings"])
         except (ValueError, TypeError) as exc:
             raise EvidenceError(f"evidence {data['id']}: {exc}") from exc
         return cls(**{key: data[key] for key in types if key != "findings"}, findings=findings)
+
+
+def _check_plain(value: Any, where: str = "evidence", depth: int = 0) -> None:
+    """Raise EvidenceError unless the value is JSON that every reader, database and terminal takes."""
+    if depth > _DEPTH:
+        raise EvidenceError(f"{where}: nested more than {_DEPTH} deep")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise EvidenceError(f"{where}: key {key!r} is {type(key).__name__}, expected a text")
+            _check_plain(key, where, depth + 1)
+            _check_plain(item, f"{where}: {key}" if depth == 0 else where, depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _check_plain(item, where, depth + 1)
+    elif isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as exc:
+            raise EvidenceError(f"{where}: text that is not Unicode: {value[:50]!r}") from exc
+    elif not isinstance(value, (int, float, type(None))):
+        raise EvidenceError(f"{where}: {type(value).__name__}, expected JSON")
 
 
 def digest_of(value: Any) -> str:

@@ -9,14 +9,16 @@ short_description: Judge nodes and open the gate for those that passed
 version_added: 0.1.0
 author: The Muster developers
 description:
-  - Imports evidence into the ledger and judges every targeted node by the newest evidence of each stage. Only passes on
-    every required part, fresh and about the node as it is now, admit a node; a node that was unreachable or not
-    examined in this run is C(testing).
+  - Imports this run's preflight evidence into the ledger and judges every targeted node by the evidence of each stage
+    that came last. Only passes on every required part, fresh and about the node as it is now, admit a node; a node that
+    was unreachable or not examined in this run is C(testing).
   - Closes the gate first, commits the ledger, and opens the gate last, so that a run killed at any point leaves no node
     open that the ledger does not admit; the next run carries on.
   - Stops and changes nothing where the ledger is missing, another's, or older than the one the gate was rendered from.
-    Stops before closing more than C(policy.close_limit_percent) of a partition, and at least two nodes, for which no
-    fault was measured.
+  - Closes no node without a reason of its own where that would be more than C(policy.close_limit_percent) of a
+    partition's open nodes, and at least two; then only nodes with a measured fault, an operator's decision, or that
+    Slurm lost too are closed and recorded, none is opened, and the task fails.
+  - A node in service whose hardware class changed in the fleet file is C(testing) until it is proven as that.
   - Run it once, delegated to the controller.
 
 options:
@@ -33,12 +35,12 @@ options:
     required: true
   evidence:
     description:
-      - Evidence by node, one record or a list of them, among it this run's preflight. What the ledger has already may
-        be given again.
+      - This run's preflight evidence by node, one record or a list of them. What the ledger has already may be given
+        again; of another stage nothing is accepted.
     type: dict
     default: {}
   stopped:
-    description: Nodes that a task of this run failed on, and the reason.
+    description: Nodes that a task of this run failed on, and the reason, empty where it is not known.
     type: dict
     default: {}
   unreachable:
@@ -70,7 +72,7 @@ EXAMPLES = r"""
   muster.cluster.admit:
     fleet: "{{ muster_fleet }}"
     nodes: "{{ ansible_play_hosts_all }}"
-    evidence: "{{ dict(ansible_play_hosts | zip(ansible_play_hosts | map('extract', hostvars, 'muster_evidence'))) }}"
+    evidence: "{{ dict(ansible_play_hosts | zip(ansible_play_hosts | map('extract', hostvars, 'muster_preflight'))) }}"
     unreachable: "{{ ansible_play_hosts_all | difference(ansible_play_hosts) }}"
     allow_mass_close: "{{ admit_allow_mass_close }}"
   delegate_to: "{{ muster_fleet.controller }}"

@@ -10,7 +10,7 @@ version_added: 0.1.0
 author: The Muster developers
 description:
   - Records a decision, which stands above all evidence until it is released. The gate follows with the next
-    M(muster.cluster.admit).
+    M(muster.cluster.admit). Waits for one that is under way.
   - Needs no connection to the host.
 
 options:

@@ -10,7 +10,8 @@ version_added: 0.1.0
 author: The Muster developers
 description:
   - Makes the ledger that the fleet file names. A ledger that is there already is left as it is.
-  - Fails where the controller's gate says that there has been a ledger, and where the controller cannot be asked.
+  - Fails where the controller's gate says that there has been a ledger, unless O(recreate) is set, and in any case
+    where the controller cannot be asked.
   - Run it once, delegated to the controller.
 
 options:
@@ -19,7 +20,9 @@ options:
     type: dict
     required: true
   recreate:
-    description: Make a new ledger although there has been one; every node has to be proven again.
+    description:
+      - Make a new ledger although there has been one; every node has to be proven again. It counts on from the gate's
+        generation, so that no copy of the lost ledger is taken for one of the new.
     type: bool
     default: false
 attributes:

@@ -9,7 +9,10 @@ short_description: Put evidence into the ledger
 version_added: 0.1.0
 author: The Muster developers
 description:
-  - Appends evidence to the ledger at once, so that a run that dies before admission loses none of it.
+  - Appends the evidence that hosts gave of one stage to the ledger at once, so that a run that dies before admission
+    loses none of it.
+  - A host's word is taken about itself and about the stage it was asked for. Acceptance, which is measured between
+    nodes, is recorded by M(muster.cluster.accept).
   - Evidence that the ledger has already changes nothing. What cannot be imported is returned in RV(refused) and
     warned of; its node then lacks it, which admits nobody.
   - Needs no connection to the host. One task for many hosts is one transaction.
@@ -19,10 +22,14 @@ options:
     description: The fleet, C(muster_fleet).
     type: dict
     required: true
+  stage:
+    description: The stage of which the evidence is; any other is refused.
+    type: str
+    choices: [preflight, burn_in, fabric, storage, health]
+    required: true
   evidence:
-    description: Evidence of any nodes and stages.
-    type: list
-    elements: raw
+    description: Evidence by host, one record each; one that names another node is refused.
+    type: dict
     required: true
 attributes:
   check_mode:
@@ -31,10 +38,11 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Record the preflight
+- name: Record burn-in
   muster.cluster.record:
     fleet: "{{ muster_fleet }}"
-    evidence: "{{ ansible_play_hosts | map('extract', hostvars, ['preflight', 'evidence']) }}"
+    stage: burn_in
+    evidence: "{{ dict(finished | zip(finished | map('extract', hostvars, ['burn_in_result', 'evidence']))) }}"
   run_once: true
 """
 

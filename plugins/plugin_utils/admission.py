@@ -1,7 +1,8 @@
 """From a node's evidence to its state: pure, without clock, host or database, so that anyone can compute it again.
 
-The newest evidence of a stage decides it. If that evidence cannot be used, no older one takes its place: a part that
-dropped out during a test changes the fingerprint, and the pass from before the fault must not come back with the part.
+The evidence of a stage that came last decides it, by the ledger's order and never by the host's clock. If it cannot be
+used, no older one takes its place: a part that dropped out during a test changes the fingerprint, and the pass from
+before the fault must not come back with the part.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class Case:
     """All that is known of one node when it is judged.
 
     ``required`` lists by stage the (check, subject) pairs of its hardware class; ``fingerprint`` is that of this run's
-    preflight, None if there was none; ``admitted_since`` is set for a node that is in service, whose evidence had to
-    be fresh when it was admitted.
+    preflight, None if there was none, and of that stage ``records`` holds this run's alone; ``admitted_since`` is set
+    for a node that is in service, whose evidence had to be fresh when it was admitted.
     """
 
     node: str
@@ -114,13 +115,14 @@ class StageVerdict:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A node's state, the stage that decides it, and the findings up to that stage."""
+    """A node's state, the stage that decides it, and the findings up to that stage; ``faults``: stages that failed."""
 
     node: str
     state: str
     stage: str
     findings: tuple[Finding, ...]
     reason: str = field(default="")
+    faults: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as reports and playbooks read it."""
@@ -132,10 +134,13 @@ def judge(case: Case, policy: Policy, now: float) -> Judgement:
     """Return the node's state. Only a pass on every required pair of every stage gives ``admitted``."""
     verdicts = [stage_verdict(stage, case, policy, now) for stage in policy.stages]
     everything = tuple(finding for verdict in verdicts for finding in verdict.findings)
+    failed = [verdict for verdict in verdicts if verdict.verdict == FAIL]
+    faults = tuple(verdict.stage for verdict in failed)
     if case.decision is not None:
         if case.decision not in DECISIONS:
             raise PolicyError(f"node {case.node}: decision {case.decision!r}, expected one of {', '.join(DECISIONS)}")
-        return Judgement(case.node, case.decision, "", everything, f"an operator's decision: {case.decision}")
+        reason = f"an operator's decision: {case.decision}"
+        return Judgement(case.node, case.decision, "", everything, reason, faults)
     if case.trouble is None and case.fingerprint is None and not case.records:
         return Judgement(case.node, "new", policy.stages[0], (), "never examined")
     trouble = case.trouble
@@ -144,16 +149,19 @@ def judge(case: Case, policy: Policy, now: float) -> Judgement:
     if trouble is not None:
         cause = _stage_finding(trouble.check, trouble.reason)
         measured = tuple(finding for finding in everything if finding.verdict == FAIL)
-        return Judgement(case.node, "testing", trouble.stage, (cause, *measured), text_of(trouble.stage, cause))
+        return Judgement(case.node, "testing", trouble.stage, (cause, *measured), text_of(trouble.stage, cause), faults)
     open_stages = [verdict for verdict in verdicts if verdict.verdict != PASS]
     if not open_stages:
         return Judgement(case.node, "admitted", policy.stages[-1], everything, "every required check passed")
-    # A measured fault says more than what could not be measured before it.
-    decides = next((verdict for verdict in open_stages if verdict.verdict == FAIL), open_stages[0])
+    # A measured fault says more than what could not be measured before it, and of the two that look at the same host
+    # burn-in says more than preflight: it names the part.
+    decides = failed[0] if failed else open_stages[0]
+    if faults[:2] == ("preflight", "burn_in"):
+        decides = failed[1]
     so_far = verdicts[: verdicts.index(decides) + 1]
     findings = tuple(finding for verdict in so_far for finding in verdict.findings)
     state = "rejected" if decides.verdict == FAIL else "held" if decides.held else "testing"
-    return Judgement(case.node, state, decides.stage, findings, _worst_text(decides))
+    return Judgement(case.node, state, decides.stage, findings, _worst_text(decides), faults)
 
 
 def due_stages(case: Case, policy: Policy, now: float) -> tuple[str, ...]:
@@ -171,10 +179,18 @@ def due_stages(case: Case, policy: Policy, now: float) -> tuple[str, ...]:
 
 
 def ready_for(stage: str, case: Case, policy: Policy, now: float) -> bool:
-    """Return whether every stage before ``stage`` has been passed and is still valid."""
+    """Return whether every stage before ``stage`` has been passed and is still valid.
+
+    Burn-in waits for this run's preflight, not for its pass: it runs the same checks and more, and it is burn-in that
+    names the GPU for want of which preflight could not even say who the host is.
+    """
     if case.trouble is not None or stage not in policy.stages:
         return False
     before = policy.stages[: policy.stages.index(stage)]
+    if before and case.fingerprint is None:
+        return False
+    if stage == "burn_in":
+        before = before[1:]
     return all(stage_verdict(each, case, policy, now).verdict == PASS for each in before)
 
 
@@ -184,7 +200,7 @@ def runnable_stages(case: Case, policy: Policy, now: float) -> tuple[str, ...]:
 
 
 def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVerdict:
-    """Judge one stage of one node by its newest evidence."""
+    """Judge one stage of one node by the evidence of it that came last."""
     evidence, why = _decisive(stage, case, now)
     if evidence is None:
         return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, why),), False)
@@ -199,7 +215,9 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
         findings.append(_stage_finding(stage, f"held: {held}"))
     # A verdict outside the vocabulary is no pass either.
     verdict = worst(each.verdict if each.verdict in (PASS, FAIL) else INCOMPLETE for each in findings)
-    return StageVerdict(stage, verdict, tuple(findings), not doubts, str(held or ""))
+    # A fault found on a host whose parts could not be read, and cannot be now, is a fault of that host.
+    usable = not doubts or (verdict == FAIL and _same(evidence, case))
+    return StageVerdict(stage, verdict, tuple(findings), usable, str(held or ""))
 
 
 def rules_of(classes: Mapping[str, Mapping[str, Any]], policy: Policy) -> dict[str, Rules]:
@@ -236,12 +254,10 @@ def _decisive(stage: str, case: Case, now: float) -> tuple[Evidence | None, str]
     for record in records:
         if contents.setdefault(record.evidence.id, record.evidence) != record.evidence:
             return None, f"evidence {record.evidence.id}: two records have this id"
-    wrong = {record.order: _malformed(record, case.node, now) for record in records}
     last = records[-1]
-    if wrong[last.order]:
-        return None, f"evidence {last.evidence.id}: {wrong[last.order]}"
-    sound = [record for record in records if not wrong[record.order]]
-    return max(sound, key=lambda each: (each.evidence.started, each.order)).evidence, ""
+    if wrong := _malformed(last, case.node, now):
+        return None, f"evidence {last.evidence.id}: {wrong}"
+    return last.evidence, ""
 
 
 def _malformed(record: Record, node: str, now: float) -> str:
@@ -289,6 +305,11 @@ def _unusable(evidence: Evidence, case: Case, policy: Policy, now: float) -> tup
     return "", doubts
 
 
+def _same(evidence: Evidence, case: Case) -> bool:
+    current = case.fingerprint or {}
+    return all(evidence.fingerprint.get(name) == current.get(name) for name in DEPENDS.get(evidence.stage, COMPONENTS))
+
+
 def _missing(stage: str, evidence: Evidence, case: Case) -> list[Finding]:
     required = case.required.get(stage, ())
     if not required:
@@ -303,13 +324,17 @@ def _missing(stage: str, evidence: Evidence, case: Case) -> list[Finding]:
 
 def _too_short(evidence: Evidence, policy: Policy) -> str:
     wanted = policy.burn_in_seconds[policy.burn_in_profile]
-    profile, measured = evidence.detail.get("profile"), evidence.detail.get("duration_seconds")
+    profile, elapsed = evidence.detail.get("profile"), evidence.detail.get("elapsed_seconds")
     seconds = policy.burn_in_seconds.get(profile) if isinstance(profile, str) else None
     asked = f"policy.burn_in_profile {policy.burn_in_profile} asks {wanted:g} s"
     if seconds is None or not seconds >= wanted:
         return f"profile {profile} is shorter than or unknown to the policy; {asked}"
-    if not _is_number(measured) or not measured >= wanted:
-        return f"lasted {measured} s; {asked}"
+    if not _is_number(elapsed) or not elapsed >= wanted:
+        return f"lasted {elapsed} s; {asked}"
+    # Only finished evidence comes here. Two clocks have to agree: what the run counted, and its begin and end.
+    span = (evidence.finished or evidence.started) - evidence.started
+    if not span >= wanted:
+        return f"{span:.0f} s lie between its begin and its end; {asked}"
     return ""
 
 

@@ -21,8 +21,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote
 
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import FORMAT, Evidence, digest_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.admission import CLOCK_SKEW_SECONDS, DECISIONS, Record
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import (
+    FORMAT,
+    Evidence,
+    EvidenceError,
+    digest_of,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission import DECISIONS, Record
 from sqlalchemy import (
     JSON,
     Column,
@@ -36,7 +41,6 @@ from sqlalchemy import (
     Table,
     UniqueConstraint,
     bindparam,
-    case,
     create_engine,
     delete,
     event,
@@ -120,7 +124,7 @@ EVIDENCE = Table(
     Column("muster_version", String, nullable=False),
     Column("imported", Double, nullable=False),
     Column("digest", String, nullable=False),
-    Index("evidence_newest", "stage", "node", "started"),
+    Index("evidence_newest", "stage", "node", "seq"),
 )
 DECISION = Table(
     "decision",
@@ -217,8 +221,11 @@ class Ledger:
         self.cluster = cluster
 
     @classmethod
-    def create(cls, url: str, ledger_id: str, cluster: str, now: float | None = None) -> Ledger:
-        """Make a new ledger; raises LedgerError if there is one already, whosever it is."""
+    def create(cls, url: str, ledger_id: str, cluster: str, now: float | None = None, generation: int = 0) -> Ledger:
+        """Make a new ledger; raises LedgerError if there is one already, whosever it is.
+
+        ``generation`` is more than 0 where a gate outlived the ledger before and has counted up to it.
+        """
         parsed = _parsed(url)
         if parsed.get_backend_name() == "sqlite":
             _path(parsed).parent.mkdir(parents=True, exist_ok=True)
@@ -231,8 +238,8 @@ class Ledger:
                 )
             TABLES.create_all(connection)
             created = time.time() if now is None else now
-            row = {"ledger_id": ledger_id, "cluster": cluster, "schema_version": SCHEMA, "generation": 0, "owed": 0}
-            connection.execute(insert(META), {**row, "created": created})
+            row = {"ledger_id": ledger_id, "cluster": cluster, "schema_version": SCHEMA, "owed": 0}
+            connection.execute(insert(META), {**row, "generation": generation, "created": created})
         return cls(engine, parsed, ledger_id, cluster)
 
     @classmethod
@@ -278,7 +285,11 @@ class Ledger:
     @contextmanager
     def reading(self) -> Iterator[Reader]:
         """Give a consistent view of the ledger."""
-        with _explained(self._url), self._engine.begin() as connection:
+        engine = self._engine
+        if self._url.get_backend_name() == "postgresql":
+            # There each statement of a plain transaction sees what was committed before it.
+            engine = engine.execution_options(isolation_level="REPEATABLE READ")
+        with _explained(self._url), engine.begin() as connection:
             yield Reader(connection)
 
     @contextmanager
@@ -365,9 +376,10 @@ class Reader:
         return [dict(row._mapping) for row in rows]
 
     def records(self, stages: Iterable[str], nodes: Iterable[str]) -> dict[str, list[Record]]:
-        """Return, by node, the evidence that can decide each stage: the last imported and the last measured.
+        """Return, by node, the evidence that decides each stage: the last imported.
 
-        One query per stage however many nodes there are.
+        A record that can no longer be read stands as one that never finished; no older one takes its place. One query
+        per stage however many nodes there are.
         """
         wanted = set(nodes)
         found: dict[str, list[Record]] = {name: [] for name in wanted}
@@ -378,20 +390,24 @@ class Reader:
         return found
 
     def _newest(self, stage: str, wanted: set[str]) -> Iterator[Any]:
-        # A host whose clock ran ahead must not hide all that came after it.
-        measured = case((EVIDENCE.c.started > EVIDENCE.c.imported + CLOCK_SKEW_SECONDS, 0.0), else_=EVIDENCE.c.started)
-        ranked = select(
-            EVIDENCE.c.seq,
-            func.row_number().over(partition_by=EVIDENCE.c.node, order_by=EVIDENCE.c.seq.desc()).label("by_import"),
-            func.row_number()
-            .over(partition_by=EVIDENCE.c.node, order_by=(measured.desc(), EVIDENCE.c.seq.desc()))
-            .label("by_time"),
-        ).where(EVIDENCE.c.stage == stage)
+        newest = select(func.max(EVIDENCE.c.seq)).where(EVIDENCE.c.stage == stage).group_by(EVIDENCE.c.node)
         if len(wanted) <= NAMES_PER_QUERY:
-            ranked = ranked.where(EVIDENCE.c.node.in_(sorted(wanted)))
-        newest = ranked.subquery()
-        chosen = select(newest.c.seq).where((newest.c.by_import == 1) | (newest.c.by_time == 1))
-        yield from self._connection.execute(select(EVIDENCE).where(EVIDENCE.c.seq.in_(chosen)).order_by(EVIDENCE.c.seq))
+            newest = newest.where(EVIDENCE.c.node.in_(sorted(wanted)))
+        yield from self._connection.execute(select(EVIDENCE).where(EVIDENCE.c.seq.in_(newest)).order_by(EVIDENCE.c.seq))
+
+    def admitted_under(self, stage: str, nodes: Iterable[str]) -> dict[str, str]:
+        """Return, by node that is admitted, the digest of what the stage was judged by when the node was admitted."""
+        wanted = set(nodes)
+        then = (
+            select(func.max(EVIDENCE.c.seq))
+            .join(NODE, NODE.c.name == EVIDENCE.c.node)
+            .where(EVIDENCE.c.stage == stage, NODE.c.state == "admitted", EVIDENCE.c.imported <= NODE.c.since)
+            .group_by(EVIDENCE.c.node)
+        )
+        if len(wanted) <= NAMES_PER_QUERY:
+            then = then.where(EVIDENCE.c.node.in_(sorted(wanted)))
+        query = select(EVIDENCE.c.node, EVIDENCE.c.expect_digest).where(EVIDENCE.c.seq.in_(then))
+        return {row.node: row.expect_digest for row in self._connection.execute(query) if row.node in wanted}
 
     def known(self, stage: str, node: str) -> list[str]:
         """Return the ids of a node's finished evidence of one stage, oldest first."""
@@ -413,7 +429,10 @@ class Writer(Reader):
     """Changes to the ledger; all of one transaction's or none."""
 
     def declare(self, classes: Mapping[str, str | None], now: float) -> None:
-        """Enter nodes the ledger does not know as ``new`` and follow the fleet file's hardware classes."""
+        """Enter nodes the ledger does not know as ``new`` and follow the fleet file's hardware classes.
+
+        An admitted node keeps the class it was admitted as until it is moved.
+        """
         known = self.nodes()
         fresh = [name for name in sorted(classes) if name not in known]
         if fresh:
@@ -421,7 +440,11 @@ class Writer(Reader):
             self._connection.execute(
                 insert(NODE), [{"name": name, "hardware_class": classes[name], **row} for name in fresh]
             )
-        moved = [name for name in classes if name in known and known[name].hardware_class != classes[name]]
+        moved = [
+            name
+            for name in classes
+            if name in known and known[name].state != "admitted" and known[name].hardware_class != classes[name]
+        ]
         if moved:
             self._connection.execute(
                 update(NODE).where(NODE.c.name == bindparam("b_name")).values(hardware_class=bindparam("b_class")),
@@ -429,19 +452,19 @@ class Writer(Reader):
             )
 
     def add_evidence(self, evidence: Sequence[Evidence], now: float) -> list[Refused]:
-        """Append evidence and return what was refused.
+        """Append evidence in the order given and return what was refused.
 
-        The same record again changes nothing. A record that had not finished is replaced by its continuation; a
-        finished one with the same id and another content is refused, and what the ledger has stays.
+        The same record again changes nothing. A record that had not finished makes way for its continuation, which is
+        the newest then; a finished one with the same id and another content is refused, and what the ledger has stays.
         """
         stored = self._stored({item.id for item in evidence})
         refused: list[Refused] = []
         rows: dict[str, dict[str, Any]] = {}
-        continued: list[dict[str, Any]] = []
-        for item in sorted(evidence, key=lambda each: each.started):
+        continued: list[str] = []
+        for item in evidence:
             try:
                 row = _row_of(item, now)
-            except (ValueError, OverflowError) as exc:
+            except (ValueError, OverflowError, TypeError, RecursionError) as exc:
                 refused.append(Refused(item.node, item.id, f"evidence {item.id!r}: cannot be stored: {exc}"))
                 continue
             old = rows.get(item.id) or stored.get(item.id)
@@ -450,21 +473,17 @@ class Writer(Reader):
             elif old["digest"] == row["digest"]:
                 continue
             elif old["finished"] is None and all(old[key] == row[key] for key in ("node", "stage", "started")):
-                if item.id in rows:
-                    rows[item.id] = row
-                else:
-                    continued.append({f"b_{key}": value for key, value in row.items()})
+                if item.id not in rows:
+                    continued.append(item.id)
+                rows.pop(item.id, None)
+                rows[item.id] = row
             else:
                 refused.append(Refused(item.node, item.id, f"evidence {item.id}: another record has this id already"))
+        for start in range(0, len(continued), NAMES_PER_QUERY):
+            part = continued[start : start + NAMES_PER_QUERY]
+            self._connection.execute(delete(EVIDENCE).where(EVIDENCE.c.id.in_(part)))
         if rows:
             self._connection.execute(insert(EVIDENCE), list(rows.values()))
-        if continued:
-            columns = [column.name for column in EVIDENCE.columns if column.name not in ("seq", "id")]
-            statement = update(EVIDENCE).where(EVIDENCE.c.id == bindparam("b_id"))
-            self._connection.execute(
-                statement.values({name: bindparam(f"b_{name}", type_=EVIDENCE.c[name].type) for name in columns}),
-                continued,
-            )
         self._see_parts(evidence, {item.id for item in refused}, now)
         return refused
 
@@ -540,8 +559,8 @@ class Writer(Reader):
         known = self.nodes()
         moves: list[Transition] = []
         changed: list[dict[str, Any]] = []
-        for name, (state, stage, reason) in sorted(verdicts.items()):
-            old = known[name]
+        for name, (state, stage, told) in sorted(verdicts.items()):
+            old, reason = known[name], _storable(told)
             if state != old.state:
                 moves.append(Transition(name, old.state, state, reason))
             if (state, stage, reason) != (old.state, old.stage, old.reason):
@@ -560,10 +579,6 @@ class Writer(Reader):
         elif moves:
             self._connection.execute(update(META).values(owed=1))
         return moves
-
-    def catch_up(self, generation: int) -> None:
-        """Count on from a gate that outlived its ledger; for a ledger made anew on purpose."""
-        self._connection.execute(update(META).values(generation=generation, owed=1))
 
     def keep_drains(self, drains: Mapping[str, str], now: float) -> bool:
         """Make the ledger's manual drains those given and return whether that changed anything."""
@@ -614,7 +629,8 @@ def states(url: str, ledger_id: str) -> dict[str, str]:
 
 def parts_of(evidence: Evidence) -> list[tuple[str, str, str]]:
     """Return (kind, slot, serial) of each part in the fingerprint (``0000:1b:00.0=1650222000123,...`` for GPUs)."""
-    pairs = [pair.partition("=") for pair in (evidence.fingerprint.get("gpu_serials") or "").split(",")]
+    serials = evidence.fingerprint.get("gpu_serials")
+    pairs = [pair.partition("=") for pair in serials.split(",")] if isinstance(serials, str) else []
     return [("gpu", address, serial) for address, _, serial in pairs if address and serial]
 
 
@@ -643,7 +659,15 @@ def _row_of(evidence: Evidence, now: float) -> dict[str, Any]:
 
 def _evidence_of(row: Any) -> Evidence:
     from_columns = {key: value for key, value in row._mapping.items() if key not in ("seq", "imported", "digest")}
-    return Evidence.from_dict({"format": FORMAT, **from_columns})
+    try:
+        return Evidence.from_dict({"format": FORMAT, **from_columns})
+    except EvidenceError:
+        return Evidence(row.id, row.node, row.stage, row.started, None, row.boot_id, {}, row.expect_digest)
+
+
+def _storable(text: str) -> str:
+    # What stopped a node may quote whatever its tools printed.
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
 def _parsed(url: str) -> URL:

@@ -52,6 +52,7 @@ class FakeGate:
     def __init__(self) -> None:
         self.info = GateInfo(None, 0, {})
         self.open: set[str] = set()
+        self.live: set[str] | None = None
         self.writes: list[list[str]] = []
         self.fail: set[str] = set()
         self.die: set[str] = set()
@@ -65,7 +66,9 @@ class FakeGate:
 
     def read(self) -> GateInfo:
         self._step("read")
-        return replace(self.info, partitions={"batch": sorted(self.open)} if self.info.ledger_id else {})
+        live = {"batch": sorted(self.open if self.live is None else self.live), "acceptance": ["n0001"]}
+        filed = {"batch": sorted(self.open)} if self.info.ledger_id else {}
+        return replace(self.info, partitions=filed, live_partitions=live)
 
     def write(self, partitions: Sequence[Mapping[str, Any]], generation: int, drains: Mapping[str, str]) -> GateEdit:
         (partition,) = partitions
@@ -77,6 +80,7 @@ class FakeGate:
             self.writes.append(sorted(wanted))
             self.info = replace(self.info, ledger_id="ledger-1", generation=generation)
             self.open = wanted
+            self.live = None
         return GateEdit(changed, opened, closed)
 
 
@@ -128,7 +132,7 @@ class Site:
             fingerprint=FINGERPRINT,
             expect_digest=expect_digest_of(stage, EXPECT),
             findings=tuple(Finding(check, part, "pass") for check, part in required(stage, EXPECT)),
-            detail={"profile": "p", "duration_seconds": 61} if stage == "burn_in" else {},
+            detail={"profile": "p", "elapsed_seconds": 61} if stage == "burn_in" else {},
         )
         return replace(whole, **changes)
 
@@ -147,11 +151,20 @@ class Site:
             name: [] if name in gone else [own.get((name, s)) or self.evidence(name, s) for s in stages]
             for name in nodes
         }
-        plain = {name: [item.to_dict() for item in all_of] for name, all_of in items.items()}
-        plain = given.pop("plain", lambda given: given)(plain)
+        plain = given.pop("plain", lambda given: given)(self.gather(items))
         request = Request(self.fleet, nodes, plain, **given)
         self.gate.check = request.check
         return admit(request, self.gate, self.now, "me@here")
+
+    def gather(self, items: Mapping[str, Sequence[Evidence]]) -> dict[str, Any]:
+        """Put into the ledger what came in before admission and return the preflights, as the play hands them over."""
+        early = [item for all_of in items.values() for item in all_of if item.stage != "preflight"]
+        if early:
+            with self.ledger().writing() as writer:
+                assert writer.add_evidence(early, self.now) == []
+        return {
+            name: [item.to_dict() for item in all_of if item.stage == "preflight"] for name, all_of in items.items()
+        }
 
     def later(self, evidence: Sequence[Evidence]) -> list[Evidence]:
         times = {"started": self.now - 200, "finished": self.now - 100}
@@ -161,6 +174,13 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path / "ledger.sqlite", 4)
+
+
+def nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
 
 
 def state_of(result: Mapping[str, Any]) -> dict[str, str]:
@@ -336,7 +356,7 @@ def test_gate_of_another_ledger_stops(site: Site, tmp_path: Path) -> None:
     site.gate.info = replace(site.gate.info, ledger_id="ledger-2")
     before = (tmp_path / "ledger.sqlite").read_bytes()
     with pytest.raises(LedgerError, match="ledger-2"):
-        site.run()
+        site.run(stages=["preflight"])
     assert (tmp_path / "ledger.sqlite").read_bytes() == before
 
 
@@ -351,8 +371,9 @@ def test_new_ledger_over_an_open_gate_stops(tmp_path: Path) -> None:
 
 
 def test_check_mode_leaves_no_trace_and_tells_the_verdicts(site: Site, tmp_path: Path) -> None:
+    site.gather({name: [site.evidence(name, stage) for stage in STAGES] for name in site.names})
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    result = site.run(check=True)
+    result = site.run(check=True, stages=["preflight"])
     assert (set(state_of(result).values()), result["opened"], result["changed"]) == ({"admitted"}, site.names, True)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert site.gate.writes == []
@@ -391,10 +412,30 @@ def test_decision_stands_above_evidence_and_closes(site: Site) -> None:
         lambda items: {**items, "n0001": [*items["n0001"], {"format": 1}]},
         lambda items: {**items, "n0001": [*items["n0001"], items["n0002"][0]]},
         lambda items: {**items, "n0001": [*items["n0001"], None]},
-        lambda items: {**items, "n0001": [{**items["n0001"][0], "started": float("nan")}, *items["n0001"][1:]]},
-        lambda items: {**items, "n0001": [items["n0001"][0], {**items["n0001"][1], "id": items["n0001"][0]["id"]}]},
+        lambda items: {**items, "n0001": [{**items["n0001"][0], "started": float("nan")}]},
+        lambda items: {**items, "n0001": [items["n0001"][0], {**items["n0001"][0], "boot_id": "another"}]},
+        lambda items: {**items, "n0001": [{**items["n0001"][0], "stage": "burn_in", "id": "forged"}]},
+        lambda items: {**items, "n0001": [*items["n0001"], {**items["n0001"][0], "stage": "acceptance", "id": "x"}]},
+        lambda items: {**items, "n0001": [{**items["n0001"][0], "fingerprint": {"gpu_serials": ["x"]}}]},
+        lambda items: {**items, "n0001": [{**items["n0001"][0], "fingerprint": {"gpu_serials": 7}}]},
+        lambda items: {**items, "n0001": [{**items["n0001"][0], "raw": {"lscpu": 7}}]},
+        lambda items: {**items, "n0001": [{**items["n0001"][0], "detail": nested(900)}]},
+        lambda items: {**items, "n0001": [{**items["n0001"][0], "id": "\udc80"}]},
     ],
-    ids=["not evidence", "another node's", "nothing", "impossible time", "an id twice"],
+    ids=[
+        "not evidence",
+        "another node's",
+        "nothing",
+        "impossible time",
+        "an id twice",
+        "another stage",
+        "another stage beside it",
+        "a list for serials",
+        "a number for serials",
+        "a number for a digest",
+        "nested",
+        "not Unicode",
+    ],
 )
 def test_unreadable_evidence_costs_its_own_node_only(site: Site, spoil: Any) -> None:
     result = site.run(plain=spoil)
@@ -405,6 +446,165 @@ def test_a_class_without_expectations_admits_nobody_and_stops_no_other(site: Sit
     site.fleet["nodes"]["n0001"]["hardware_class"] = "broken"
     site.fleet["classes"]["broken"] = {}
     assert state_of(site.run()) == {"n0001": "testing", **dict.fromkeys(site.names[1:], "admitted")}
+
+
+def test_a_fault_of_this_run_wins_though_the_hosts_clock_is_set_back(site: Site) -> None:
+    site.run()
+
+    def set_back(plain: dict[str, Any]) -> dict[str, Any]:
+        for item in plain["n0001"]:
+            item |= {"started": item["started"] - 9 * HOUR, "finished": item["finished"] - 9 * HOUR}
+        return plain
+
+    result = site.run([site.failing("n0001", "preflight")], stages=["preflight"], plain=set_back)
+    assert (state_of(result)["n0001"], result["closed"]) == ("rejected", ["n0001"])
+
+
+def test_a_preflight_of_an_earlier_run_decides_if_it_is_what_this_run_got(site: Site) -> None:
+    kept: dict[str, Any] = {}
+    site.run([site.failing("n0001", "preflight")], plain=lambda plain: kept.update(plain) or plain)
+    site.run(stages=["preflight"])
+    result = site.run(stages=["preflight"], plain=lambda plain: {**plain, "n0001": kept["n0001"]})
+    assert state_of(result)["n0001"] == "rejected"
+
+
+def test_burn_in_decides_where_preflight_failed_too(site: Site) -> None:
+    result = site.run([site.failing("n0001", "preflight"), site.failing("n0001", "burn_in")])
+    assert next((v["state"], v["stage"]) for v in result["verdicts"]) == ("rejected", "burn_in")
+
+
+def test_breaker_closes_what_has_a_fault_and_leaves_the_doubtful(tmp_path: Path) -> None:
+    site = Site(tmp_path / "ledger.sqlite", 10)
+    site.run([site.failing("n0009", "burn_in")])
+    lost = site.names[:3]
+    result = site.run(
+        [site.failing("n0010", "preflight")], stages=["preflight", "burn_in"], unreachable=lost, close_only=False
+    )
+    assert result["failed"] and "(n0001, n0002, n0003)" in result["msg"] and "n0010" not in result["msg"]
+    assert (result["closed"], result["opened"]) == (["n0010"], [])
+    assert site.gate.open == set(site.names) - {"n0009", "n0010"}
+    assert [(move["node"], move["to_state"]) for move in result["transitions"]] == [("n0010", "rejected")]
+    assert (site.states()["n0001"], site.states()["n0009"]) == ("admitted", "rejected")
+    assert site.gate.info.generation == result["generation"]
+    again = site.run(stages=["preflight"], nodes=[name for name in site.names if name != "n0010"])
+    assert (again["opened"], "failed" in again) == (["n0009"], False)
+
+
+def test_breaker_of_a_partition_that_is_gone_leaves_the_whole_gate(tmp_path: Path) -> None:
+    site = Site(tmp_path / "ledger.sqlite", 10)
+    site.run()
+    site.fleet["scheduler"]["partitions"][0]["name"] = "gpu"
+    result = site.run([site.failing("n0010", "preflight")], stages=["preflight"])
+    assert result["failed"] and "batch is not in the fleet file" in result["msg"]
+    assert (site.gate.open, set(site.states().values()), result["changed"]) == (set(site.names), {"admitted"}, False)
+
+
+def test_breaker_without_the_controller_records_what_has_a_fault(tmp_path: Path) -> None:
+    site = Site(tmp_path / "ledger.sqlite", 10)
+    site.run()
+    site.gate.fail = {"read"}
+    result = site.run([site.failing("n0010", "preflight")], stages=["preflight"], unreachable=site.names[:3])
+    assert result["failed"] and "n0001" in result["msg"] and "ctl does not answer" in result["msg"]
+    assert (site.states()["n0001"], site.states()["n0010"]) == ("admitted", "rejected")
+
+
+def test_a_mistyped_expectation_stops_at_the_breaker(site: Site) -> None:
+    site.run()
+    right = site.fleet["classes"]["c"]
+    wrong = {**right, "memory": {"mib": 2, "tolerance_percent": 5}}
+    site.fleet["classes"]["c"] = wrong
+    judged = {"expect_digest": expect_digest_of("preflight", wrong)}
+    failing = [site.failing(name, "preflight", **judged) for name in site.names]
+    burned = [site.failing(name, "burn_in", **judged) for name in site.names]
+    result = site.run([*failing, *burned], stages=["preflight", "burn_in"])
+    assert result["failed"] and "admit_allow_mass_close=true" in result["msg"]
+    assert (site.gate.open, set(site.states().values())) == (set(site.names), {"admitted"})
+    site.fleet["classes"]["c"] = right
+    assert "failed" not in site.run(stages=["preflight", "burn_in"])
+
+
+def test_a_mistyped_floor_stops_at_the_breaker_after_acceptance_too(site: Site) -> None:
+    site.run()
+    wrong = {**EXPECT, "collective": {"floors": ["too high"]}}
+    site.fleet["classes"]["c"] = wrong
+    judged = {"expect_digest": expect_digest_of("acceptance", wrong)}
+    failing = [site.failing(name, "acceptance", **judged) for name in site.names]
+    result = site.run(failing, stages=["preflight", "acceptance"])
+    assert result["failed"] and site.gate.open == set(site.names)
+
+
+def test_adopting_an_open_cluster_does_not_close_it_silently(site: Site) -> None:
+    site.gate.live = set(site.names)
+    result = site.run(stages=["preflight"], close_only=True)
+    assert result["failed"] and "partition batch: 4 of 4" in result["msg"] and site.gate.writes == []
+    allowed = site.run(stages=["preflight"], allow_mass_close=True)
+    assert ("failed" in allowed, site.gate.writes[-1]) == (False, [])
+
+
+def test_a_lost_gate_file_closes_nothing(site: Site) -> None:
+    site.run()
+    site.gate.info, site.gate.live, site.gate.open = GateInfo(None, 0, {}), set(site.names), set()
+    lost = site.run(stages=["preflight"], unreachable=site.names[1:])
+    assert lost["failed"] and site.gate.writes == [site.names]
+    result = site.run([site.failing("n0001", "preflight")], stages=["preflight"])
+    assert ("failed" in result, site.gate.open) == (False, set(site.names[1:]))
+    assert site.gate.writes[1:] == [site.names[1:], site.names[1:]]
+
+
+def test_another_hardware_class_is_another_node(site: Site) -> None:
+    site.run()
+    site.fleet["classes"]["d"] = {**EXPECT, "memory": {"mib": 2, "tolerance_percent": 5}}
+    site.fleet["nodes"]["n0001"]["hardware_class"] = "d"
+    site.fleet["scheduler"]["partitions"] = [
+        {"name": "batch", "default": False, "hardware_classes": ["d"], "parameters": {}}
+    ]
+    result = site.run(nodes=[], allow_mass_close=True)
+    assert (site.gate.open, site.states()["n0001"]) == (set(), "testing")
+    assert [(move["node"], move["cause"]) for move in result["transitions"]] == [
+        ("n0001", "hardware class was c, is d")
+    ]
+    assert state_of(site.run(stages=["preflight"]))["n0001"] == "testing"
+    with site.ledger().reading() as reader:
+        assert reader.nodes()["n0001"].hardware_class == "d"
+
+
+def test_a_targeted_node_of_another_class_is_closed(site: Site) -> None:
+    site.run()
+    site.fleet["classes"]["d"] = EXPECT
+    site.fleet["nodes"]["n0001"]["hardware_class"] = "d"
+    early = site.run(stages=["preflight"], close_only=True)
+    assert (early["closed"], site.states()["n0001"]) == (["n0001"], "testing")
+    assert site.run(stages=["preflight"])["opened"] == ["n0001"]
+
+
+def test_a_class_changed_for_all_nodes_stops_at_the_breaker_and_is_forgotten(site: Site) -> None:
+    site.run()
+    site.fleet["classes"]["d"] = EXPECT
+    for name in site.names:
+        site.fleet["nodes"][name]["hardware_class"] = "d"
+    assert site.run(stages=["preflight"])["failed"]
+    assert site.run(nodes=[])["failed"]
+    for name in site.names:
+        site.fleet["nodes"][name]["hardware_class"] = "c"
+    result = site.run(stages=["preflight"])
+    assert (result["changed"], site.gate.open) == (False, set(site.names))
+
+
+def test_only_a_node_that_is_said_to_be_unreachable_is_called_so(site: Site) -> None:
+    told = {
+        verdict["node"]: verdict["findings"][0]
+        for verdict in site.run(
+            unreachable=["n0001"],
+            stopped={"n0002": "", "n0003": "Install: no space"},
+            plain=lambda p: {**p, "n0004": []},
+        )["verdicts"]
+    }
+    assert {name: (finding["check"], finding["reason"]) for name, finding in told.items()} == {
+        "n0001": ("reach", "unreachable in this run"),
+        "n0002": ("preflight", "stopped in this run: the reason is not known"),
+        "n0003": ("preflight", "stopped in this run: Install: no space"),
+        "n0004": ("preflight", "not examined in this run; the reason is not known"),
+    }
 
 
 def test_three_thousand_nodes_in_well_under_a_minute(tmp_path: Path) -> None:
@@ -497,11 +697,12 @@ def run(slurm_site: Any, evidence: Sequence[Any] = (), stages: Sequence[str] = S
     own = {(item.node, item.stage): item for item in slurm_site.later(evidence)}
     gone = given.get("unreachable", ())
     items = {
-        name: [] if name in gone else [(own.get((name, s)) or slurm_site.evidence(name, s)).to_dict() for s in stages]
+        name: [] if name in gone else [own.get((name, s)) or slurm_site.evidence(name, s) for s in stages]
         for name in slurm_site.names
     }
     gate = ModuleGate(slurm_site.controller.execute, slurm_site.fleet, gone)
-    return admit(Request(slurm_site.fleet, slurm_site.names, items, **given), gate, slurm_site.now, "me@here")
+    request = Request(slurm_site.fleet, slurm_site.names, slurm_site.gather(items), **given)
+    return admit(request, gate, slurm_site.now, "me@here")
 
 
 def test_file_and_controller_follow_the_ledger_and_the_second_run_changes_nothing(slurm_site: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from ansible_collections.muster.cluster.plugins.action.ledger_guard import guard
 from ansible_collections.muster.cluster.plugins.action.record import record
 from ansible_collections.muster.cluster.plugins.lookup import in_state
 from ansible_collections.muster.cluster.plugins.lookup.due import LookupModule, due
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS
 from ansible_collections.muster.cluster.plugins.module_utils.registry import required
@@ -96,29 +97,48 @@ def known(ledger: Ledger, node: str = "n1") -> list[str]:
 
 def test_record_then_record_again(fleet: dict[str, Any], ledger: Ledger) -> None:
     for _ in range(2):
-        result = record(fleet, [EVIDENCE.to_dict()], NOW)
+        result = record(fleet, "preflight", {"n1": EVIDENCE.to_dict()}, NOW)
         assert (result["changed"], result["recorded"], result["refused"]) == (False, ["p1"], [])
     assert known(ledger) == ["p1"]
 
 
 def test_record_in_check_mode_leaves_no_trace(fleet: dict[str, Any], ledger: Ledger) -> None:
-    assert record(fleet, [EVIDENCE.to_dict()], NOW, check=True)["recorded"] == ["p1"]
+    assert record(fleet, "preflight", {"n1": EVIDENCE.to_dict()}, NOW, check=True)["recorded"] == ["p1"]
     assert known(ledger) == []
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [None, {}, {"format": 1, "node": "n1"}, replace(EVIDENCE, node="stranger", id="x").to_dict(), "text"],
-    ids=["nothing", "empty", "cut short", "a stranger's", "text"],
+    ("host", "bad", "says"),
+    [
+        ("n2", None, "NoneType"),
+        ("n2", {}, "format is None"),
+        ("n2", {"format": 1, "node": "n2"}, "id is nothing"),
+        ("n2", [EVIDENCE.to_dict()], "list"),
+        ("n2", "text", "str"),
+        ("n2", replace(EVIDENCE, id="x").to_dict(), "belongs to node n1, expected n2"),
+        ("n2", replace(EVIDENCE, id="x", node="n2", stage="acceptance").to_dict(), "is acceptance, expected preflight"),
+        ("stranger", replace(EVIDENCE, id="x", node="stranger").to_dict(), "no compute node"),
+        ("ctl", replace(EVIDENCE, id="x", node="ctl").to_dict(), "no compute node"),
+        ("n2", replace(EVIDENCE, node="n2").to_dict(), "another record has this id"),
+    ],
 )
-def test_record_leaves_out_what_is_no_evidence_and_says_so(fleet: dict[str, Any], ledger: Ledger, bad: Any) -> None:
-    result = record(fleet, [bad, EVIDENCE.to_dict()], NOW)
-    assert (result["recorded"], len(result["refused"]), len(result["warnings"])) == (["p1"], 1, 1)
+def test_record_leaves_out_what_a_host_was_not_asked_for_and_says_so(
+    fleet: dict[str, Any], ledger: Ledger, host: str, bad: Any, says: str
+) -> None:
+    result = record(fleet, "preflight", {"n1": EVIDENCE.to_dict(), host: bad}, NOW)
+    assert (result["recorded"], [item["node"] for item in result["refused"]]) == (["p1"], [host])
+    assert says in result["warnings"][0]
+    assert known(ledger, host) == []
+
+
+def test_record_takes_no_hosts_word_for_acceptance(fleet: dict[str, Any], ledger: Ledger) -> None:
+    with pytest.raises(LedgerError, match="stage 'acceptance', expected one of preflight, burn_in"):
+        record(fleet, "acceptance", {"n1": replace(EVIDENCE, stage="acceptance").to_dict()}, NOW)
 
 
 def test_record_needs_a_ledger(fleet: dict[str, Any]) -> None:
     with pytest.raises(LedgerError, match="ledger_create"):
-        record(fleet, [EVIDENCE.to_dict()], NOW)
+        record(fleet, "preflight", {"n1": EVIDENCE.to_dict()}, NOW)
 
 
 def test_create_once(fleet: dict[str, Any], tmp_path: Path) -> None:
@@ -139,7 +159,9 @@ def test_create_in_check_mode_makes_nothing(fleet: dict[str, Any], tmp_path: Pat
         (Controller(GateInfo("i", 7, {})), False, "ledger_recreate=true"),
         (Controller(GateInfo("j", 7, {})), False, "ledger j"),
         (Controller(GateInfo("j", 7, {})), True, "ledger j"),
+        (Controller(GateInfo("i", 0, {})), False, "ledger_recreate=true"),
         (SILENT, False, "ctl does not answer"),
+        (SILENT, True, "run again when the controller answers"),
     ],
 )
 def test_create_refuses_where_there_was_a_ledger(
@@ -153,7 +175,7 @@ def test_create_refuses_where_there_was_a_ledger(
 def test_create_anew_counts_on_from_the_gate(fleet: dict[str, Any]) -> None:
     gate = Controller(GateInfo("i", 7, {}))
     create(fleet, gate, True, NOW)
-    assert guard(fleet, gate)["generation"] == 7
+    assert guard(fleet, gate)["generation"] == 8
 
 
 def test_create_does_not_overwrite_another_database(fleet: dict[str, Any], tmp_path: Path) -> None:
@@ -194,6 +216,20 @@ def test_decide_then_decide_again_then_release(fleet: dict[str, Any], ledger: Le
     assert decide({**given, "decision": "release"}, "me", NOW)["state"] == "testing"
 
 
+def test_decide_waits_for_an_admission_that_is_under_way(fleet: dict[str, Any], ledger: Ledger) -> None:
+    given = {"fleet": fleet, "node": "n1", "decision": "quarantined", "reason": "fan"}
+    thread = threading.Thread(target=decide, args=(given, "me", NOW))
+    with ledger.locked():
+        thread.start()
+        thread.join(0.5)
+        with ledger.reading() as reader:
+            assert reader.decisions() == {}
+        assert decide(given, "me", NOW, check=True)["changed"]
+    thread.join(10)
+    with ledger.reading() as reader:
+        assert reader.decisions() == {"n1": "quarantined"}
+
+
 @pytest.mark.parametrize("change", [{"node": "ctl"}, {"node": "x"}, {"reason": " "}])
 def test_decide_refuses(fleet: dict[str, Any], ledger: Ledger, change: dict[str, Any]) -> None:
     given = {"fleet": fleet, "node": "n1", "decision": "quarantined", "reason": "fan"}
@@ -209,23 +245,44 @@ def test_due_reads_the_ledger_and_this_runs_preflight(fleet: dict[str, Any], led
 
     assert due(fleet, "burn_in", ["n1"], {}, NOW) == [], "a node that was not examined runs nothing"
     assert stages() == ["burn_in"]
-    record(fleet, [EVIDENCE.to_dict()], NOW)
+    record(fleet, "preflight", {"n1": EVIDENCE.to_dict()}, NOW)
     assert stages() == ["burn_in"]
     burned = replace(
         EVIDENCE,
         id="b1",
         stage="burn_in",
+        started=NOW - 80,
         findings=tuple(Finding(check, part, "pass") for check, part in required("burn_in", EXPECT)),
-        detail={"profile": "p", "duration_seconds": 60},
+        detail={"profile": "p", "elapsed_seconds": 60},
     )
-    record(fleet, [burned.to_dict()], NOW)
+    record(fleet, "burn_in", {"n1": burned.to_dict()}, NOW)
     assert stages() == ["acceptance"]
     assert due(fleet, "storage", ["n1"], given, NOW) == [], "a stage that the policy does not name is never due"
 
 
-def test_due_refuses_another_nodes_preflight(fleet: dict[str, Any], ledger: Ledger) -> None:
-    with pytest.raises(EvidenceError, match="expected preflight of n2"):
-        due(fleet, "burn_in", ["n2"], {"n2": EVIDENCE.to_dict()}, NOW)
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {**EVIDENCE.to_dict(), "fingerprint": {"kernel": ["x"]}},
+        EVIDENCE.to_dict(),
+        replace(EVIDENCE, node="n2", stage="burn_in").to_dict(),
+        "text",
+        None,
+    ],
+    ids=["malformed", "another node's", "another stage", "text", "nothing"],
+)
+def test_due_leaves_out_a_node_whose_preflight_cannot_be_read(fleet: dict[str, Any], ledger: Ledger, bad: Any) -> None:
+    assert due(fleet, "burn_in", ["n1", "n2"], {"n1": EVIDENCE.to_dict(), "n2": bad}, NOW) == ["n1"]
+
+
+def test_burn_in_is_due_on_a_host_whose_gpu_is_lost(fleet: dict[str, Any], ledger: Ledger) -> None:
+    lost = replace(
+        EVIDENCE,
+        fingerprint={**EVIDENCE.fingerprint, "gpu_serials": None},
+        findings=(Finding("fingerprint", "host", "incomplete"), *EVIDENCE.findings[1:]),
+    )
+    assert due(fleet, "burn_in", ["n1"], {"n1": lost.to_dict()}, NOW) == ["n1"]
+    assert due(fleet, "acceptance", ["n1"], {"n1": lost.to_dict()}, NOW) == []
 
 
 def test_due_tells_a_missing_ledger(fleet: dict[str, Any]) -> None:

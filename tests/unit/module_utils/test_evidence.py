@@ -14,6 +14,13 @@ from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS
 GOOD = Evidence("1", "gpu-01", "preflight", 1.0, None, "b", {"kernel": None}, "d", (Finding("cpu", "host", PASS),))
 
 
+def nested(depth):
+    value = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
 def test_evidence_comes_back_through_json():
     assert Evidence.from_dict(json.loads(json.dumps(GOOD.to_dict()))) == GOOD
 
@@ -29,6 +36,14 @@ def test_evidence_comes_back_through_json():
         ({"findings": [{"check": "cpu"}]}, "missing fields"),
         ({"findings": ["cpu"]}, "evidence 1"),
         ({"boot_id": None}, "boot_id is NoneType"),
+        ({"fingerprint": {"kernel": ["x"]}}, "fingerprint 'kernel' is"),
+        ({"fingerprint": {"gpu_serials": 7}}, "fingerprint 'gpu_serials' is 7"),
+        ({"fingerprint": {"kernel": "a\0b"}}, "fingerprint 'kernel' is"),
+        ({"fingerprint": {7: "x"}}, "fingerprint: key 7 is int"),
+        ({"raw": {"lscpu": None}}, "raw 'lscpu' is NoneType"),
+        ({"detail": nested(900)}, "detail: nested more than"),
+        ({"detail": {"a": object()}}, "detail: object, expected JSON"),
+        ({"node": "\udc80"}, "node: text that is not Unicode"),
     ],
 )
 def test_wrong_evidence_is_rejected_with_its_field(change, message):

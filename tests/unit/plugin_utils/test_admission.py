@@ -52,7 +52,7 @@ POLICY = Policy.from_fleet(
 
 
 def evidence(stage: str, **changes: Any) -> Evidence:
-    detail = {"profile": "standard", "duration_seconds": 600.5} if stage == "burn_in" else {}
+    detail = {"profile": "standard", "elapsed_seconds": 600.5} if stage == "burn_in" else {}
     whole = Evidence(
         id=f"{stage}-1",
         node="n1",
@@ -149,7 +149,7 @@ def test_evidence_beyond_freshness_never_admits(stage: str, beyond: float) -> No
 )
 def test_evidence_within_all_limits_admits(hours: float, duration: float, profile: str) -> None:
     finished = NOW - hours * HOUR
-    long_enough = {"profile": profile, "duration_seconds": duration}
+    long_enough = {"profile": profile, "elapsed_seconds": duration}
     case = replace(
         WHOLE,
         records=records(
@@ -265,25 +265,40 @@ FAIL_OPEN: list[tuple[str, Case, str, str]] = [
     ),
     (
         "a shorter profile",
-        with_stage("burn_in", replace(BURN_IN, detail={"profile": "short", "duration_seconds": 900})),
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": "short", "elapsed_seconds": 900})),
         "testing",
         "burn_in",
     ),
     (
         "an unknown profile",
-        with_stage("burn_in", replace(BURN_IN, detail={"profile": "x", "duration_seconds": 900})),
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": "x", "elapsed_seconds": 900})),
         "testing",
         "burn_in",
     ),
     (
         "a profile that is no name",
-        with_stage("burn_in", replace(BURN_IN, detail={"profile": [], "duration_seconds": 900})),
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": [], "elapsed_seconds": 900})),
         "testing",
         "burn_in",
     ),
     (
         "a burn-in cut short",
-        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard", "duration_seconds": 599.9})),
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard", "elapsed_seconds": 599.9})),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "a burn-in planned long enough and cut short",
+        with_stage(
+            "burn_in",
+            replace(BURN_IN, detail={"profile": "standard", "duration_seconds": 600, "elapsed_seconds": 599.9}),
+        ),
+        "testing",
+        "burn_in",
+    ),
+    (
+        "a burn-in that says it was longer than its begin and end allow",
+        with_stage("burn_in", replace(BURN_IN, started=NOW - HOUR - 599.9)),
         "testing",
         "burn_in",
     ),
@@ -295,13 +310,13 @@ FAIL_OPEN: list[tuple[str, Case, str, str]] = [
     ),
     (
         "a duration that is no number",
-        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard", "duration_seconds": math.nan})),
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard", "elapsed_seconds": math.nan})),
         "testing",
         "burn_in",
     ),
     (
         "a duration that is true",
-        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard", "duration_seconds": True})),
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard", "elapsed_seconds": True})),
         "testing",
         "burn_in",
     ),
@@ -335,10 +350,26 @@ FAIL_OPEN: list[tuple[str, Case, str, str]] = [
         "burn_in",
     ),
     (
-        "a late import of an older pass does not hide a fault",
-        with_stage("burn_in", replace(FAILED, **LATER), BURN_IN),
-        "rejected",
+        "a fault found last wins though the host's clock was set back",
+        with_stage("burn_in", BURN_IN, replace(FAILED, id="burn_in-2", started=1.0, finished=7200.0)),
+        "testing",
         "burn_in",
+    ),
+    (
+        "a fault of this run wins though the host's clock is hours behind",
+        with_stage(
+            "preflight",
+            evidence("preflight"),
+            evidence(
+                "preflight",
+                id="preflight-2",
+                started=NOW - 9 * HOUR,
+                finished=NOW - 9 * HOUR + 1,
+                findings=(Finding("cpu", "host", "fail"), Finding("disk", "disk /var", "pass")),
+            ),
+        ),
+        "rejected",
+        "preflight",
     ),
     (
         "a part that dropped out in a later test does not bring the old pass back",
@@ -367,6 +398,27 @@ FAIL_OPEN: list[tuple[str, Case, str, str]] = [
     (
         "a measured fault is named though an earlier stage is incomplete",
         replace(with_stage("burn_in", FAILED), fingerprint={**FINGERPRINT, "gpu_serials": None}),
+        "rejected",
+        "burn_in",
+    ),
+    (
+        "a GPU that is lost is named though nobody can read which GPUs there are",
+        replace(
+            with_stage("burn_in", replace(FAILED, fingerprint={**FINGERPRINT, "gpu_serials": None})),
+            fingerprint={**FINGERPRINT, "gpu_serials": None},
+        ),
+        "rejected",
+        "burn_in",
+    ),
+    (
+        "of two that found a fault burn-in decides",
+        replace(
+            WHOLE,
+            records=records(
+                evidence("preflight", findings=(Finding("cpu", "host", "fail"), Finding("disk", "disk /var", "pass"))),
+                FAILED,
+            ),
+        ),
         "rejected",
         "burn_in",
     ),
@@ -452,7 +504,26 @@ def test_unreachable_keeps_the_fault_that_was_measured() -> None:
         ),
         (Case("n1", REQUIRED, (), None, DIGESTS), ("preflight", "burn_in", "acceptance"), ("preflight",)),
         (replace(WHOLE, decision="quarantined", records=()), ("preflight",), ("preflight",)),
-        (replace(WHOLE, decision="spare", records=()), ("preflight", "burn_in", "acceptance"), ("preflight",)),
+        (replace(WHOLE, decision="spare", records=()), ("preflight", "burn_in", "acceptance"), STAGES[:2]),
+        (
+            with_stage("preflight", evidence("preflight", findings=(Finding("cpu", "host", "incomplete"),))),
+            ("preflight",),
+            ("preflight",),
+        ),
+        (
+            replace(
+                WHOLE,
+                fingerprint={**FINGERPRINT, "gpu_serials": None},
+                records=records(evidence("preflight", fingerprint={**FINGERPRINT, "gpu_serials": None}), BURN_IN),
+            ),
+            ("preflight", "burn_in", "acceptance"),
+            ("preflight", "burn_in"),
+        ),
+        (
+            replace(WHOLE, records=records(evidence("preflight", findings=()), BURN_IN)),
+            ("preflight", "acceptance"),
+            ("preflight",),
+        ),
     ],
 )
 def test_due_stages(case: Case, due: tuple[str, ...], runnable: tuple[str, ...]) -> None:
@@ -467,6 +538,10 @@ def test_a_rejected_stage_is_due_again_unless_retest_is_off() -> None:
     assert due_stages(rejected, once, NOW) == ("preflight",)
     assert due_stages(with_stage("burn_in"), once, NOW) == ("preflight", "burn_in")
     assert not ready_for("acceptance", rejected, once, NOW)
+    unread = {**FINGERPRINT, "gpu_serials": None}
+    lost = replace(with_stage("burn_in", replace(FAILED, fingerprint=unread)), fingerprint=unread)
+    assert due_stages(lost, once, NOW) == ("preflight", "acceptance")
+    assert due_stages(replace(lost, fingerprint=FINGERPRINT), once, NOW) == ("preflight", "burn_in")
 
 
 @pytest.mark.parametrize(

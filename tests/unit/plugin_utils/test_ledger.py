@@ -203,7 +203,7 @@ def test_unfinished_evidence_is_continued_until_it_is_finished(ledger: Ledger) -
     assert record.evidence == EVIDENCE
 
 
-def test_records_give_the_last_imported_and_the_last_measured(ledger: Ledger) -> None:
+def test_records_give_the_last_imported_whatever_the_hosts_clock_says(ledger: Ledger) -> None:
     items = [
         (replace(EVIDENCE, id="old", started=10.0, finished=11.0), 100.0),
         (replace(EVIDENCE, id="newest", started=90.0, finished=91.0), 101.0),
@@ -216,13 +216,65 @@ def test_records_give_the_last_imported_and_the_last_measured(ledger: Ledger) ->
             writer.add_evidence([item], imported)
     with ledger.reading() as reader:
         found = reader.records(["preflight", "burn_in"], ["n1"])
-    assert [record.evidence.id for record in found["n1"]] == ["newest", "late"]
+    assert [record.evidence.id for record in found["n1"]] == ["late"]
+
+
+def test_evidence_of_one_transaction_keeps_its_order(ledger: Ledger) -> None:
+    items = [replace(EVIDENCE, id="first", started=90.0, finished=91.0), replace(EVIDENCE, id="last", started=10.0)]
+    with ledger.writing() as writer:
+        writer.add_evidence(items, 100.0)
+        assert [record.evidence.id for record in writer.records(["preflight"], ["n1"])["n1"]] == ["last"]
+
+
+def test_a_continuation_is_the_newest(ledger: Ledger) -> None:
+    with ledger.writing() as writer:
+        writer.add_evidence([replace(EVIDENCE, finished=None), replace(EVIDENCE, id="e2")], 100.0)
+        writer.add_evidence([EVIDENCE], 101.0)
+        assert [record.evidence for record in writer.records(["preflight"], ["n1"])["n1"]] == [EVIDENCE]
+        assert writer.known("preflight", "n1") == ["e2", "e1"]
+
+
+def test_a_record_that_cannot_be_read_any_more_is_one_that_never_finished(ledger: Ledger, tmp_path: Path) -> None:
+    with ledger.writing() as writer:
+        writer.add_evidence([EVIDENCE, replace(EVIDENCE, id="e2")], 100.0)
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
+        connection.execute("update evidence set fingerprint = '{\"kernel\": [1]}' where id = 'e2'")
+    with ledger.reading() as reader:
+        (record,) = reader.records(["preflight"], ["n1"])["n1"]
+    assert (record.evidence.id, record.evidence.finished) == ("e2", None)
+
+
+def test_a_reason_may_quote_anything(ledger: Ledger) -> None:
+    with ledger.writing() as writer:
+        writer.move({"n1": ("testing", "preflight", "said \udc80\0")}, "me", 2.0, compared=True)
+        assert writer.nodes()["n1"].reason == "said \\udc80\\0"
+
+
+def test_an_admitted_node_keeps_the_class_it_was_admitted_as(ledger: Ledger) -> None:
+    with ledger.writing() as writer:
+        writer.move({"n1": ("admitted", "acceptance", "")}, "me", 2.0, compared=True)
+        writer.declare({"n1": "new", "n2": "new"}, 3.0)
+        assert {name: row.hardware_class for name, row in writer.nodes().items()} == {"n1": "a", "n2": "new"}
+        writer.move({"n1": ("testing", "preflight", "")}, "me", 4.0, compared=True)
+        writer.declare({"n1": "new", "n2": "new"}, 5.0)
+        assert writer.nodes()["n1"].hardware_class == "new"
+
+
+def test_admitted_under_is_what_was_in_force_at_admission(ledger: Ledger) -> None:
+    with ledger.writing() as writer:
+        writer.add_evidence([replace(EVIDENCE, id="e0", expect_digest="older"), EVIDENCE], 2.0)
+        writer.add_evidence([replace(EVIDENCE, id="n2", node="n2")], 2.0)
+        writer.move({"n1": ("admitted", "acceptance", "")}, "me", 2.0, compared=True)
+        writer.add_evidence([replace(EVIDENCE, id="e2", expect_digest="later")], 3.0)
+        assert writer.admitted_under("preflight", ["n1", "n2"]) == {"n1": "d"}
+        assert writer.admitted_under("burn_in", ["n1", "n2"]) == writer.admitted_under("preflight", []) == {}
 
 
 def test_parts_follow_preflight(ledger: Ledger) -> None:
     assert parts_of(EVIDENCE) == [("gpu", "0000:1b:00.0", "S1"), ("gpu", "0000:43:00.0", "S2")]
     assert parts_of(replace(EVIDENCE, fingerprint={"gpu_serials": None})) == []
     assert parts_of(replace(EVIDENCE, fingerprint={"gpu_serials": "none"})) == []
+    assert parts_of(replace(EVIDENCE, fingerprint={"gpu_serials": ["x"]})) == []  # type: ignore[dict-item]
     with ledger.writing() as writer:
         writer.add_evidence([EVIDENCE], 200.0)
         moved = replace(EVIDENCE, id="e2", node="n2", fingerprint={"gpu_serials": "0000:1b:00.0=S1"})
