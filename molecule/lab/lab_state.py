@@ -16,6 +16,7 @@ PARTS = tuple({"slot": f"SXM{slot}", "address": f"0000:{bus}:00.0"} for slot, bu
 
 HEALTHY: dict[str, Any] = {
     "gpus_missing": [],
+    "gpus_lost": [],
     "gpu_serials": {},
     "gpu_values": {},
     "driver": "570.86.15",
@@ -108,7 +109,7 @@ def check(state: Mapping[str, Any]) -> None:
     if unknown := sorted(set(state) - allowed):
         raise StateError(f"unknown state {', '.join(unknown)}, expected {', '.join(HEALTHY)}")
     slots = {gpu["slot"] for gpu in state["gpus"]}
-    for key in ("gpus_missing", "gpu_serials", "gpu_values"):
+    for key in ("gpus_missing", "gpus_lost", "gpu_serials", "gpu_values"):
         if unknown := sorted(set(state[key]) - slots):
             raise StateError(f"{key}: found {', '.join(unknown)}, expected slots of {', '.join(sorted(slots))}")
     for tool, fault in state["tool_faults"].items():

@@ -11,6 +11,8 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.muster.cluster.plugins.module_utils.answer import evidence_in
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import EvidenceError
 from ansible_collections.muster.cluster.plugins.plugin_utils.progress import HostProgress, SharedProgress
 
 display = Display()
@@ -67,13 +69,13 @@ class ActionModule(ActionBase):
             changed=False,
             status=status["status"],
             id=status.get("id", ""),
-            evidence=status.get("evidence") if status["status"] == "finished" else None,
+            evidence=None,
             evidence_path=status.get("evidence_path", ""),
             percent=status.get("percent", 0),
             eta_seconds=status.get("eta_seconds", 0),
         )
-        if status["status"] == "finished" and result["evidence"] is None:
-            result.update(failed=True, msg=f"burn-in has ended, {status.get('message', 'its evidence is missing')}")
+        if status["status"] == "finished":
+            result.update(_collected(status, host))
         return result
 
     def _status(self, tool: str) -> dict[str, Any]:
@@ -102,6 +104,17 @@ class ActionModule(ActionBase):
         line = progress.report(host, state)
         if line:
             display.display(line)
+
+
+def _collected(status: dict[str, Any], host: str) -> dict[str, Any]:
+    """Return the evidence of a run that has ended, or why it is none of this node's burn-in."""
+    if status.get("evidence") is None:
+        return {"failed": True, "msg": f"burn-in has ended, {status.get('message', 'its evidence is missing')}"}
+    try:
+        evidence = evidence_in(status["evidence"], id=str(status.get("id")), node=host, stage="burn_in")
+    except EvidenceError as exc:
+        return {"failed": True, "msg": f"burn-in has ended, {exc}"}
+    return {"evidence": evidence.to_dict()}
 
 
 def _seconds(value: Any) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from .finding import INCOMPLETE, Finding
@@ -111,7 +111,7 @@ def _answers(
     why = "; ".join(unreadable)
     if not unreadable:
         try:
-            given = list(check.decide(values, expect))
+            given = [_explained(finding, check, reasons) for finding in check.decide(values, expect)]
             why = "the check gave no finding on this part"
         except Exception as exc:  # noqa: BLE001 -- as above
             given = []
@@ -121,3 +121,11 @@ def _answers(
     return given + [
         Finding(check.NAME, part, INCOMPLETE, reason=why, action="investigate") for part in owed if part not in answered
     ]
+
+
+def _explained(finding: Finding, check: Check, reasons: Mapping[str, str]) -> Finding:
+    """Return the finding with the reasons of the probes that its check can do without (``OPTIONAL_PROBES``)."""
+    why = [reasons[name] for name in getattr(check, "OPTIONAL_PROBES", ()) if name in reasons]
+    if finding.verdict != INCOMPLETE or not why:
+        return finding
+    return replace(finding, reason=f"{finding.reason} ({'; '.join(why)})")

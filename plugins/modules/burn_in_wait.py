@@ -12,6 +12,8 @@ description:
   - Asks the node at growing intervals of 1 to 60 seconds, until its burn-in has ended or the time is up.
   - Prints one line for all hosts of the batch, at most every five seconds.
   - A run that was cut off, by a reboot or by the end of its process, is closed and counts as ended.
+  - Evidence that is not of this host's burn-in, as on a node made from another one's disk image, fails the task;
+    M(muster.cluster.burn_in_job) then starts a new run.
   - A node that three attempts in a row do not reach is unreachable.
 options:
   wait_seconds:

@@ -10,6 +10,8 @@ version_added: 0.1.0
 author: The Muster developers
 description:
   - Runs C(muster examine) on the node and returns what it found. A sick node is an answer, not a failure.
+  - The answer has to carry the id that this run of the module made, this node, stage and expectations; evidence of
+    anything else, such as an older run, fails the task.
   - Gathering evidence changes nothing on the host, so the result is never C(changed). Raw outputs are kept on the node
     under C(/var/lib/muster/evidence), except in check mode, which leaves no trace.
 options:
@@ -71,10 +73,12 @@ seconds:
 
 import json
 import time
+import uuid
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError
+from ansible_collections.muster.cluster.plugins.module_utils.answer import evidence_in
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import EvidenceError, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import INCOMPLETE, PASS, worst
 
 
@@ -90,7 +94,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     wanted = module.params
-    argv = [wanted["tool"], "examine", "--stage", wanted["stage"], "--node", wanted["node"]]
+    asked = {"id": str(uuid.uuid4()), "node": wanted["node"], "stage": wanted["stage"]}
+    argv = [wanted["tool"], "examine", *(word for key, value in asked.items() for word in (f"--{key}", value))]
     began = time.monotonic()
     if not Path(wanted["tool"]).is_file():
         if module.check_mode:
@@ -102,7 +107,8 @@ def main() -> None:
     if rc != 0:
         module.fail_json(msg=f"{wanted['tool']} examine: exit status {rc}: {stderr.strip()[-1000:]}", rc=rc)
     try:
-        evidence = Evidence.from_dict(json.loads(stdout))
+        digest = expect_digest_of(wanted["stage"], wanted["expect"])
+        evidence = evidence_in(json.loads(stdout), **asked, expect_digest=digest)
     except (ValueError, EvidenceError) as exc:
         module.fail_json(msg=f"{wanted['tool']} examine: {exc}; printed {stdout[:200]!r}")
     module.exit_json(

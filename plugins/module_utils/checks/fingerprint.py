@@ -7,10 +7,12 @@ from typing import Any
 
 from ..finding import INCOMPLETE, PASS, Finding
 from ..fingerprint import COMPONENTS, fingerprint_of
+from ..fingerprint import PROBES as _READ
 
 NAME = "fingerprint"
 # The other probes are asked through the fingerprint, which says which component each of them left unread.
 PROBES: tuple[str, ...] = ("boot_id",)
+OPTIONAL_PROBES: tuple[str, ...] = _READ
 
 
 def subjects(expect: Mapping[str, Any]) -> Sequence[str]:

@@ -28,9 +28,8 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
         if address in listed:
             findings.append(_listed(subject, listed[address], expect["gpu"]))
         elif address in report.lost:
-            findings.append(
-                _missing(subject, "lost", "the driver lost contact with it (nvidia-smi: GPU is lost)", expect)
-            )
+            why = f"{subject} is lost: nvidia-smi gets no handle for it from the driver"
+            findings.append(_missing(subject, "lost", why, expect))
         elif not report.lost:
             why = f"{subject} is not listed by nvidia-smi, which lists {len(listed)} of {len(declared)} GPUs"
             findings.append(_missing(subject, "absent", why, expect))

@@ -18,6 +18,9 @@ ARGV = ("journalctl", "-k", "-b", "--no-pager", "-o", "short-iso")
 TIMEOUT_SECONDS = 30.0
 
 _ISO = re.compile(r"(?:\w+ *:\w+ *: )?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d))\s+(.*)")
+# A kernel's first words; microcode loading and, on arm64, the boot CPU may come before them.
+_BANNER = re.compile(r"(?:^|\bkernel: )Linux version \d")
+_BANNER_WITHIN = 20
 _UPTIME = re.compile(r"\[\s*(\d+\.\d+)\]\s?(.*)")
 
 
@@ -48,7 +51,22 @@ def collect(host: Host) -> Output:
 
 
 def parse(output: Output) -> tuple[Message, ...]:
-    """Return the messages in order; raises Unreadable for a log without one, as a booted kernel always speaks."""
+    """Return the messages of this boot in order.
+
+    Raises Unreadable for a log that does not begin with the kernel's banner: what was rotated away may have held an
+    error, so that silence of the rest says nothing.
+    """
+    messages = messages_in(output)
+    if not any(_BANNER.search(message.text) for message in messages[:_BANNER_WITHIN]):
+        raise Unreadable(
+            "the journal no longer holds the beginning of this boot: it begins with "
+            f"{messages[0].text[:60]!r}, expected 'Linux version ...'"
+        )
+    return messages
+
+
+def messages_in(output: Output) -> tuple[Message, ...]:
+    """Return the messages of a log or a part of one, in order; raises Unreadable for one that says nothing."""
     if output.rc != 0:
         raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
     if output.stdout and not output.stdout.endswith("\n"):

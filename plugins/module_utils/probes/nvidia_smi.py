@@ -29,8 +29,9 @@ _UNKNOWN = (
     "gpu requires reset",
     "[gpu requires reset]",
 )
-# "Unable to determine the device handle for GPU 0000:91:00.0: GPU is lost.  Reboot the system to recover this GPU"
-_LOST = re.compile(r"Unable to determine the device handle for (?:GPU|gpu) ?([0-9a-fA-F:.]+?):? ")
+# "Unable to determine the device handle for GPU0000:91:00.0: GPU is lost.  Reboot the system to recover this GPU"
+# Older drivers put a blank before the address, newer ones the index: "GPU1: 0000:34:00.0: Unknown Error".
+_LOST = re.compile(r"Unable to determine the device handle for (?:GPU|gpu) ?(?:\d{1,2}: )?([0-9a-fA-F:.]+?):? ")
 
 
 @dataclass(frozen=True)

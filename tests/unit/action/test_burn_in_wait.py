@@ -6,14 +6,16 @@ from types import SimpleNamespace
 import pytest
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible_collections.muster.cluster.plugins.action import burn_in_wait
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
 
+EVIDENCE = Evidence("a", "gpu-01", "burn_in", 1.0, 2.0, "boot", {}, "digest").to_dict()
 RUNNING = {"status": "running", "id": "a", "eta_seconds": 100, "failed": 1, "percent": 5}
 FINISHED = {
     "status": "finished",
     "id": "a",
     "failed": 0,
     "percent": 100,
-    "evidence": {"id": "a"},
+    "evidence": EVIDENCE,
     "evidence_path": "/e",
 }
 GONE = AnsibleConnectionFailure("no route")
@@ -64,7 +66,7 @@ def wait(monkeypatch, tmp_path):
 
 def test_finished_run_brings_its_evidence(wait):
     result, slept = wait(Node(FINISHED))
-    assert (result["status"], result["evidence"], result["evidence_path"]) == ("finished", {"id": "a"}, "/e")
+    assert (result["status"], result["evidence"], result["evidence_path"]) == ("finished", EVIDENCE, "/e")
     assert not slept and result["changed"] is False
 
 
@@ -116,6 +118,21 @@ def test_node_that_stays_away_is_unreachable(wait):
 def test_lost_evidence_is_a_failure(wait):
     result, _ = wait(Node({**FINISHED, "evidence": None, "message": "evidence cannot be read: gone"}))
     assert result["failed"] and "gone" in result["msg"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"node": "gpu-02"}, "node is 'gpu-02', expected 'gpu-01'"),
+        ({"stage": "preflight"}, "stage is 'preflight', expected 'burn_in'"),
+        ({"id": "old"}, "id is 'old', expected 'a'"),
+        ({"findings": None}, "findings is NoneType"),
+    ],
+)
+def test_evidence_of_something_else_is_a_failure(wait, change, said):
+    result, _ = wait(Node({**FINISHED, "evidence": {**EVIDENCE, **change}}))
+    assert result["failed"] and said in result["msg"]
+    assert result["evidence"] is None
 
 
 @pytest.mark.parametrize("arguments", [{"wait_seconds": "soon"}, {"wait_seconds": -1}, {"wait_seconds": "nan"}])

@@ -31,7 +31,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.zipapp import build
 
 BOOT, OTHER_BOOT = "11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555"
 XID = Output(
-    "2025-01-21T04:41:44+0000 h kernel: Linux\n"
+    "2025-01-21T04:41:44+0000 h kernel: Linux version 6.1.0\n"
     "2025-01-21T04:42:44+0000 h kernel: NVRM: Xid (PCI:0000:ab:00): 79, GPU has fallen off the bus.\n"
 )
 

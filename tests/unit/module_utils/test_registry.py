@@ -29,6 +29,18 @@ def test_any_probe_that_fails_costs_the_pass(fake_host, expect, probe):
     assert "incomplete" in verdicts
 
 
+def test_journal_that_lost_the_start_of_the_boot_passes_nobody(fake_host, expect):
+    fake_host.outputs["journalctl"] = Output("2025-01-21T04:41:44+0000 host kernel: audit: after three weeks\n")
+    findings = registry.examine("burn_in", fake_host, expect).findings
+    assert {finding.verdict for finding in findings if finding.check == "xid"} == {"incomplete"}
+    # Preflight has this finding alone to say it with.
+    (identity,) = [
+        item for item in registry.examine("preflight", fake_host, expect).findings if item.check == "fingerprint"
+    ]
+    assert identity.verdict == "incomplete"
+    assert identity.reason.startswith("could not be read: gpu_errors (kernel_log: the journal no longer holds")
+
+
 def test_required_by_acceptance():
     assert registry.required("acceptance", {}) == [("pair_bandwidth", "network"), ("group_bandwidth", "network")]
 

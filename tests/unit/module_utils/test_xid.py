@@ -7,7 +7,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.xid import CATALOGU
 
 
 def events(text):
-    return events_in(kernel_log.parse(Output("[0.0] Linux version 6.1\n" + text.rstrip("\n") + "\n")))
+    return events_in(kernel_log.messages_in(Output("[0.0] Linux version 6.1\n" + text.rstrip("\n") + "\n")))
 
 
 def seen(text):

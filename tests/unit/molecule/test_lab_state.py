@@ -51,6 +51,7 @@ def test_new_kernel_lines_are_of_now_and_old_ones_keep_their_time() -> None:
     [
         ({"gpu_missing": []}, "unknown state gpu_missing"),
         ({"gpus_missing": ["SXM9"]}, "found SXM9"),
+        ({"gpus_lost": ["SXM9"]}, "gpus_lost: found SXM9"),
         ({"gpu_serials": {"1": "x"}}, "found 1"),
         ({"tool_faults": {"lscpu": "slow"}}, "tool_faults.lscpu: found 'slow'"),
         ({"memory_mib": "much"}, "memory_mib: found 'much'"),

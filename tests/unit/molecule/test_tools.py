@@ -79,6 +79,15 @@ def test_nvidia_smi_without_a_gpu_fails(tool: Run, set_faults: SetFaults) -> Non
     assert (done.returncode, done.stdout, done.stderr) == (6, b"", b"No devices were found\n")
 
 
+def test_nvidia_smi_with_a_lost_gpu_ends_with_its_address(tool: Run, set_faults: SetFaults) -> None:
+    set_faults(gpus_lost=["SXM6"])
+    for arguments in (["-q", "-x"], ["-L"]):
+        done = tool("nvidia-smi", *arguments)
+        assert (done.returncode, done.stdout) == (15, b"")
+        assert done.stderr.startswith(b"Unable to determine the device handle for GPU0000:85:00.0: GPU is lost.")
+    assert b"00000000:04:00.0" in tool("nvidia-smi", "-q", "-x", "-i", "0").stdout
+
+
 def test_nvidia_smi_query_prints_csv(tool: Run) -> None:
     query = "--query-gpu=index,name,pci.bus_id,memory.total"
     lines = tool("nvidia-smi", query, "--format=csv").stdout.decode().splitlines()

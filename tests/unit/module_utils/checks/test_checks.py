@@ -124,7 +124,7 @@ def test_recorded_eight_gpus_fit_their_class(recorded, expect):
 
 
 def xids(text, expect):
-    return by_subject(xid.decide({"kernel_log": kernel_log.parse(Output("[0.0] Linux\n" + text))}, expect))
+    return by_subject(xid.decide({"kernel_log": kernel_log.parse(Output("[0.0] Linux version 6.1\n" + text))}, expect))
 
 
 def test_silent_log_passes_every_part(expect):

@@ -6,7 +6,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import nvidia_smi
 
 TWO = ["00000000:1B:00.0", "00000000:AB:00.0"]
-LOST = "Unable to determine the device handle for GPU 0000:AB:00.0: GPU is lost.  Reboot the system to recover this GPU"
 
 
 def test_recorded_eight_h100(recorded):
@@ -65,6 +64,16 @@ def test_failed_tool_is_unreadable_whatever_it_printed(make_gpu_xml):
         nvidia_smi.parse(Output(make_gpu_xml(TWO), "NVIDIA-SMI has failed", 9))
 
 
-def test_lost_gpu_is_named():
-    report = nvidia_smi.parse(Output("", LOST, 15))
+@pytest.mark.parametrize(
+    "gpu",
+    [
+        "GPU 0000:AB:00.0: GPU is lost.  Reboot the system to recover this GPU",
+        "GPU0000:AB:00.0: GPU is lost. Reboot the system to recover this GPU",
+        "GPU0000:AB:00.0: Unknown Error",
+        "GPU1: 0000:AB:00.0: Unknown Error",
+        "gpu 00000000:AB:00.0: GPU requires reset",
+    ],
+)
+def test_lost_gpu_is_named(gpu):
+    report = nvidia_smi.parse(Output("", f"Unable to determine the device handle for {gpu}\n", 15))
     assert report.lost == ("0000:ab:00.0",) and report.gpus == ()

@@ -1,0 +1,73 @@
+"""The node program on a lab host: from simulated tools to findings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.zipapp import build
+
+SetFaults = Callable[..., None]
+Examine = Callable[[], dict[tuple[str, str], Finding]]
+
+
+@pytest.fixture
+def burn_in(host_place: Path) -> Examine:
+    """Examine the host once, as burn-in does."""
+    expect: dict[str, Any] = expectations_of("hgx_h100", {}, "lab")
+    tools = {"path": f"{host_place}/bin:/usr/bin:/bin", "root": str(host_place / "root")}
+    boot_id = host_place / "root" / "proc" / "sys" / "kernel" / "random" / "boot_id"
+    boot_id.parent.mkdir(parents=True)
+    boot_id.write_text("11111111-2222-3333-4444-555555555555\n", encoding="ascii")
+    (host_place / "muster").write_bytes(build())
+    words = ["examine", "--stage", "burn_in", "--node", "gpu-01", "--no-store"]
+
+    def run() -> dict[tuple[str, str], Finding]:
+        done = subprocess.run(
+            [sys.executable, str(host_place / "muster"), *words],
+            input=json.dumps({**expect, "tools": tools}),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        findings = Evidence.from_dict(json.loads(done.stdout)).findings
+        return {(finding.check, finding.subject): finding for finding in findings}
+
+    return run
+
+
+def gpus_of(findings: dict[tuple[str, str], Finding]) -> dict[str, Finding]:
+    """Return the inventory's findings by slot."""
+    return {subject.split()[1]: finding for (check, subject), finding in findings.items() if check == "gpu_inventory"}
+
+
+def test_healthy_host_passes(burn_in: Examine) -> None:
+    assert {finding.verdict for finding in gpus_of(burn_in()).values()} == {"pass"}
+
+
+def test_lost_gpu_fails_by_slot_and_address_and_the_others_do_not_pass_unread(
+    burn_in: Examine, set_faults: SetFaults
+) -> None:
+    set_faults(gpus_lost=["SXM6"])
+    findings = burn_in()
+    gpus = gpus_of(findings)
+    lost = gpus.pop("SXM6")
+    assert (lost.subject, lost.verdict, lost.action) == ("gpu SXM6 0000:85:00.0", "fail", "reboot")
+    assert "gpu SXM6 0000:85:00.0 is lost" in lost.reason
+    assert {finding.verdict for finding in gpus.values()} == {"incomplete"} and len(gpus) == 7
+    assert "gpu_serials" in findings["fingerprint", "host"].reason
+
+
+def test_two_lost_gpus_are_both_named(burn_in: Examine, set_faults: SetFaults) -> None:
+    set_faults(gpus_lost=["SXM1", "SXM6"])
+    failed = [slot for slot, finding in gpus_of(burn_in()).items() if finding.verdict == "fail"]
+    assert failed == ["SXM1", "SXM6"]
