@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ansible.playbook.handler import Handler
 from ansible.plugins.callback import CallbackBase
 
 DOCUMENTATION = r"""
@@ -41,6 +42,8 @@ EXAMPLES = r"""
 # MUSTER_TASK_COUNT_FILE=build/tasks.json ANSIBLE_CALLBACKS_ENABLED=muster.cluster.task_count \
 #   ansible-playbook -i inventory/lab playbooks/site.yml
 """
+
+HANDLERS = "handlers"
 
 
 class CallbackModule(CallbackBase):
@@ -105,6 +108,9 @@ class CallbackModule(CallbackBase):
         # ansible-core 2.19 gave these their public names; the old ones are on their way out.
         role = result.task._role
         step = role.get_name(include_role_fqcn=False) if role is not None else self._play
+        if isinstance(result.task, Handler):
+            # They run where something changed, on a first run above all; the roles' own counts stay comparable.
+            step = HANDLERS
         steps = self._hosts.setdefault(result.host.get_name(), {})
         steps[step] = steps.get(step, 0) + 1
 

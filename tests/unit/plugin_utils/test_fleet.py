@@ -189,8 +189,8 @@ BAD = [
     (drop("ledger", "id"), "ledger.id: found nothing, expected text"),
     (change("ledger", "id", to="lab"), 'ledger.id: found "lab", expected a UUID'),
     (change("ledger", "url", to="ledger.sqlite"), 'ledger.url: found "ledger.sqlite", expected sqlite:///PATH or po'),
-    (change("ledger", "url", to="postgresql://me:secret@db/east"), "ledger.url: found a URL with a password, expected no"),
-    (change("ledger", "url", to="postgres://me:secret@db/east"), "ledger.url: found a URL with a password, expected no"),
+    (change("ledger", "url", to="postgresql://me:secret@db/east"), "ledger.url: found a URL with a password, expected"),
+    (change("ledger", "url", to="postgres://me:secret@db/east"), "ledger.url: found a URL with a password, expected"),
     (change("ledger", "url", to="postgresql://db/east?password=secret"), "ledger.url: found a URL with a password"),
     (
         change("policy", "stages", to=["burnin"]),
