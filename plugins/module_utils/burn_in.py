@@ -32,6 +32,10 @@ from .registry import examine
 STAGE = "burn_in"
 # Systemd's own start and stop of a unit asks for no more than this to end one tool run and write the record.
 STOP_SECONDS = 30.0
+# Time is what the monotonic clock measured, never rounded up: policy compares it with the profile's.
+_NOTHING_YET: Mapping[str, Any] = {"elapsed_seconds": 0, "examinations": 0, "first_failed": {}}
+# The xid check judges these errors itself, and better: it names GPU, error and remedy.
+_LASTING = tuple(name for name in DEPENDS[STAGE] if name != "gpu_errors")
 
 
 class PlanError(ValueError):
@@ -109,9 +113,9 @@ class Record:
             return {"status": "none"}
         except (OSError, ValueError) as exc:
             return {"status": "none", "message": f"{path}: {exc}"}
-        if not isinstance(state, dict) or not isinstance(state.get("id"), str):
+        if not _is_state(state):
             return {"status": "none", "message": f"{path}: not the state of a burn-in"}
-        return state
+        return dict(state)
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         """Replace state.json."""
@@ -157,6 +161,18 @@ class Record:
             file.write(str(os.getpid()))
             file.flush()
             yield True
+
+
+def _is_state(state: Any) -> bool:
+    """Return whether ``_keep`` can have written it: one that nobody can go on with must not stop the next run."""
+    if not isinstance(state, Mapping) or state.get("status") not in ("running", "finished"):
+        return False
+    numbers = [state.get(key) for key in ("duration_seconds", "interval_seconds", "started", "elapsed_seconds")]
+    return (
+        isinstance(state.get("id"), str)
+        and valid_id(state["id"])
+        and all(isinstance(number, (int, float)) and math.isfinite(number) for number in numbers)
+    )
 
 
 def merged(before: Sequence[Finding], now: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -209,13 +225,13 @@ def run(plan: Plan, around: Surroundings) -> Evidence:
         fingerprint={},
         expect_digest=expect_digest_of(STAGE, plan.expect),
         findings=(run_finding(plan, 0, ""),),
-        detail={**_detail(plan), "elapsed_seconds": 0, "examinations": 0, "first_failed": {}},
+        detail={**_detail(plan), **_NOTHING_YET},
         muster_version=around.version,
     )
     ended = ""
     try:
         # Before the first examination, which takes its time: whoever asks meets a run.
-        _keep(record, plan, evidence)
+        _keep(record, plan, evidence, began)
         notify("READY=1")
         ended, evidence = _examinations(plan, around, evidence, began)
     except Stopped:
@@ -253,14 +269,14 @@ def _examinations(plan: Plan, around: Surroundings, evidence: Evidence, began: f
             findings=(*merged(_without_run(evidence.findings), news), run_finding(plan, elapsed, "still running")),
             detail={
                 **evidence.detail,
-                "elapsed_seconds": round(elapsed, 1),
+                "elapsed_seconds": elapsed,
                 "examinations": count,
                 "first_failed": first_failed,
             },
             raw=examination.raw,
         )
         record.store.write_raw(evidence, "last", examination.outputs)
-        _keep(record, plan, evidence)
+        _keep(record, plan, evidence, began)
         left = max(0.0, plan.duration_seconds - elapsed)
         share = 100 if not plan.duration_seconds else int(100 - 100 * left / plan.duration_seconds)
         around.notify(
@@ -278,7 +294,7 @@ def _changes(evidence: Evidence | None, fingerprint: Mapping[str, str | None]) -
     """Return a finding when the host is no longer the one that the run began with."""
     if evidence is None:
         return []
-    changed = [name for name in DEPENDS[STAGE] if fingerprint[name] != evidence.fingerprint[name]]
+    changed = [name for name in _LASTING if fingerprint[name] != evidence.fingerprint[name]]
     why = "; ".join(f"{name} was {evidence.fingerprint[name]}, is {fingerprint[name]}" for name in changed)
     if not changed:
         return []
@@ -335,14 +351,17 @@ def _interrupted(record: Record, state: Mapping[str, Any]) -> tuple[Plan, Eviden
             boot_id=str(state.get("boot_id", "")),
             fingerprint={},
             expect_digest=str(state.get("expect_digest", "")),
-            detail={**_detail(plan), "elapsed_seconds": 0, "examinations": 0, "first_failed": {}},
+            detail={**_detail(plan), **_NOTHING_YET},
         )
 
 
 def status(record: Record, now: float, *, with_evidence: bool = False) -> dict[str, Any]:
-    """Return what is going on: ``status`` is none, running, interrupted (to be settled), or finished."""
+    """Return what is going on: ``status`` is none, running, interrupted (to be settled), or finished.
+
+    ``now`` is the monotonic clock's time: the wall clock of a new host may be set while the run goes on.
+    """
     state = record.state()
-    if state["status"] == "none" or "started" not in state:
+    if state["status"] == "none":
         return state
     if state["status"] == "running" and not record.alive():
         # Read again: it may have finished between the two looks.
@@ -350,7 +369,10 @@ def status(record: Record, now: float, *, with_evidence: bool = False) -> dict[s
         if state["status"] == "running":
             state["status"] = "interrupted"
     duration = float(state["duration_seconds"])
-    elapsed = now - float(state["started"]) if state["status"] == "running" else float(state["elapsed_seconds"])
+    began = state.get("began_monotonic")
+    elapsed = float(state["elapsed_seconds"])
+    if state["status"] == "running" and isinstance(began, (int, float)):
+        elapsed = now - began
     state["eta_seconds"] = max(0.0, round(duration - elapsed, 1)) if state["status"] == "running" else 0
     state["percent"] = 100 if duration <= 0 or state["status"] == "finished" else min(99, int(100 * elapsed / duration))
     state["evidence_path"] = str(record.store.path(STAGE, state["id"]))
@@ -363,8 +385,11 @@ def status(record: Record, now: float, *, with_evidence: bool = False) -> dict[s
     return state
 
 
-def _keep(record: Record, plan: Plan, evidence: Evidence) -> None:
-    """Write evidence, then state: who reads ``finished`` there finds the finished evidence."""
+def _keep(record: Record, plan: Plan, evidence: Evidence, began: float | None = None) -> None:
+    """Write evidence, then state: who reads ``finished`` there finds the finished evidence.
+
+    ``began`` is the start of a run that goes on, on the clock that all processes of one boot share.
+    """
     record.store.write(evidence)
     # A run that goes on is no incomplete part; one that a reboot ended has failed.
     going_on = evidence.finished is None
@@ -383,6 +408,7 @@ def _keep(record: Record, plan: Plan, evidence: Evidence) -> None:
             # Where boot ids are read when the run has to be settled.
             "root": plan.expect["tools"]["root"] if plan.expect else "/",
             "started": evidence.started,
+            "began_monotonic": began,
             "elapsed_seconds": evidence.detail["elapsed_seconds"],
             "examinations": evidence.detail["examinations"],
             "failed": verdicts.count(FAIL),
@@ -404,7 +430,7 @@ def _finished(evidence: Evidence, finding: Finding, now: float, elapsed: float) 
         evidence,
         finished=now,
         findings=(*_without_run(evidence.findings), finding),
-        detail={**evidence.detail, "elapsed_seconds": round(elapsed, 1)},
+        detail={**evidence.detail, "elapsed_seconds": elapsed},
     )
 
 

@@ -106,7 +106,7 @@ def _burn_in(options: argparse.Namespace, version: str) -> int:
         with record.locked() as mine:
             if mine:
                 burn_in.settle(record, burn_in.boot_id_under, time.time())
-    _print(burn_in.status(record, time.time(), with_evidence=options.evidence))
+    _print(burn_in.status(record, time.monotonic(), with_evidence=options.evidence))
     return 0
 
 

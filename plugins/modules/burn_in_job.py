@@ -11,6 +11,9 @@ author: The Muster developers
 description:
   - Starts C(muster-burn-in.service) with a plan, unless a run is under way (whatever its plan; its evidence says what
     it was judged by) or one has ended whose evidence is not yet in the ledger. Then that one is reported.
+  - An ended run whose evidence is of another node, as on a host made from a disk image, or cannot be read, could never
+    be collected. RV(discarded) then says so, a new run starts, and the old files stay where they are.
+  - A run under way for another node name fails the task, as somebody else may be waiting for it.
   - A run that was cut off, by a reboot or by the end of its process, is closed first and reported as ended.
   - Gathering evidence changes nothing on the host, so the result is never C(changed). Check mode starts nothing.
   - C(muster.cluster.burn_in_wait) waits for the end and fetches the evidence.
@@ -80,6 +83,11 @@ started_now:
   returned: success
   type: bool
   sample: true
+discarded:
+  description: Why an ended run that was never collected gives way to a new one; empty where none does.
+  returned: success
+  type: str
+  sample: "run 0f6e2f6c: evidence of something else: node is 'gpu-02', expected 'gpu-01'"
 plan_differs:
   description: What the reported run does otherwise than asked for; admission judges it by what it says.
   returned: success
@@ -94,7 +102,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.answer import evidence_in
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import EvidenceError, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.evidence_store import write_atomically
 
 UNIT = "muster-burn-in.service"
@@ -102,11 +111,30 @@ PLAN = "/etc/muster/burn_in.json"
 PLAN_KEYS = ("node", "profile", "duration_seconds", "interval_seconds", "stop_on_fail", "expect")
 
 
-def must_start(status: dict[str, Any], known: list[str]) -> bool:
+def must_start(status: dict[str, Any], known: list[str], discarded: str = "") -> bool:
     """Return whether a new run is wanted: none is under way, and none waits to be collected."""
-    if status["status"] == "running":
+    if status["status"] in ("running", "interrupted"):
         return False
-    return status["status"] == "none" or status["id"] in known
+    return status["status"] == "none" or status["id"] in known or bool(discarded)
+
+
+def why_discarded(status: dict[str, Any], known: list[str], node: str) -> str:
+    """Return why what the last run left can never be collected, "" if it can or has been.
+
+    The same questions as those of C(burn_in_wait), which does not take what fails here.
+    """
+    if status["status"] == "none":
+        return str(status.get("message", ""))
+    if status["status"] != "finished" or status["id"] in known:
+        return ""
+    where = f"run {status['id']}"
+    if status.get("evidence") is None:
+        return f"{where}: {status.get('message', 'evidence is missing')}"
+    try:
+        evidence_in(status["evidence"], id=status["id"], node=node, stage="burn_in")
+    except EvidenceError as exc:
+        return f"{where}: {exc}"
+    return ""
 
 
 def differences(status: dict[str, Any], plan: dict[str, Any]) -> list[str]:
@@ -123,7 +151,7 @@ def differences(status: dict[str, Any], plan: dict[str, Any]) -> list[str]:
 
 def ask(module: AnsibleModule, action: str) -> dict[str, Any]:
     """Return what ``muster burn-in`` says about the node's run."""
-    argv = [module.params["tool"], "burn-in", action]
+    argv = [module.params["tool"], "burn-in", action, "--evidence"]
     rc, stdout, stderr = module.run_command(argv, environ_update={"LC_ALL": "C"})
     try:
         status = json.loads(stdout)
@@ -160,10 +188,16 @@ def main() -> None:
     plan = {key: module.params[key] for key in PLAN_KEYS}
     if not Path(module.params["tool"]).is_file():
         if module.check_mode:
-            module.exit_json(changed=False, id="", status="none", started_now=False, plan_differs=[])
+            module.exit_json(changed=False, id="", status="none", started_now=False, discarded="", plan_differs=[])
         module.fail_json(msg=f"{module.params['tool']} is not there; the role muster.cluster.burn_in installs it")
     status = ask(module, "status" if module.check_mode else "settle")
-    started_now = must_start(status, module.params["known"]) and not module.check_mode
+    if status["status"] == "running" and status.get("node") != plan["node"]:
+        module.fail_json(
+            msg=f"burn-in {status['id']} is under way for node {status.get('node')!r}, expected {plan['node']!r}; "
+            f"let it end, or end it with '{module.params['tool']} burn-in stop'"
+        )
+    discarded = why_discarded(status, module.params["known"], plan["node"])
+    started_now = must_start(status, module.params["known"], discarded) and not module.check_mode
     if started_now:
         start(module, {**plan, "id": str(uuid.uuid4())})
         status = ask(module, "status")
@@ -172,6 +206,7 @@ def main() -> None:
         id=status.get("id", ""),
         status=status["status"],
         started_now=started_now,
+        discarded=discarded,
         plan_differs=differences(status, plan),
     )
 

@@ -51,6 +51,7 @@ class World:
         self.told = []
         self.events = {}
         self.down = False
+        self.wall = 1e9
 
     def sleep(self, seconds):
         self.now += seconds
@@ -60,7 +61,7 @@ class World:
 
     def run(self, **changes):
         self.plan = Plan(**{**self.plan.__dict__, **changes})
-        clock = Clock(lambda: self.now + 1e9, lambda: self.now, self.sleep)
+        clock = Clock(lambda: self.now + self.wall, lambda: self.now, self.sleep)
         around = Surroundings(self.record, self.host, "0.1.0", clock, self.told.append, lambda: self.down)
         return run(self.plan, around)
 
@@ -141,6 +142,37 @@ def test_first_failure_ends_the_run_and_is_kept_with_its_time(world):
     assert "Xid" in (raw / "kernel_log.txt").read_text()
 
 
+def test_xid_in_mid_run_is_told_by_its_check_alone(world):
+    world.events[1020] = lambda: world.host.outputs.update(journalctl=XID)
+    told = [item for item in world.run().findings if item.verdict != PASS]
+    assert [(item.check, item.subject) for item in told] == [("xid", "gpu SXM6 0000:ab:00.0"), ("burn_in", "host")]
+
+
+def test_time_spent_is_never_rounded_up(world):
+    world.events[1059.96] = world.stop
+    evidence = world.run(interval_seconds=59.96)
+    assert own(evidence).verdict == INCOMPLETE and own(evidence).measured == 59
+    assert evidence.detail["elapsed_seconds"] == pytest.approx(59.96, abs=0.001)
+    assert evidence.detail["duration_seconds"] == 60
+
+
+def test_whole_time_spent_is_never_rounded_down(world):
+    assert world.run(duration_seconds=60.03125).detail["elapsed_seconds"] >= 60.03125
+
+
+def test_setting_the_wall_clock_moves_no_progress(world):
+    seen = []
+
+    def look():
+        with world.record.locked():
+            seen.append(status(world.record, world.now))
+
+    world.events[1020] = look
+    world.wall = 5e9
+    world.run()
+    assert [(state["status"], state["percent"], state["eta_seconds"]) for state in seen] == [("running", 41, 35.0)]
+
+
 def test_run_goes_on_after_a_failure_when_told_to(world):
     good = world.host.outputs["journalctl"]
     world.events[1020] = lambda: world.host.outputs.update(journalctl=XID)
@@ -215,9 +247,10 @@ def test_finished_run_is_not_settled(world):
     assert verdict_of(kept(world)) == PASS
 
 
-def test_unreadable_state_is_no_run(world):
+@pytest.mark.parametrize("text", ["{", "[]", '{"id": "x"}', '{"id": "x", "status": "finished"}'])
+def test_unreadable_state_is_no_run(world, text):
     world.record.directory.mkdir()
-    (world.record.directory / "state.json").write_text("{")
+    (world.record.directory / "state.json").write_text(text)
     assert status(world.record, 0)["status"] == "none" and "state.json" in status(world.record, 0)["message"]
 
 

@@ -1,9 +1,19 @@
 """When burn_in_job starts a run, and when it attaches."""
 
-import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import expect_digest_of
-from ansible_collections.muster.cluster.plugins.modules.burn_in_job import differences, must_start
+import json
+import subprocess
+import sys
+from pathlib import Path
 
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.modules.burn_in_job import (
+    differences,
+    must_start,
+    why_discarded,
+)
+
+COLLECTIONS = Path(__file__).resolve().parents[3] / "collections"
 PLAN = {"profile": "quick", "duration_seconds": 60.0, "interval_seconds": 5.0, "expect": {"class": "x"}}
 STATE = {
     "id": "a",
@@ -30,6 +40,42 @@ def test_must_start(status, known, expected):
     assert must_start(status, known) is expected
 
 
+EVIDENCE = Evidence("a", "gpu-01", "burn_in", 1.0, 2.0, "boot", {}, "digest").to_dict()
+ENDED = {"status": "finished", "id": "a", "node": "gpu-01", "evidence": EVIDENCE}
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        # The disk is another node's: its run can never be collected here.
+        ({**ENDED, "evidence": {**EVIDENCE, "node": "gpu-02"}}, "node is 'gpu-02', expected 'gpu-01'"),
+        ({**ENDED, "evidence": {**EVIDENCE, "findings": None}}, "findings is NoneType"),
+        ({**ENDED, "evidence": {**EVIDENCE, "id": "b"}}, "id is 'b', expected 'a'"),
+        (
+            {**ENDED, "evidence": None, "message": "evidence cannot be read: gone"},
+            "run a: evidence cannot be read: gone",
+        ),
+        ({"status": "none", "message": "state.json: not the state of a burn-in"}, "state.json"),
+    ],
+)
+def test_run_that_can_never_be_collected_gives_way_and_is_named(status, said):
+    discarded = why_discarded(status, [], "gpu-01")
+    assert said in discarded
+    assert must_start(status, [], discarded)
+
+
+@pytest.mark.parametrize("known", [[], ["a"], ["b"]])
+@pytest.mark.parametrize(
+    "status", [ENDED, {"status": "none"}, {**ENDED, "status": "running"}, {**ENDED, "status": "interrupted"}]
+)
+def test_run_that_is_or_was_collected_is_not_called_discarded(status, known):
+    assert why_discarded(status, known, "gpu-01") == ""
+
+
+def test_collected_run_is_not_called_discarded_whatever_became_of_its_file():
+    assert why_discarded({**ENDED, "evidence": None}, ["a"], "gpu-01") == ""
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -40,6 +86,43 @@ def test_must_start(status, known, expected):
 )
 def test_differences_are_named(change, expected):
     assert differences({"status": "running", **STATE, **change}, PLAN) == expected
+
+
+PLAN_HERE = {**PLAN, "node": "gpu-01"}
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Runs the module, in check mode, on a host whose program says ``status``."""
+
+    def run(status):
+        tool = tmp_path / "muster"
+        tool.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(status)}\nEND\n")
+        tool.chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, "-m", "ansible_collections.muster.cluster.plugins.modules.burn_in_job"],
+            input=json.dumps({"ANSIBLE_MODULE_ARGS": {**PLAN_HERE, "tool": str(tool), "_ansible_check_mode": True}}),
+            env={"PYTHONPATH": str(COLLECTIONS), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return json.loads(done.stdout)
+
+    return run
+
+
+def test_result_says_what_is_discarded(start):
+    result = start({**ENDED, "evidence": {**EVIDENCE, "node": "gpu-02"}})
+    assert "node is 'gpu-02', expected 'gpu-01'" in result["discarded"]
+    assert start(ENDED)["discarded"] == ""
+
+
+def test_run_under_way_for_another_node_is_not_waited_for(start):
+    result = start({**STATE, "status": "running", "node": "gpu-02"})
+    assert result["failed"] and "under way for node 'gpu-02', expected 'gpu-01'" in result["msg"]
+    assert start({**STATE, "status": "running", "node": "gpu-01"})["status"] == "running"
 
 
 def test_nothing_differs_where_nothing_runs():
