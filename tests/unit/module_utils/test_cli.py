@@ -2,9 +2,9 @@
 
 import ast
 import json
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -32,12 +32,13 @@ def test_version(muster):
 
 def test_version_starts_within_its_budget(muster):
     def seconds():
-        began = time.perf_counter()
+        before = os.times()
         muster("--version")
-        return time.perf_counter() - began
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
 
-    # The best of several: other processes of the machine are not ours to measure.
-    assert min(seconds() for _ in range(7)) < 0.15
+    # Processor time, and the best of several: other processes of the machine are not ours to measure.
+    assert min(seconds() for _ in range(5)) < 0.15
 
 
 def test_examine_gives_evidence_and_keeps_the_last_five(muster, expect, tmp_path):

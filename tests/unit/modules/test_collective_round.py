@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
-import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +68,11 @@ def slurm(tmp_path: Path) -> Slurm:
     return Slurm(getpass.getuser(), "acceptance", {"PATH": f"{tmp_path}:/usr/bin:/bin", "JOBS": str(tmp_path / "jobs")})
 
 
-def play(slurm: Slurm, *groups: tuple[str, ...], start_seconds: int = 1) -> list[dict[str, Any]]:
+def play(
+    slurm: Slurm, *groups: tuple[str, ...], start_seconds: int = 20, deadline_seconds: int = 20
+) -> list[dict[str, Any]]:
     jobs = [Job(f"muster-acceptance-c-1-{index}", group, {}, 29400) for index, group in enumerate(groups)]
-    return run_round(slurm, jobs, SETTINGS, start_seconds)
+    return run_round(slurm, jobs, replace(SETTINGS, deadline_seconds=deadline_seconds), start_seconds)
 
 
 def test_groups_run_at_once_and_come_back_in_order(slurm: Slurm) -> None:
@@ -82,17 +84,15 @@ def test_groups_run_at_once_and_come_back_in_order(slurm: Slurm) -> None:
 
 
 def test_hanging_group_is_cancelled_at_its_deadline_and_others_are_unaffected(slurm: Slurm, tmp_path: Path) -> None:
-    begin = time.monotonic()
-    hung, fine = play(slurm, ("a", "hang"), ("c", "d"))
-    assert time.monotonic() - begin < 5
+    hung, fine = play(slurm, ("a", "hang"), ("c", "d"), deadline_seconds=3)
     assert fine["ok"]
     assert (hung["ok"], hung["started"], hung["missing"]) == (False, True, ["a", "hang"])
-    assert "not finished after 1 s, cancelled" in hung["error"]
+    assert "not finished after 3 s, cancelled" in hung["error"]
     assert list((tmp_path / "jobs").iterdir()) == []
 
 
 def test_job_that_waits_for_its_nodes_is_cancelled_and_blames_nobody(slurm: Slurm, tmp_path: Path) -> None:
-    (seen,) = play(slurm, ("a", "busy"))
+    (seen,) = play(slurm, ("a", "busy"), start_seconds=1)
     assert (seen["ok"], seen["started"]) == (False, False)
     assert seen["error"] == "not started within 1 s: Resources"
     assert list((tmp_path / "jobs").iterdir()) == []
