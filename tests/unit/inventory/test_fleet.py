@@ -75,6 +75,16 @@ def test_plain_yaml_inventory_gives_the_same_variables_and_groups(tmp_path: Path
     assert set(plain) == {"ctl", "gpu-01", "gpu-02", "gpu-03", "gpu-04"}
 
 
+def test_another_inventory_before_the_fleet_file_changes_nothing(tmp_path: Path) -> None:
+    first = tmp_path / "first.yml"
+    first.write_text("all: {vars: {site: '{{ inventory_hostname }}'}}\n")
+    play = tmp_path / "play.yml"
+    task = {"ansible.builtin.debug": {"msg": "{{ muster_fleet.nodes.keys() | join(' ') }}"}}
+    play.write_text(json.dumps([{"hosts": "gpu-01", "gather_facts": False, "tasks": [task]}]))
+    run = ansible("ansible-playbook", "-i", str(first), "-i", str(LAB), str(play))
+    assert "ctl gpu-01 gpu-02 gpu-03 gpu-04" in run.stdout, run.stdout + run.stderr
+
+
 def test_state_groups_come_from_the_ledger(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/ledger.sqlite"
     path = changed_lab(tmp_path, "sqlite:///build/lab/ledger.sqlite", url)
