@@ -16,7 +16,7 @@ ADMITTED = {"gpu-01", "gpu-02"}
 
 def name_of(host: Any) -> str:
     """Return the inventory name of the host under test."""
-    return str(host.backend.hostname)
+    return str(host.check_output("hostname"))
 
 
 def running(host: Any, service: str) -> None:
