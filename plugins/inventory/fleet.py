@@ -99,7 +99,7 @@ options:
     required: true
   ledger:
     description:
-      - C(url) says where the ledger is (V(sqlite:///PATH), relative to the working directory, or V(postgresql://HOST/NAME)),
+      - C(url) says where the ledger is (V(sqlite:///PATH), relative to the fleet file's directory, or V(postgresql://HOST/NAME)),
         C(id) which one it must be (a UUID).
     type: dict
     required: true
@@ -132,7 +132,7 @@ scheduler:
   partitions:
     - {name: batch, default: true}
 ledger:
-  url: sqlite:///ledger.sqlite
+  url: sqlite:////var/lib/muster/ledger.sqlite
   id: 3d0c5f9e-2f47-4e0c-9f0a-5b8a1c6d7e21
 policy:
   close_limit_percent: 5

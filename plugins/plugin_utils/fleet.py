@@ -6,7 +6,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -46,6 +46,7 @@ _BLOCK = ("name", "hardware_class", "address", "pods", "racks", "rails")
 _HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _WORD = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _MISSING: Any = object()
+_SQLITE = "sqlite:///"
 _PASSWORD = re.compile(r"//[^/@]*:[^/@]*@|[?&]password=")
 _LEDGER_URL = re.compile(r"(sqlite|postgresql(\+\w+)?)://.+")
 
@@ -175,7 +176,8 @@ class Fleet:
         # A class nobody uses is checked all the same: its error would otherwise come with the first node of it.
         for name in overrides:
             used.setdefault(name, expectations_of(name, overrides, file))
-        return cls._checked(top, tuple(nodes), used, fabric)
+        fleet = cls._checked(top, tuple(nodes), used, fabric)
+        return replace(fleet, ledger=_anchored(fleet.ledger, Path(file).parent))
 
     @classmethod
     def from_variables(cls, data: Any, file: str = "muster_fleet") -> Fleet:
@@ -191,6 +193,9 @@ class Fleet:
         )
         fleet = cls._checked(top, nodes, classes, fabric)
         top.choice("controller", (fleet.controller,))
+        # There is no fleet file that a relative path could start from.
+        if _anchored(fleet.ledger, Path("/")) != fleet.ledger:
+            raise FleetError(file, "ledger.url", shown(fleet.ledger.url), "sqlite:////ABSOLUTE/PATH")
         return fleet
 
     @classmethod
@@ -489,6 +494,17 @@ def _ledger(top: Section) -> LedgerAddress:
         return LedgerAddress(url, str(UUID(identity)))
     except ValueError as exc:
         raise section.error("id", "a UUID, such as one that uuidgen prints") from exc
+
+
+def _anchored(ledger: LedgerAddress, directory: Path) -> LedgerAddress:
+    """Return the address with a relative SQLite path made absolute from the fleet file's directory.
+
+    Taken from wherever Ansible happens to run, one fleet would have as many ledgers as there are directories.
+    """
+    scheme, path = ledger.url[: len(_SQLITE)], ledger.url[len(_SQLITE) :]
+    if scheme != _SQLITE or path.startswith("/"):
+        return ledger
+    return replace(ledger, url=f"{_SQLITE}{(directory / path).resolve()}")
 
 
 def _policy(top: Section) -> Policy:

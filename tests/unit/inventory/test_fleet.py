@@ -87,7 +87,7 @@ def test_another_inventory_before_the_fleet_file_changes_nothing(tmp_path: Path)
 
 def test_state_groups_come_from_the_ledger(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/ledger.sqlite"
-    path = changed_lab(tmp_path, "sqlite:///build/lab/ledger.sqlite", url)
+    path = changed_lab(tmp_path, "sqlite:///../../build/lab/ledger.sqlite", url)
     assert not [group for group in listed(path) if group.startswith("state_")]
     with Ledger.create(url, LEDGER_ID, "lab").writing() as writer:
         writer.declare({"gpu-01": "lab_h100", "gpu-02": "lab_h100"}, now=1.0)

@@ -306,3 +306,15 @@ def test_faulty_plain_inventory_gets_the_same_validation(fault: Callable[[Any], 
     with pytest.raises(FleetError, match=message) as caught:
         Fleet.from_variables(data)
     assert str(caught.value).startswith("muster_fleet: ")
+
+
+def test_relative_ledger_is_the_same_from_every_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = {**lab(), "ledger": {"url": "sqlite:///../ledger.sqlite", "id": "3d0c5f9e-2f47-4e0c-9f0a-5b8a1c6d7e21"}}
+    file = tmp_path / "inventory" / "site.fleet.yml"
+    fleet = Fleet.from_data(data, str(file))
+    assert fleet.ledger.url == f"sqlite:///{tmp_path}/ledger.sqlite"
+    variables = {**fleet.variables(), "nodes": fleet.node_variables()}
+    assert Fleet.from_variables(variables).ledger == fleet.ledger
+    variables["ledger"] = {**variables["ledger"], "url": "sqlite:///ledger.sqlite"}
+    with pytest.raises(FleetError, match=r'ledger.url: found "sqlite:///ledger.sqlite", expected sqlite:////ABSOLUTE'):
+        Fleet.from_variables(variables)
