@@ -72,7 +72,9 @@ EXAMPLES = r"""
   muster.cluster.admit:
     fleet: "{{ muster_fleet }}"
     nodes: "{{ ansible_play_hosts_all }}"
-    evidence: "{{ dict(ansible_play_hosts | zip(ansible_play_hosts | map('extract', hostvars, 'muster_preflight'))) }}"
+    # The host's registered result of node_check is called preflight here.
+    evidence: >-
+      {{ dict(ansible_play_hosts | zip(ansible_play_hosts | map('extract', hostvars, ['preflight', 'evidence']))) }}
     unreachable: "{{ ansible_play_hosts_all | difference(ansible_play_hosts) }}"
     allow_mass_close: "{{ admit_allow_mass_close }}"
   delegate_to: "{{ muster_fleet.controller }}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
 
 # The largest fleet in sight is 12,500 nodes; a slip such as [1-99999999] must not fill the memory.
 NAMES_LIMIT = 100_000
@@ -57,13 +56,3 @@ def _numbers(text: str, pattern: str) -> list[str]:
             raise PatternError(f'"[{text}]" in "{pattern}"', f"at most {NAMES_LIMIT} names")
         numbers += [f"{number:0{len(low)}d}" for number in range(int(low), int(high) + 1)]
     return numbers
-
-
-def first_repeated(names: Iterable[str]) -> str | None:
-    """Return the first name that comes a second time."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
