@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from .finding import INCOMPLETE, Finding
+from .finding import INCOMPLETE, PASS, Finding
 from .host import Host, Output
 
 
@@ -20,11 +20,36 @@ class Probe(Protocol):
 
     NAME: str
 
-    def collect(self, host: Host) -> Output:
-        """Run the tool once."""
+    def collect(self, host: Host, expect: Mapping[str, Any]) -> Output:
+        """Run the tool once; ``expect`` names the devices to ask for, where the tool has to be told."""
 
     def parse(self, output: Output) -> Any:
         """Turn its output into a value; raises Unreadable."""
+
+
+class Stress(Protocol):
+    """One load or active test (a module in ``stress/``): a probe that works on the host for as long as it is told.
+
+    ``SETTINGS`` names what a step of a burn-in profile may set for it, and of which kind (as in expectations.SCHEMA).
+    """
+
+    NAME: str
+    SETTINGS: Mapping[str, Any]
+
+    def collect(self, host: Host, expect: Mapping[str, Any], seconds: float, settings: Mapping[str, Any]) -> Output:
+        """Load the host for ``seconds`` (a tool with a length of its own: at most), then return what was measured."""
+
+    def parse(self, output: Output) -> Any:
+        """Turn its output into a value; raises Unreadable."""
+
+
+class Parser(Protocol):
+    """What a probe and a stress have in common: a name, and a way from output to value."""
+
+    NAME: str
+
+    def parse(self, output: Output) -> Any:
+        """Turn the output into a value; raises Unreadable."""
 
 
 class Check(Protocol):
@@ -54,14 +79,22 @@ class Examination:
         return {name: hashlib.sha256(output.stdout.encode()).hexdigest() for name, output in self.outputs.items()}
 
 
-def collect(host: Host, probes: Iterable[Probe]) -> dict[str, Output]:
+def collect(host: Host, probes: Iterable[Probe], expect: Mapping[str, Any]) -> dict[str, Output]:
     """Run each probe once and return the raw outputs by probe name."""
-    return {probe.NAME: probe.collect(host) for probe in probes}
+    return {probe.NAME: _collected(probe, host, expect) for probe in probes}
+
+
+def _collected(probe: Probe, host: Host, expect: Mapping[str, Any]) -> Output:
+    try:
+        return probe.collect(host, expect)
+    except Exception as exc:  # noqa: BLE001 -- a probe's fault must cost a verdict, not the examination
+        missing = f"expectations lack {exc}" if isinstance(exc, KeyError) else f"{type(exc).__name__}: {exc}"
+        return Output(rc=None, error=f"{probe.NAME}: {missing}")
 
 
 def judge(
     outputs: Mapping[str, Output],
-    probes: Mapping[str, Probe],
+    probes: Mapping[str, Parser],
     checks: Sequence[Check],
     expect: Mapping[str, Any],
 ) -> Examination:
@@ -80,10 +113,24 @@ def judge(
     findings: list[Finding] = []
     for check in checks:
         findings += _answers(check, values, reasons, expect)
-    return Examination(tuple(findings), values, outputs)
+    return Examination(tuple(_with_serials(findings, values)), values, outputs)
 
 
-def _parsed(output: Output | None, probe: Probe) -> tuple[Any, str]:
+def _with_serials(findings: Iterable[Finding], values: Mapping[str, Any]) -> list[Finding]:
+    """Return the findings; what is wrong with a GPU names its serial, by which a repair is ordered."""
+    gpus = getattr(values.get("nvidia_smi"), "gpus", ())
+    serials = {f" {gpu.address}": f"serial {gpu.serial}" for gpu in gpus if gpu.serial}
+
+    def named(finding: Finding) -> Finding:
+        serial = next((serials[address] for address in serials if finding.subject.endswith(address)), "")
+        if not serial or finding.verdict == PASS:
+            return finding
+        return replace(finding, reason=f"{finding.reason} ({serial})".lstrip())
+
+    return [named(finding) for finding in findings]
+
+
+def _parsed(output: Output | None, probe: Parser) -> tuple[Any, str]:
     if output is None:
         return None, f"{probe.NAME} was not run"
     if output.timed_out or output.rc is None or output.error:

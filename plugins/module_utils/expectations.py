@@ -1,16 +1,67 @@
-"""What a hardware class expects of a host: its shape, checked before anything is measured against it."""
+"""What a hardware class expects of a host: every key there is, and the kind of value that stands there."""
 
 from __future__ import annotations
 
+import difflib
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
+
+TEXT = "text"
+PATH = "an absolute path"
+PCI_ADDRESS = "a PCI address such as 0000:1b:00.0"
+COUNT = "a whole number of at least 0"
+POSITIVE = "a whole number of at least 1"
+NUMBER = "a number of at least 0"
+FLAG = "true or false"
+BACKEND = "one of gloo, nccl"
+
+
+class Nullable:
+    """A value or section that a class may state as null: it has no such part, or declares no such value.
+
+    A missing key is an error in any case, so that nothing goes unexpected by an oversight.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+
+# Every class has all of these; a list holds values of the one kind in it. Checks read what they need by these names.
+SCHEMA: dict[str, Any] = {
+    "class": TEXT,
+    "gpu": Nullable(
+        {"model": TEXT, "count": POSITIVE, "memory_mib": POSITIVE, "parts": [{"slot": TEXT, "address": PCI_ADDRESS}]}
+    ),
+    "nic": {"count": COUNT, "speed_gbps": POSITIVE},
+    "cpu": {"sockets": POSITIVE, "cores": POSITIVE},
+    "memory": {"mib": POSITIVE, "tolerance_percent": NUMBER},
+    "clock": {"offset_ms": NUMBER},
+    "disk": {"paths": [{"path": PATH, "free_gib": NUMBER}]},
+    "kernel_log": {},
+    # PATH in which probes look for tools, and what stands before every path they read.
+    "tools": {"path": TEXT, "root": PATH},
+    "collective": {
+        "backend": BACKEND,
+        "ranks_per_node": POSITIVE,
+        "python": PATH,
+        "sizes_bytes": [POSITIVE],
+        "iterations": POSITIVE,
+        "warmup": COUNT,
+        "floors": [{"collective": TEXT, "nodes_min": POSITIVE, "size_bytes": POSITIVE, "busbw_gb_per_s": NUMBER}],
+    },
+}
 
 _ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?")
 
 
 class ExpectationError(ValueError):
-    """Expectations that cannot be judged by: names the key, what was found and what was expected."""
+    """Expectations that cannot be judged by: key, what was found and what was expected."""
+
+    def __init__(self, key: str, found: str, expected: str) -> None:
+        self.key, self.found, self.expected = key, found, expected
+        super().__init__(f"{key + ': ' if key else ''}found {found}, expected {expected}")
 
 
 def pci_address(text: str) -> str | None:
@@ -31,87 +82,80 @@ def gpu_subjects(expect: Mapping[str, Any]) -> dict[str, str]:
     return {} if gpu is None else {part["address"]: f"gpu {part['slot']} {part['address']}" for part in gpu["parts"]}
 
 
-def check_expectations(expect: Any) -> None:
-    """Raise ExpectationError unless ``expect`` has every key that the checks judge by, each of the right type."""
-    _mapping(expect, "expectations")
-    _text(expect, "class")
-    if _member(expect, "gpu", "") is not None:
-        _check_gpu(expect["gpu"])
-    cpu = _section(expect, "cpu")
-    _number(cpu, "sockets", "cpu.", whole=True, least=1)
-    _number(cpu, "cores", "cpu.", whole=True, least=1)
-    memory = _section(expect, "memory")
-    _number(memory, "mib", "memory.", least=1)
-    _number(memory, "tolerance_percent", "memory.")
-    _number(_section(expect, "clock"), "offset_ms", "clock.")
-    paths = _member(_section(expect, "disk"), "paths", "disk.")
-    _list(paths, "disk.paths")
-    for index, item in enumerate(paths):
-        where = f"disk.paths[{index}]"
-        _mapping(item, where)
-        if not _text(item, "path", f"{where}.").startswith("/"):
-            raise ExpectationError(f"{where}.path is {item['path']!r}, expected an absolute path")
-        _number(item, "free_gib", f"{where}.")
-    tools = _section(expect, "tools")
-    _text(tools, "path", "tools.")
-    _text(tools, "root", "tools.")
+def check_expectations(expect: Any, key: str = "") -> None:
+    """Raise ExpectationError unless ``expect`` has every key of SCHEMA, each of its kind, and they agree.
+
+    ``key`` is where the expectations stand in their file; errors name it.
+    """
+    _check(expect, SCHEMA, key)
+    at = f"{key}." if key else ""
+    parts = expect["gpu"]["parts"] if expect["gpu"] else ()
+    if expect["gpu"] and len(parts) != expect["gpu"]["count"]:
+        raise ExpectationError(f"{at}gpu.parts", f"{len(parts)} parts", f"{expect['gpu']['count']}, as gpu.count says")
+    for field in ("slot", "address"):
+        values = [part[field] for part in parts]
+        for index, value in enumerate(values):
+            if value in values[:index]:
+                raise ExpectationError(f"{at}gpu.parts[{index}].{field}", f"{shown(value)} again", "each one once")
+    for index, floor in enumerate(expect["collective"]["floors"]):
+        if floor["size_bytes"] not in expect["collective"]["sizes_bytes"]:
+            where = f"{at}collective.floors[{index}].size_bytes"
+            raise ExpectationError(where, shown(floor["size_bytes"]), "one of collective.sizes_bytes")
 
 
-def _check_gpu(gpu: Any) -> None:
-    _mapping(gpu, "gpu")
-    _text(gpu, "model", "gpu.")
-    count = _number(gpu, "count", "gpu.", whole=True, least=1)
-    _number(gpu, "memory_mib", "gpu.", whole=True, least=1)
-    parts = _member(gpu, "parts", "gpu.")
-    _list(parts, "gpu.parts")
-    for index, part in enumerate(parts):
-        where = f"gpu.parts[{index}]"
-        _mapping(part, where)
-        _text(part, "slot", f"{where}.")
-        if pci_address(_text(part, "address", f"{where}.")) != part["address"]:
-            raise ExpectationError(f"{where}.address is {part['address']!r}, expected a form such as 0000:1b:00.0")
-    for key in ("slot", "address"):
-        seen = [part[key] for part in parts]
-        twice = sorted({value for value in seen if seen.count(value) > 1})
-        if twice:
-            raise ExpectationError(f"gpu.parts: {key} {', '.join(twice)} is there twice, expected once")
-    if len(parts) != count:
-        raise ExpectationError(f"gpu.parts has {len(parts)} entries, expected gpu.count = {count}")
+def shown(value: Any) -> str:
+    """Return a value as an error names it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _member(data: Mapping[str, Any], key: str, where: str) -> Any:
-    if key not in data:
-        raise ExpectationError(f"{where}{key} is missing")
-    return data[key]
+def _check(data: Any, kind: Any, key: str) -> None:
+    if isinstance(kind, Nullable):
+        if data is not None:
+            _check(data, kind.kind, key)
+    elif isinstance(kind, dict):
+        _check_mapping(data, kind, key)
+    elif isinstance(kind, list):
+        if not isinstance(data, list):
+            raise ExpectationError(key, shown(data), "a list")
+        for index, value in enumerate(data):
+            _check(value, kind[0], f"{key}[{index}]")
+    elif not _fits(data, kind):
+        raise ExpectationError(key, shown(data), kind)
 
 
-def _section(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value: Mapping[str, Any] = _member(data, key, "")
-    _mapping(value, key)
-    return value
+def _check_mapping(data: Any, kinds: Mapping[str, Any], key: str) -> None:
+    if not isinstance(data, Mapping):
+        raise ExpectationError(key, shown(data), "a mapping")
+    for name in data:
+        if name not in kinds:
+            known = f"one of {', '.join(kinds)}" if kinds else "no keys"
+            near = difflib.get_close_matches(str(name), kinds, 1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise ExpectationError(key, f"unknown key {shown(name)}", known + hint)
+    for name, kind in kinds.items():
+        where = f"{key}.{name}" if key else name
+        if name not in data:
+            raise ExpectationError(where, "nothing", "a value")
+        _check(data[name], kind, where)
 
 
-def _mapping(value: Any, where: str) -> None:
-    if not isinstance(value, Mapping):
-        raise ExpectationError(f"{where} is {type(value).__name__}, expected a mapping")
-
-
-def _list(value: Any, where: str) -> None:
-    if not isinstance(value, list):
-        raise ExpectationError(f"{where} is {type(value).__name__}, expected a list")
-
-
-def _text(data: Mapping[str, Any], key: str, where: str = "") -> str:
-    value: Any = _member(data, key, where)
+def _fits(value: Any, kind: str) -> bool:
+    if kind == FLAG:
+        return isinstance(value, bool)
+    if kind in (COUNT, POSITIVE):
+        return isinstance(value, int) and not isinstance(value, bool) and value >= (kind == POSITIVE)
+    if kind == NUMBER:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
     if not isinstance(value, str) or not value:
-        raise ExpectationError(f"{where}{key} is {value!r}, expected a text")
-    return value
-
-
-def _number(data: Mapping[str, Any], key: str, where: str, *, whole: bool = False, least: float = 0) -> float:
-    value = _member(data, key, where)
-    kinds = int if whole else (int, float)
-    if not isinstance(value, kinds) or isinstance(value, bool) or not value >= least:
-        kind = "a whole number" if whole else "a number"
-        raise ExpectationError(f"{where}{key} is {value!r}, expected {kind} of at least {least:g}")
-    return value
+        return False
+    if kind == PATH:
+        return value.startswith("/")
+    if kind == PCI_ADDRESS:
+        return pci_address(value) == value
+    return kind != BACKEND or value in ("gloo", "nccl")

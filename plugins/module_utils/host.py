@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import selectors
 import signal
@@ -41,6 +42,9 @@ class Host(Protocol):
 
     def read(self, path: str) -> Output:
         """Return a file's text as ``stdout``; never raises for what the file is."""
+
+    def paths(self, *patterns: str) -> list[str]:
+        """Return the absolute paths that the glob patterns name, sorted, each once."""
 
 
 class LocalHost:
@@ -89,6 +93,12 @@ class LocalHost:
         if len(data) > OUTPUT_LIMIT_BYTES:
             return Output(rc=None, error=f"{path}: larger than {OUTPUT_LIMIT_BYTES} bytes")
         return Output(_text(data))
+
+    def paths(self, *patterns: str) -> list[str]:
+        """Return what lies under ``root``, named as if ``root`` were "/"."""
+        root = self.root.rstrip("/")
+        found = {path for pattern in patterns for path in glob.glob(glob.escape(root) + pattern)}  # noqa: PTH207 -- as below
+        return sorted(path[len(root) :] for path in found)
 
 
 _LIMITS = {"time": "no answer within {0:g} s", "size": f"printed more than {OUTPUT_LIMIT_BYTES} bytes"}

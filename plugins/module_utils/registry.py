@@ -1,23 +1,20 @@
-"""Every probe and check by name, what each stage runs, and what each stage owes."""
+"""Every probe, check and stress by name, what each stage runs, and what each stage owes.
+
+A name is that of the module; it is imported when it is asked for, since the health check has half a second in all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from . import fingerprint
-from .checks import clock, cpu, disk, gpu_inventory, memory, xid
-from .checks import fingerprint as fingerprint_check
-from .examine import Check, Examination, Probe, collect, judge
+from .examine import Check, Examination, Parser, Probe, Stress, collect, judge
 from .host import Host
-from .probes import boot_id, chrony, disk_free, kernel_log, lscpu, meminfo, nccl, nvidia_smi, uname
 
-PROBES: dict[str, Probe] = {
-    probe.NAME: probe for probe in (boot_id, uname, nvidia_smi, nccl, lscpu, meminfo, chrony, disk_free, kernel_log)
-}
-CHECKS: dict[str, Check] = {
-    check.NAME: check for check in (fingerprint_check, gpu_inventory, xid, cpu, memory, clock, disk)
-}
+T = TypeVar("T")
 
 # Preflight asks whether the host is fit to be burned in and who it is; that its GPUs are all there and silent is
 # burn-in's verdict. A GPU lost later changes the fingerprint that preflight reads, which voids the burn-in.
@@ -25,6 +22,8 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
     "preflight": ("fingerprint", "cpu", "memory", "clock", "disk"),
     "burn_in": ("fingerprint", "gpu_inventory", "xid", "cpu", "memory", "clock", "disk"),
 }
+# The checks that judge what a stress measured; each has the stress' name among its PROBES.
+STRESS_CHECKS: dict[str, tuple[str, ...]] = {}
 
 # Findings that a stage gives about itself, not by a check in CHECKS.
 _STAGE_FINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -33,26 +32,60 @@ _STAGE_FINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
+class _Modules(Mapping[str, T]):
+    """The modules of one package by name."""
+
+    def __init__(self, package: str) -> None:
+        self._package = f"{__package__}.{package}"
+
+    def __getitem__(self, name: str) -> T:
+        try:
+            return cast("T", importlib.import_module(f"{self._package}.{name}"))
+        except ModuleNotFoundError as exc:
+            raise KeyError(name) from exc
+
+    def __iter__(self) -> Iterator[str]:
+        path = importlib.import_module(self._package).__path__
+        return iter(sorted(module.name for module in pkgutil.iter_modules(path)))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+PROBES: Mapping[str, Probe] = _Modules("probes")
+CHECKS: Mapping[str, Check] = _Modules("checks")
+STRESSES: Mapping[str, Stress] = _Modules("stress")
+
+
 def probes_of(stage: str) -> tuple[str, ...]:
     """Return the names of the probes that a stage runs, each once: its checks' and the fingerprint's."""
-    needed = {name for check in STAGE_CHECKS[stage] for name in CHECKS[check].PROBES} | set(fingerprint.PROBES)
-    return tuple(name for name in PROBES if name in needed)
+    return tuple(
+        sorted({name for check in STAGE_CHECKS[stage] for name in CHECKS[check].PROBES} | {*fingerprint.PROBES})
+    )
+
+
+def parsers(names: Iterable[str]) -> dict[str, Parser]:
+    """Return the probes and stresses that parse the outputs of these names."""
+    return {name: PROBES[name] if name in set(PROBES) else STRESSES[name] for name in names}
 
 
 def examine(stage: str, host: Host, expect: Mapping[str, Any]) -> Examination:
     """Run a stage's probes on the host, each once, and judge what they gave."""
-    outputs = collect(host, [PROBES[name] for name in probes_of(stage)])
-    return judge(outputs, PROBES, [CHECKS[name] for name in STAGE_CHECKS[stage]], expect)
+    names = probes_of(stage)
+    probes = {name: PROBES[name] for name in names}
+    outputs = collect(host, probes.values(), expect)
+    return judge(outputs, probes, [CHECKS[name] for name in STAGE_CHECKS[stage]], expect)
 
 
-def required(stage: str, expect: Mapping[str, Any]) -> list[tuple[str, str]]:
+def required(stage: str, expect: Mapping[str, Any], stresses: Sequence[str] = ()) -> list[tuple[str, str]]:
     """Return the (check, part) pairs on which the stage owes a finding for this class.
 
-    Raises ValueError for a stage that owes nothing, since "no requirement" would pass everybody, and KeyError when the
-    expectations lack what a check needs.
+    ``stresses`` are those of the burn-in profile that policy asks for. Raises ValueError for a stage that owes nothing,
+    since "no requirement" would pass everybody, and KeyError when the expectations lack what a check needs.
     """
     if stage not in STAGE_CHECKS and stage not in _STAGE_FINDINGS:
         known = sorted({*STAGE_CHECKS, *_STAGE_FINDINGS})
         raise ValueError(f"stage is {stage!r}, expected one of {', '.join(known)}")
-    pairs = [(name, part) for name in STAGE_CHECKS.get(stage, ()) for part in CHECKS[name].subjects(expect)]
+    names = [*STAGE_CHECKS.get(stage, ()), *(name for stress in stresses for name in STRESS_CHECKS[stress])]
+    pairs = [(name, part) for name in dict.fromkeys(names) for part in CHECKS[name].subjects(expect)]
     return [*pairs, *_STAGE_FINDINGS.get(stage, ())]

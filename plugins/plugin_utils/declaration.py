@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
+from ansible_collections.muster.cluster.plugins.module_utils.expectations import shown
 
 T = TypeVar("T")
 _REQUIRED: Any = object()
@@ -55,17 +55,6 @@ def read_yaml(path: str | Path, file: str | None = None) -> Any:
     if data is None:
         raise FleetError(file, "", "an empty file", "a mapping")
     return data
-
-
-def shown(value: Any) -> str:
-    """Return a value as an error names it."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, (list, tuple)):
-        return "a list"
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def one_of(allowed: Collection[str]) -> str:

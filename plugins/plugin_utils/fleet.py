@@ -12,12 +12,12 @@ from typing import Any
 from uuid import UUID
 
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES
+from ansible_collections.muster.cluster.plugins.module_utils.expectations import shown
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import (
     FleetError,
     Section,
     one_of,
     read_yaml,
-    shown,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import (
     checked_expectations,

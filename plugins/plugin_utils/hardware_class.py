@@ -2,54 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import (
-    FleetError,
-    Section,
-    one_of,
-    read_yaml,
+from ansible_collections.muster.cluster.plugins.module_utils.expectations import (
+    ExpectationError,
+    check_expectations,
     shown,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError, one_of, read_yaml
 
 HARDWARE = Path(__file__).parent / "hardware"
 _WRAPPED = {"value", "unit", "source"}
-_PCI_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]")
-
-_TEXT = "text"
-_PATH = "an absolute path"
-_PCI = "a PCI address such as 0000:1b:00.0"
-_COUNT = "a whole number of at least 0"
-_POSITIVE = "a whole number of at least 1"
-_NUMBER = "a number of at least 0"
-_BACKEND = "one of gloo, nccl"
-
-# Every class has all of these; the leaf says what kind of value stands there. A class without GPUs says ``gpu: null``.
-EXPECTATIONS: dict[str, Any] = {
-    "gpu": {"model": _TEXT, "count": _POSITIVE, "memory_mib": _POSITIVE, "parts": [{"slot": _TEXT, "address": _PCI}]},
-    "nic": {"count": _COUNT, "speed_gbps": _POSITIVE},
-    "cpu": {"sockets": _POSITIVE, "cores": _POSITIVE},
-    "memory": {"mib": _POSITIVE, "tolerance_percent": _NUMBER},
-    "clock": {"offset_ms": _NUMBER},
-    "disk": {"paths": [{"path": _PATH, "free_gib": _NUMBER}]},
-    "kernel_log": {},
-    "tools": {"path": _TEXT, "root": _PATH},
-    "collective": {
-        "backend": _BACKEND,
-        "ranks_per_node": _POSITIVE,
-        "python": _PATH,
-        "sizes_bytes": [_POSITIVE],
-        "iterations": _POSITIVE,
-        "warmup": _COUNT,
-        "floors": [
-            {"collective": _TEXT, "nodes_min": _POSITIVE, "size_bytes": _POSITIVE, "busbw_gb_per_s": _NUMBER},
-        ],
-    },
-}
 
 
 def shipped_classes() -> tuple[str, ...]:
@@ -74,20 +40,10 @@ def checked_expectations(data: Any, file: str, key: str) -> dict[str, Any]:
 
     Raises FleetError.
     """
-    _check(data, {"class": _TEXT, **EXPECTATIONS}, file, key)
-    at = f"{key}." if key else ""
-    parts = data["gpu"]["parts"] if data["gpu"] else ()
-    if data["gpu"] and len(parts) != data["gpu"]["count"]:
-        raise FleetError(file, f"{at}gpu.parts", f"{len(parts)} parts", f"{data['gpu']['count']}, as gpu.count says")
-    for field in ("slot", "address"):
-        values = [part[field] for part in parts]
-        for index, value in enumerate(values):
-            if value in values[:index]:
-                raise FleetError(file, f"{at}gpu.parts[{index}].{field}", f"{shown(value)} again", "each one once")
-    for index, floor in enumerate(data["collective"]["floors"]):
-        if floor["size_bytes"] not in data["collective"]["sizes_bytes"]:
-            where = f"{at}collective.floors[{index}].size_bytes"
-            raise FleetError(file, where, shown(floor["size_bytes"]), "one of collective.sizes_bytes")
+    try:
+        check_expectations(data, key)
+    except ExpectationError as exc:
+        raise FleetError(file, exc.key, exc.found, exc.expected) from exc
     return dict(data)
 
 
@@ -170,35 +126,3 @@ def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
             for name, value in own.items()
         },
     }
-
-
-def _check(data: Any, kind: Any, file: str, key: str) -> None:
-    if isinstance(kind, dict):
-        section = Section(data, file, key, kind)
-        for name, inner in kind.items():
-            if name not in section.data:
-                raise section.error(name, "a value", "nothing")
-            if name == "gpu" and section.data[name] is None:
-                continue
-            _check(section.data[name], inner, file, section.path(name))
-    elif isinstance(kind, list):
-        if not isinstance(data, list):
-            raise FleetError(file, key, shown(data), "a list")
-        for index, value in enumerate(data):
-            _check(value, kind[0], file, f"{key}[{index}]")
-    elif not _fits(data, kind):
-        raise FleetError(file, key, shown(data), kind)
-
-
-def _fits(value: Any, kind: str) -> bool:
-    if kind in (_COUNT, _POSITIVE):
-        return isinstance(value, int) and not isinstance(value, bool) and value >= (kind == _POSITIVE)
-    if kind == _NUMBER:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
-    if not isinstance(value, str) or not value:
-        return False
-    if kind == _PATH:
-        return value.startswith("/")
-    if kind == _PCI:
-        return _PCI_ADDRESS.fullmatch(value) is not None
-    return kind != _BACKEND or value in ("gloo", "nccl")

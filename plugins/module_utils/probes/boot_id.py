@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from ..examine import Unreadable
 from ..host import Host, Output
@@ -11,7 +13,7 @@ NAME = "boot_id"
 PATH = "/proc/sys/kernel/random/boot_id"
 
 
-def collect(host: Host) -> Output:
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
     """Read the file once."""
     return host.read(PATH)
 

@@ -7,7 +7,9 @@ offset, frequency, residual frequency, skew, root delay, root dispersion, update
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..examine import Unreadable
 from ..host import Host, Output
@@ -31,7 +33,7 @@ class Tracking:
     offset_ms: float
 
 
-def collect(host: Host) -> Output:
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
     """Run the tool once."""
     return host.run(ARGV, TIMEOUT_SECONDS)
 

@@ -7,8 +7,10 @@ Lines are ``2025-01-21T04:41:44+0000 HOST kernel: TEXT``; the stamps of ``dmesg`
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from ..examine import Unreadable
 from ..host import Host, Output
@@ -45,7 +47,7 @@ class Message:
             return None
 
 
-def collect(host: Host) -> Output:
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
     """Run the tool once."""
     return host.run(ARGV, TIMEOUT_SECONDS)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..examine import Unreadable
 from ..host import Host, Output
@@ -26,7 +28,7 @@ class Nccl:
     conf: str
 
 
-def collect(host: Host) -> Output:
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
     """List the files, then take the digest of the settings file if it is there; both texts one after the other."""
     listed = host.run(FIND, TIMEOUT_SECONDS)
     if listed.rc != 0 or CONF not in listed.stdout.splitlines():

@@ -7,7 +7,9 @@ fields it could not read ``ERR!`` or ``Unknown Error``: both become None.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from xml.etree import ElementTree
 
 from ..examine import Unreadable
@@ -57,7 +59,7 @@ class Gpus:
     lost: tuple[str, ...] = ()
 
 
-def collect(host: Host) -> Output:
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
     """Run the tool once."""
     return host.run(ARGV, TIMEOUT_SECONDS)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..examine import Unreadable
 from ..host import Host, Output
 
@@ -10,7 +13,7 @@ ARGV = ("uname", "-r")
 TIMEOUT_SECONDS = 5.0
 
 
-def collect(host: Host) -> Output:
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
     """Run the tool once."""
     return host.run(ARGV, TIMEOUT_SECONDS)
 

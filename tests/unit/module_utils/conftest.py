@@ -1,27 +1,33 @@
 """What the tests of node code share: a class, a healthy host that plays back outputs, and recorded files."""
 
 import copy
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
 
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "recorded"
 MODEL = "NVIDIA H100 80GB HBM3"
 BOOT = "11111111-2222-3333-4444-555555555555"
+HGX = expectations_of("hgx_h100", {}, "test")
+# The shipped class, cut down to two GPUs.
 EXPECT = {
+    **HGX,
     "class": "test",
     "gpu": {
+        **HGX["gpu"],
         "model": MODEL,
         "count": 2,
         "memory_mib": 81559,
-        "parts": [{"slot": "SXM1", "address": "0000:1b:00.0"}, {"slot": "SXM6", "address": "0000:ab:00.0"}],
+        "parts": [
+            {**HGX["gpu"]["parts"][0], "slot": "SXM1", "address": "0000:1b:00.0"},
+            {**HGX["gpu"]["parts"][5], "slot": "SXM6", "address": "0000:ab:00.0"},
+        ],
     },
     "cpu": {"sockets": 2, "cores": 96},
     "memory": {"mib": 1000, "tolerance_percent": 5},
-    "clock": {"offset_ms": 100},
-    "disk": {"paths": [{"path": "/var", "free_gib": 5}]},
-    "kernel_log": {},
     "tools": {"path": "/usr/bin", "root": "/"},
 }
 
@@ -41,7 +47,7 @@ def gpu_xml(addresses, attached=None, model=MODEL, memory="81559 MiB", serial="1
 
 
 class FakeHost:
-    """Plays back outputs by tool or path; ``outputs`` may be changed between examinations."""
+    """Plays back outputs by command, tool or path; ``outputs`` may be changed between examinations."""
 
     def __init__(self):
         self.runs = []
@@ -60,12 +66,17 @@ class FakeHost:
         }
 
     def run(self, argv, timeout_seconds):
-        self.runs.append(argv[0])
+        self.runs.append(tuple(argv))
         assert timeout_seconds > 0
-        return self.outputs[argv[0]]
+        command = " ".join(argv)
+        return self.outputs[command] if command in self.outputs else self.outputs[argv[0]]
 
     def read(self, path):
         return self.outputs[path]
+
+    def paths(self, *patterns):
+        """Return the paths of ``outputs`` that the patterns name."""
+        return sorted(path for path in self.outputs if any(fnmatch(path, pattern) for pattern in patterns))
 
 
 @pytest.fixture

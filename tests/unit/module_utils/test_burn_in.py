@@ -264,7 +264,7 @@ def test_unreadable_state_is_no_run(world, text):
         ({"id": "../x"}, "id is '../x'"),
         ({"node": None}, "node is None"),
         ({"stop_on_fail": "yes"}, "stop_on_fail is 'yes'"),
-        ({"expect": {}}, "expect: class is missing"),
+        ({"expect": {}}, "expect: class: found nothing, expected a value"),
         ({"extra": 1}, "unknown key extra"),
     ],
 )

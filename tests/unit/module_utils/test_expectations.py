@@ -2,6 +2,7 @@
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.expectations import (
+    SCHEMA,
     ExpectationError,
     check_expectations,
     gpu_subjects,
@@ -33,20 +34,20 @@ def test_good_class_and_class_without_gpus(expect):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("gpu", "gone", "gpu is str, expected a mapping"),
-        ("gpu.count", 3, "gpu.parts has 2 entries, expected gpu.count = 3"),
-        ("gpu.count", True, "gpu.count is True"),
-        ("gpu.memory_mib", "80 GB", "gpu.memory_mib is '80 GB'"),
-        ("gpu.parts", {}, "gpu.parts is dict, expected a list"),
-        ("gpu.parts.0.address", "1B:00.0", r"gpu.parts\[0\].address is '1B:00.0'"),
-        ("gpu.parts.0.address", "0000:ab:00.0", "address 0000:ab:00.0 is there twice"),
-        ("gpu.parts.0.slot", "SXM6", "slot SXM6 is there twice"),
-        ("cpu.sockets", "two", "cpu.sockets is 'two'"),
-        ("cpu.cores", 0, "cpu.cores is 0"),
-        ("memory.tolerance_percent", -1, "memory.tolerance_percent is -1"),
-        ("clock", None, "clock is NoneType"),
-        ("disk.paths.0.path", "var", r"disk.paths\[0\].path is 'var', expected an absolute path"),
-        ("tools.root", "", "tools.root is ''"),
+        ("gpu", "gone", 'gpu: found "gone", expected a mapping'),
+        ("gpu.count", 3, "gpu.parts: found 2 parts, expected 3, as gpu.count says"),
+        ("gpu.count", True, "gpu.count: found true"),
+        ("gpu.memory_mib", "80 GB", 'gpu.memory_mib: found "80 GB"'),
+        ("gpu.parts", {}, "gpu.parts: found a mapping, expected a list"),
+        ("gpu.parts.0.address", "1B:00.0", r'gpu.parts\[0\].address: found "1B:00.0"'),
+        ("gpu.parts.0.address", "0000:ab:00.0", r'parts\[1\].address: found "0000:ab:00.0" again'),
+        ("gpu.parts.0.slot", "SXM6", r'parts\[1\].slot: found "SXM6" again'),
+        ("cpu.sockets", "two", 'cpu.sockets: found "two"'),
+        ("cpu.cores", 0, "cpu.cores: found 0"),
+        ("memory.tolerance_percent", -1, "memory.tolerance_percent: found -1"),
+        ("clock", None, "clock: found nothing, expected a mapping"),
+        ("disk.paths.0.path", "var", r'disk.paths\[0\].path: found "var", expected an absolute path'),
+        ("tools.root", "", 'tools.root: found ""'),
     ],
 )
 def test_wrong_key_is_named(expect, path, value, message):
@@ -59,8 +60,8 @@ def test_wrong_key_is_named(expect, path, value, message):
         check_expectations(expect)
 
 
-@pytest.mark.parametrize("key", ["class", "gpu", "cpu", "memory", "clock", "disk", "tools"])
+@pytest.mark.parametrize("key", sorted(SCHEMA))
 def test_missing_key_is_named(expect, key):
     del expect[key]
-    with pytest.raises(ExpectationError, match=f"{key} is missing"):
+    with pytest.raises(ExpectationError, match=f"^{key}: found nothing, expected a value"):
         check_expectations(expect)
