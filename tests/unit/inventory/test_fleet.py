@@ -139,7 +139,8 @@ def test_faulty_file_is_one_error_and_nothing_runs(tmp_path: Path, config: str) 
     run = ansible("ansible-playbook", "-i", str(path), str(play), ANSIBLE_CONFIG=str(chosen))
     assert run.returncode == 1
     assert run.stderr.strip() == (
-        f'[ERROR]: {path}: nodes[0].hardware_class: found "hgx_h1000", expected one of hgx_h100, lab_h100'
+        f'[ERROR]: {path}: nodes[0].hardware_class: found "hgx_h1000", '
+        "expected one of dgx_h100, grand_teton_h100, hgx_h100, hgx_h200, lab_h100"
     )
     assert run.stdout == ""
     assert not (tmp_path / "touched").exists()

@@ -68,7 +68,7 @@ def test_examine_without_store_leaves_no_trace(muster, expect, tmp_path):
     ("text", "words", "message"),
     [
         ("", (), "expectations on standard input are not JSON"),
-        ('{"class": "x"}', (), "expectations: gpu is missing"),
+        ('{"class": "x"}', (), "expectations: gpu: found nothing, expected a value"),
         (None, ("--id", "../../x"), "--id is '../../x'"),
     ],
 )

@@ -119,7 +119,7 @@ def drop(*path: str | int) -> Callable[[dict[str, Any]], None]:
     return change(*path, to=None)
 
 
-CLASSES = "hgx_h100, lab_h100"
+CLASSES = "dgx_h100, grand_teton_h100, hgx_h100, hgx_h200, lab_h100"
 SPARE = {"name": "gpu-[04-05]", "hardware_class": "lab_h100", "address": "10.77.0.50"}
 SECOND_POD = {"name": "gpu-09", "hardware_class": "lab_h100", "address": "10.77.0.19"}
 SECOND_POD |= {"pods": {"name": "p2"}, "racks": {"name": "r2"}}  # type: ignore[dict-item]

@@ -97,7 +97,10 @@ def test_bad_override_names_file_key_found_and_expected(override: dict[str, Any]
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"c": {"extends": "hgx_h1000"}}, 'c.extends: found "hgx_h1000", expected one of c, hgx_h100, lab_h100'),
+        (
+            {"c": {"extends": "hgx_h1000"}},
+            'c.extends: found "hgx_h1000", expected one of c, dgx_h100, grand_teton_h100, hg',
+        ),
         ({"c": {"extends": "d"}, "d": {"extends": "c"}}, "c.extends: found c -> d -> c, expected no circle"),
         ({"c": {"memory": {"mib": 1}}}, "hardware_classes.c.gpu: found nothing, expected a value"),
         ({"c": 5}, "hardware_classes.c: found 5, expected a mapping"),
