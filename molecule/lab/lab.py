@@ -26,7 +26,8 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, TextIO
 
-from lab_state import HEALTHY, StateError, assignments, changed, declared, render
+from lab_files import write, write_files
+from lab_state import HEALTHY, StateError, assignments, changed, declared
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -399,24 +400,15 @@ def prepare_key() -> None:
         run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "muster-lab", "-f", key])
 
 
-def write(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file in one step, so that a tool on the host never reads half of it."""
-    unfinished = path.with_name(path.name + ".new")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.chmod(mode)
-    unfinished.rename(path)
-
-
 def write_host(host: LabHost, state: Mapping[str, Any]) -> None:
     """Write what the host sees under /opt/lab: state, tools, the files below its root."""
-    (host.directory / "root" / "proc").mkdir(parents=True, exist_ok=True)
+    (host.directory / "root").mkdir(parents=True, exist_ok=True)
     host.directory.chmod(0o755)
     shutil.copyfile(BUILD / "id_ed25519.pub", host.directory / "authorized_keys")
     write(host.directory / "state.json", json.dumps(state, indent=2, sort_keys=True) + "\n")
     if not host.compute:
         return
-    meminfo = Path("/proc/meminfo").read_text(encoding="utf-8")
-    write(host.directory / "root" / "proc" / "meminfo", render(meminfo, state["memory_mib"]))
+    write_files(host.directory, state)
     install_tools(host.directory, state["tool_faults"])
 
 

@@ -125,14 +125,3 @@ def check(state: Mapping[str, Any]) -> None:
             raise StateError(f"{key}: found {state[key]!r}, expected a number")
     if not isinstance(state["kernel_log"], list):
         raise StateError(f"kernel_log: found {state['kernel_log']!r}, expected a list of lines")
-
-
-def render(meminfo: str, memory_mib: int) -> str:
-    """Return ``meminfo`` (the text of /proc/meminfo) as a machine with ``memory_mib`` of memory would show it."""
-    total_kib = int(memory_mib) * 1024
-    shown = {"MemTotal": total_kib, "MemFree": total_kib * 97 // 100, "MemAvailable": total_kib * 98 // 100}
-    lines = []
-    for line in meminfo.splitlines():
-        name = line.partition(":")[0]
-        lines.append(f"{name + ':':16}{shown[name]:8d} kB" if name in shown else line)
-    return "\n".join(lines) + "\n"

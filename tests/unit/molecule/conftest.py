@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "molecule" / "lab"))
 
 import lab  # noqa: E402 -- found on the path just set
+import lab_files  # noqa: E402 -- as above
 from lab_state import declared  # noqa: E402
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -23,8 +24,10 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 @pytest.fixture
 def host_place(tmp_path: Path) -> Path:
     """What a healthy lab host called gpu-01 sees as /opt/lab."""
-    (tmp_path / "state.json").write_text(json.dumps(declared("gpu-01", None, {})), encoding="utf-8")
+    state = declared("gpu-01", None, {})
+    (tmp_path / "state.json").write_text(json.dumps(state), encoding="utf-8")
     lab.install_tools(tmp_path, {})
+    lab_files.write_files(tmp_path, state)
     return tmp_path
 
 
@@ -36,6 +39,7 @@ def set_faults(host_place: Path) -> Callable[..., None]:
         state = declared("gpu-01", None, faults)
         (host_place / "state.json").write_text(json.dumps(state), encoding="utf-8")
         lab.install_tools(host_place, state["tool_faults"])
+        lab_files.write_files(host_place, state)
 
     return set_them
 

@@ -25,7 +25,7 @@ def burn_in(host_place: Path) -> Examine:
     expect: dict[str, Any] = expectations_of("hgx_h100", {}, "lab")
     tools = {"path": f"{host_place}/bin:/usr/bin:/bin", "root": str(host_place / "root")}
     boot_id = host_place / "root" / "proc" / "sys" / "kernel" / "random" / "boot_id"
-    boot_id.parent.mkdir(parents=True)
+    boot_id.parent.mkdir(parents=True, exist_ok=True)
     boot_id.write_text("11111111-2222-3333-4444-555555555555\n", encoding="ascii")
     (host_place / "muster").write_bytes(build())
     words = ["examine", "--stage", "burn_in", "--node", "gpu-01", "--no-store"]
