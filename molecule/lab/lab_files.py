@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lab_state import nvme_of
+
 # Where `write_files` keeps the paths that it wrote, one per line: what a later state no longer has must vanish.
 WRITTEN = "files"
 
 
 def files_of(state: Mapping[str, Any]) -> dict[str, str]:
     """Return the text of each file by its path below the host's root: ``{"proc/meminfo": "MemTotal: ..."}``."""
-    return {**memory(state)}
+    return {**memory(state), **nvme(state)}
 
 
 def write_files(directory: Path, state: Mapping[str, Any]) -> None:
@@ -85,3 +87,23 @@ def memory(state: Mapping[str, Any]) -> dict[str, str]:
     }
     lines = [f"{name + ':':16}{0:8d}" if kib is None else f"{name + ':':16}{kib:8d} kB" for name, kib in fields.items()]
     return {"proc/meminfo": "\n".join(lines) + "\n"}
+
+
+def nvme(state: Mapping[str, Any]) -> dict[str, str]:
+    """Return what Linux shows of each NVMe drive below /sys/class/nvme."""
+    files = {}
+    for number, drive in nvme_of(state).items():
+        shown = {
+            "address": drive["address"],
+            "firmware_rev": "GDC7302Q",
+            "model": "SAMSUNG MZWLR3T8HCLS-00A07",
+            "serial": drive["serial"],
+            "state": "live",
+            "transport": "pcie",
+            "device/current_link_speed": "16.0 GT/s PCIe",
+            "device/current_link_width": "4",
+            f"{drive['controller']}n1/size": "7501476528",
+            **state["nvme_files"].get(number, {}),
+        }
+        files |= {f"sys/class/nvme/{drive['controller']}/{name}": f"{text}\n" for name, text in shown.items()}
+    return files

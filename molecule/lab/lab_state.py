@@ -14,6 +14,9 @@ MODEL_MEMORY_MIB = 81559
 BUSES = ("0b", "05", "0c", "04", "8b", "85", "8c", "84")
 PARTS = tuple({"slot": f"SXM{slot}", "address": f"0000:{bus}:00.0"} for slot, bus in enumerate(BUSES, 1))
 
+# Data drives, by number: the kernel's nvme0 is drive 1.
+NVME = tuple(f"0000:{bus}:00.0" for bus in ("1a", "1b", "3a", "3b", "9a", "9b", "ba", "bb"))
+
 HEALTHY: dict[str, Any] = {
     "gpus_missing": [],
     "gpus_lost": [],
@@ -26,6 +29,10 @@ HEALTHY: dict[str, Any] = {
     "cpu": {"sockets": 2, "cores": 96},
     "clock_offset_ms": 0.03,
     "clock_synchronised": True,
+    # By drive number: which are gone, files of its sysfs directory, fields of its SMART health report.
+    "nvme_missing": [],
+    "nvme_files": {},
+    "nvme_smart": {},
     "tool_faults": {},
     "network_mbps": None,
 }
@@ -45,6 +52,18 @@ def gpus_of(host: str, parts: Sequence[Mapping[str, str]]) -> list[dict[str, str
         serial = f"165{int(digest[32:44], 16) % 10**10:010d}"
         gpus.append({"slot": part["slot"], "address": part["address"].lower(), "serial": serial, "uuid": uuid})
     return gpus
+
+
+def nvme_of(state: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the drives that are there by number, each with its controller's name, address and serial number."""
+    missing = {str(number) for number in state["nvme_missing"]}
+    drives = {}
+    for number, address in enumerate(NVME, 1):
+        digest = hashlib.sha256(f"{state['host']} nvme {number}".encode()).hexdigest()
+        serial = f"LAB{int(digest[:12], 16) % 10**9:09d}"
+        if str(number) not in missing:
+            drives[str(number)] = {"controller": f"nvme{number - 1}", "address": address, "serial": serial}
+    return drives
 
 
 def declared(
@@ -112,6 +131,10 @@ def check(state: Mapping[str, Any]) -> None:
     for key in ("gpus_missing", "gpus_lost", "gpu_serials", "gpu_values"):
         if unknown := sorted(set(state[key]) - slots):
             raise StateError(f"{key}: found {', '.join(unknown)}, expected slots of {', '.join(sorted(slots))}")
+    drives = {str(number) for number in range(1, len(NVME) + 1)}
+    for key in ("nvme_missing", "nvme_files", "nvme_smart"):
+        if unknown := sorted({str(number) for number in state[key]} - drives):
+            raise StateError(f"{key}: found {', '.join(unknown)}, expected drives 1 to {len(NVME)}")
     for tool, fault in state["tool_faults"].items():
         if fault not in TOOL_FAULTS:
             raise StateError(f"tool_faults.{tool}: found {fault!r}, expected one of {', '.join(TOOL_FAULTS)}")

@@ -39,6 +39,21 @@ SCHEMA: dict[str, Any] = {
     "memory": {"mib": POSITIVE, "tolerance_percent": NUMBER},
     "clock": {"offset_ms": NUMBER},
     "disk": {"paths": [{"path": PATH, "free_gib": NUMBER}]},
+    # Without addresses the drives of the model count, without a model all of them. media_errors, percentage_used and
+    # temperature_celsius are limits of the drives' own health reports.
+    "nvme": Nullable(
+        {
+            "count": POSITIVE,
+            "addresses": Nullable([PCI_ADDRESS]),
+            "model": Nullable(TEXT),
+            "firmware": Nullable(TEXT),
+            "link_gt_per_second": Nullable(NUMBER),
+            "link_width": Nullable(POSITIVE),
+            "media_errors": COUNT,
+            "percentage_used": NUMBER,
+            "temperature_celsius": NUMBER,
+        }
+    ),
     "kernel_log": {},
     # PATH in which probes look for tools, and what stands before every path they read.
     "tools": {"path": TEXT, "root": PATH},
@@ -97,10 +112,21 @@ def check_expectations(expect: Any, key: str = "") -> None:
         for index, value in enumerate(values):
             if value in values[:index]:
                 raise ExpectationError(f"{at}gpu.parts[{index}].{field}", f"{shown(value)} again", "each one once")
+    if expect["nvme"] and expect["nvme"]["addresses"] is not None:
+        _check_addresses(expect["nvme"], f"{at}nvme.addresses")
     for index, floor in enumerate(expect["collective"]["floors"]):
         if floor["size_bytes"] not in expect["collective"]["sizes_bytes"]:
             where = f"{at}collective.floors[{index}].size_bytes"
             raise ExpectationError(where, shown(floor["size_bytes"]), "one of collective.sizes_bytes")
+
+
+def _check_addresses(nvme: Mapping[str, Any], key: str) -> None:
+    addresses = nvme["addresses"]
+    if len(addresses) != nvme["count"]:
+        raise ExpectationError(key, f"{len(addresses)} addresses", f"{nvme['count']}, as nvme.count says")
+    for index, address in enumerate(addresses):
+        if address in addresses[:index]:
+            raise ExpectationError(f"{key}[{index}]", f"{shown(address)} again", "each one once")
 
 
 def shown(value: Any) -> str:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 # burn-in's verdict. A GPU lost later changes the fingerprint that preflight reads, which voids the burn-in.
 STAGE_CHECKS: dict[str, tuple[str, ...]] = {
     "preflight": ("fingerprint", "cpu", "memory", "clock", "disk"),
-    "burn_in": ("fingerprint", "gpu_inventory", "xid", "cpu", "memory", "clock", "disk"),
+    "burn_in": ("fingerprint", "gpu_inventory", "xid", "cpu", "memory", "clock", "disk", "nvme", "nvme_smart"),
 }
 # The checks that judge what a stress measured; each has the stress' name among its PROBES.
 STRESS_CHECKS: dict[str, tuple[str, ...]] = {}

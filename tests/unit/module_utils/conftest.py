@@ -5,10 +5,12 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.blocks import split
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
 from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
 
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "recorded"
+HEALTHY = Path(__file__).resolve().parents[2] / "healthy"
 MODEL = "NVIDIA H100 80GB HBM3"
 BOOT = "11111111-2222-3333-4444-555555555555"
 HGX = expectations_of("hgx_h100", {}, "test")
@@ -51,6 +53,8 @@ class FakeHost:
 
     def __init__(self):
         self.runs = []
+        # The keys of ``outputs`` that were played back.
+        self.asked = set()
         self.outputs = {
             "nvidia-smi": Output(gpu_xml(["00000000:1B:00.0", "00000000:AB:00.0"])),
             "journalctl": Output("2025-01-21T04:41:44+0000 host kernel: Linux version 6.1.0\n"),
@@ -63,16 +67,22 @@ class FakeHost:
             "chronyc": Output("C0A80101,ntp,3,1.0,0.000012,0.0,0.0,0.0,0.0,0.0,0.0,0.0,64.0,Normal\n"),
             "df": Output("Filesystem 1-blocks Used Available Capacity Mounted on\n/dev/vda1 100 1 99000000000 1% /\n"),
             "find": Output(""),
+            **split((HEALTHY / "nvme_sysfs.txt").read_text()),
+            "smartctl": split((HEALTHY / "smartctl.txt").read_text())["nvme 1"],
         }
 
     def run(self, argv, timeout_seconds):
         self.runs.append(tuple(argv))
         assert timeout_seconds > 0
         command = " ".join(argv)
-        return self.outputs[command] if command in self.outputs else self.outputs[argv[0]]
+        return self._output(command if command in self.outputs else argv[0])
 
     def read(self, path):
-        return self.outputs[path]
+        return self._output(path)
+
+    def _output(self, key):
+        self.asked.add(key)
+        return self.outputs[key]
 
     def paths(self, *patterns):
         """Return the paths of ``outputs`` that the patterns name."""

@@ -71,3 +71,21 @@ def test_two_lost_gpus_are_both_named(burn_in: Examine, set_faults: SetFaults) -
     set_faults(gpus_lost=["SXM1", "SXM6"])
     failed = [slot for slot, finding in gpus_of(burn_in()).items() if finding.verdict == "fail"]
     assert failed == ["SXM1", "SXM6"]
+
+
+def test_faulty_drives_are_named(burn_in: Examine, set_faults: SetFaults) -> None:
+    set_faults(
+        nvme_missing=[8],
+        nvme_files={"2": {"device/current_link_width": "2"}},
+        nvme_smart={"3": {"media_errors": 4}, "4": {"critical_warning": 4}},
+    )
+    found = {
+        key: finding for key, finding in burn_in().items() if key[0].startswith("nvme") and finding.verdict != "pass"
+    }
+    assert {key: (finding.verdict, finding.action) for key, finding in found.items()} == {
+        ("nvme", "nvme 2"): ("fail", "reseat"),
+        ("nvme", "nvme 8"): ("fail", "reseat"),
+        ("nvme_smart", "nvme 3"): ("fail", "replace"),
+        ("nvme_smart", "nvme 4"): ("fail", "replace"),
+        ("nvme_smart", "nvme 8"): ("incomplete", "investigate"),
+    }

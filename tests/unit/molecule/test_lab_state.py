@@ -53,6 +53,8 @@ def test_new_kernel_lines_are_of_now_and_old_ones_keep_their_time() -> None:
         ({"gpus_missing": ["SXM9"]}, "found SXM9"),
         ({"gpus_lost": ["SXM9"]}, "gpus_lost: found SXM9"),
         ({"gpu_serials": {"1": "x"}}, "found 1"),
+        ({"nvme_missing": [9]}, "nvme_missing: found 9, expected drives 1 to 8"),
+        ({"nvme_smart": {"0": {}}}, "nvme_smart: found 0"),
         ({"tool_faults": {"lscpu": "slow"}}, "tool_faults.lscpu: found 'slow'"),
         ({"memory_mib": "much"}, "memory_mib: found 'much'"),
         ({"cpu": {"sockets": 2}}, "cpu: found"),

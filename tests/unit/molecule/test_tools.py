@@ -185,3 +185,19 @@ def test_every_tool_can_break_in_every_way(name: str, tool: Run, set_faults: Set
     set_faults(tool_faults={name: "hang"})
     with pytest.raises(subprocess.TimeoutExpired):
         tool(name, *arguments, timeout=0.3)
+
+
+def test_smartctl_has_the_fields_of_a_recorded_one(tool: Run, recorded: Path) -> None:
+    def keys(value: object, prefix: str = "") -> set[str]:
+        if not isinstance(value, dict):
+            return {prefix}
+        return {key for name, item in value.items() for key in keys(item, f"{prefix}/{name}")}
+
+    real = json.loads((recorded / "nvme" / "smartctl-nvme-good.json").read_text(encoding="utf-8"))
+    assert keys(json.loads(tool("smartctl", "-j", "-i", "-H", "-A", "/dev/nvme0").stdout)) == keys(real)
+
+
+def test_smartctl_of_a_drive_that_is_gone_says_so(tool: Run, set_faults: SetFaults) -> None:
+    set_faults(nvme_missing=[1])
+    done = tool("smartctl", "-j", "-i", "-H", "-A", "/dev/nvme0")
+    assert done.returncode == json.loads(done.stdout)["smartctl"]["exit_status"] == 2
