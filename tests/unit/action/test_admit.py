@@ -22,6 +22,7 @@ from ansible_collections.muster.cluster.plugins.action.ledger_create import crea
 from ansible_collections.muster.cluster.plugins.action.ledger_guard import guard
 from ansible_collections.muster.cluster.plugins.module_utils import slurm
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.expectations import SCHEMA, Nullable
 from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
@@ -33,6 +34,8 @@ HOUR = 3600.0
 STAGES = ("preflight", "burn_in", "acceptance")
 FINGERPRINT = {name: f"{name} 1" for name in COMPONENTS}
 EXPECT: dict[str, Any] = {
+    # What a class may state as null, it does.
+    **{name: None for name, kind in SCHEMA.items() if isinstance(kind, Nullable)},
     "gpu": {"model": "GPU", "count": 1, "memory_mib": 1, "parts": [{"slot": "SXM1", "address": "0000:1b:00.0"}]},
     "cpu": {"sockets": 1, "cores": 1},
     "memory": {"mib": 1, "tolerance_percent": 5},

@@ -18,6 +18,7 @@ from ansible_collections.muster.cluster.plugins.action.record import record
 from ansible_collections.muster.cluster.plugins.lookup import in_state
 from ansible_collections.muster.cluster.plugins.lookup.due import LookupModule, due
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.expectations import SCHEMA, Nullable
 from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS
 from ansible_collections.muster.cluster.plugins.module_utils.registry import required
@@ -25,6 +26,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledge
 
 NOW = 2_000_000_000.0
 EXPECT: dict[str, Any] = {
+    # What a class may state as null, it does.
+    **{name: None for name, kind in SCHEMA.items() if isinstance(kind, Nullable)},
     "gpu": None,
     "cpu": {"sockets": 1, "cores": 1},
     "memory": {"mib": 1, "tolerance_percent": 5},

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
 
 ROOT = Path(__file__).parents[3]
@@ -32,6 +33,20 @@ def listed(path: Path) -> dict[str, Any]:
     assert run.returncode == 0, run.stderr
     data: dict[str, Any] = json.loads(run.stdout)
     return data
+
+
+def plain_inventory(tmp_path: Path) -> Path:
+    """Write the plain inventory with the lab's class in full, as a site without the plugin would have to."""
+    text = PLAIN.read_text()
+    for old, new in (
+        ("lab_h100: {}", f"lab_h100: {json.dumps(expectations_of('lab_h100', {}, 'test'))}"),
+        ("inventory_dir ~ '/../../../../build", f"'{ROOT}/build"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "hosts.yml"
+    path.write_text(text)
+    return path
 
 
 def changed_lab(tmp_path: Path, old: str, new: str) -> Path:
@@ -70,7 +85,7 @@ def test_groups_are_class_pod_rack_and_role() -> None:
 
 
 def test_plain_yaml_inventory_gives_the_same_variables_and_groups(tmp_path: Path) -> None:
-    plain = variables_of(PLAIN, tmp_path)
+    plain = variables_of(plain_inventory(tmp_path), tmp_path)
     assert plain == variables_of(LAB, tmp_path)
     assert set(plain) == {"ctl", "gpu-01", "gpu-02", "gpu-03", "gpu-04"}
 
@@ -160,11 +175,11 @@ def test_faulty_plain_inventory_is_found_by_fleet_check(tmp_path: Path) -> None:
     play = tmp_path / "play.yml"
     check = {"muster.cluster.fleet_check": {"fleet": "{{ muster_fleet }}", "name": "hosts.yml"}}
     play.write_text(json.dumps([{"hosts": "controller", "gather_facts": False, "tasks": [check]}]))
-    good = ansible("ansible-playbook", "-i", str(PLAIN), str(play), "--check")
+    path = plain_inventory(tmp_path)
+    good = ansible("ansible-playbook", "-i", str(path), str(play), "--check")
     assert good.returncode == 0, good.stdout + good.stderr
-    faulty = tmp_path / "hosts.yml"
-    faulty.write_text(PLAIN.read_text().replace("rack: r1", "rack: r2", 1).replace("pod: p1", "pod: p2", 1))
-    bad = ansible("ansible-playbook", "-i", str(faulty), str(play))
+    path.write_text(path.read_text().replace("rack: r1", "rack: r2", 1).replace("pod: p1", "pod: p2", 1))
+    bad = ansible("ansible-playbook", "-i", str(path), str(play))
     assert bad.returncode == 2
     assert 'hosts.yml: nodes: found rack "r2" in pods "p2" and "p1", expected each rack in one pod' in bad.stdout
 
