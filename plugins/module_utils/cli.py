@@ -17,6 +17,10 @@ def main(argv: list[str] | None = None, version: str = "0") -> int:
         from .collective import main as collective  # noqa: PLC0415 -- start-up budget
 
         return int(collective(words[1:]) or 0)
+    if words[:1] == ["gpu-stress"]:
+        from .gpu_stress import main as gpu_stress  # noqa: PLC0415 -- start-up budget
+
+        return gpu_stress(words[1:])
     options = _parser(version).parse_args(words)
     result: int = options.function(options, version)
     return result
@@ -40,6 +44,7 @@ def _parser(version: str) -> argparse.ArgumentParser:
     burn_in.add_argument("--state-directory", default=STATE_DIRECTORY)
     burn_in.set_defaults(function=_burn_in)
     commands.add_parser("collective", help="one rank of a collective; see muster collective --help")
+    commands.add_parser("gpu-stress", help="load every GPU; see muster gpu-stress --help")
     return parser
 
 

@@ -16,6 +16,7 @@ POSITIVE = "a whole number of at least 1"
 NUMBER = "a number of at least 0"
 FLAG = "true or false"
 BACKEND = "one of gloo, nccl"
+TORCH_DEVICE = "one of cpu, cuda"
 
 
 class Nullable:
@@ -55,6 +56,41 @@ SCHEMA: dict[str, Any] = {
         }
     ),
     "kernel_log": {},
+    # Null: this class' GPUs are not loaded by the stress of these names, so nothing is owed by them.
+    "gpu_stress": Nullable(
+        {
+            "device": TORCH_DEVICE,
+            "python": PATH,
+            # Where that Python finds torch, if not among its own packages.
+            "python_path": Nullable(PATH),
+            "bf16_floor_tflops": NUMBER,
+            # Null: the device multiplies no fp8.
+            "fp8_floor_tflops": Nullable(NUMBER),
+            "spread_percent": Nullable(NUMBER),
+            "memory_percent": NUMBER,
+            "memory_copy_floor_gb_per_s": NUMBER,
+        }
+    ),
+    "telemetry": Nullable(
+        {
+            "directory": PATH,
+            "files": POSITIVE,
+            "gap_seconds": NUMBER,
+            "pcie_generation": POSITIVE,
+            "pcie_width": POSITIVE,
+            "throttle_seconds": NUMBER,
+            "power_percent": NUMBER,
+            "power_spread_percent": Nullable(NUMBER),
+            "clock_spread_percent": Nullable(NUMBER),
+            "temperature_celsius": NUMBER,
+            # Null: the driver tells no memory temperature.
+            "memory_temperature_celsius": Nullable(NUMBER),
+            "temperature_spread_celsius": Nullable(NUMBER),
+            "ecc_corrected": COUNT,
+            "ecc_uncorrected": COUNT,
+            "pcie_replays_per_minute": NUMBER,
+        }
+    ),
     # PATH in which probes look for tools, and what stands before every path they read.
     "tools": {"path": TEXT, "root": PATH},
     "collective": {
@@ -68,6 +104,7 @@ SCHEMA: dict[str, Any] = {
     },
 }
 
+_CHOICES = {BACKEND: ("gloo", "nccl"), TORCH_DEVICE: ("cpu", "cuda")}
 _ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?")
 
 
@@ -184,4 +221,4 @@ def _fits(value: Any, kind: str) -> bool:
         return value.startswith("/")
     if kind == PCI_ADDRESS:
         return pci_address(value) == value
-    return kind != BACKEND or value in ("gloo", "nccl")
+    return kind not in _CHOICES or value in _CHOICES[kind]

@@ -23,7 +23,9 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
     "burn_in": ("fingerprint", "gpu_inventory", "xid", "cpu", "memory", "clock", "disk", "nvme", "nvme_smart"),
 }
 # The checks that judge what a stress measured; each has the stress' name among its PROBES.
-STRESS_CHECKS: dict[str, tuple[str, ...]] = {}
+STRESS_CHECKS: dict[str, tuple[str, ...]] = {
+    "gpu_stress": ("gpu_stress",),
+}
 
 # Findings that a stage gives about itself, not by a check in CHECKS.
 _STAGE_FINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
