@@ -117,6 +117,19 @@ CATALOGUE: dict[int, tuple[str, str]] = {
     **{code: (meaning, kind) for codes, meaning, kind in _RANGES for code in codes},
 }
 
+# What an event of this code asks for when it comes back on the same GPU: numbers of NVIDIA's second column ("support"),
+# of aws-samples (twice: isolate), and our own for 13, 31, 32 and 80, which one buggy program may cause once.
+AGAIN: dict[int, str] = {
+    **dict.fromkeys((8, 13, 31, 32, 39, 40, 41, 62, 68, 70, 71, 72, 75, 76, 77, 80, 82, 83, 84, 85, 86), SUPPORT),
+    **dict.fromkeys((88, 89, 92, *range(96, 106), *range(126, 136), 139), SUPPORT),
+    119: REBOOT,
+    120: REBOOT,
+    **dict.fromkeys((74, 79, 136, 140, 143), RMA),
+}
+# A second code on the same GPU that makes the first one worse: after a double-bit error the row could not be remapped.
+TOGETHER: dict[tuple[int, int], str] = {(48, 64): RMA}
+NVLINK_ERROR = 74
+
 # Xid 154's text is NVIDIA's own verdict: "changed from 0x0 (None) to 0x4 (Drain and Reset)".
 RECOVERY = {
     "none": (PASS, "none"),
@@ -127,10 +140,13 @@ RECOVERY = {
 }
 
 FALLEN_OFF = 79
+RECOVERY_CHANGED = 154
 # Identical events on one GPU this close together are one (the rule of the study "Story of Two GPUs").
 SAME_EVENT_SECONDS = 5.0
 
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d{1,5})(?:, *(.*))?$", re.ASCII)
+# With MIG the instance stands behind the address: "(PCI:0000:3b:00 GPU-I:05)".
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)(?: GPU-I:\d+)?\): (\d{1,5})(?:, *(.*))?$", re.ASCII)
+_PID = re.compile(r"\bpid='?(\d+)")
 _ANY_XID = re.compile(r"\bXid\b")
 _FALLEN = re.compile(r"fallen off the bus", re.IGNORECASE)
 _GPU_ADDRESS = re.compile(r"\b([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\b")
@@ -160,7 +176,7 @@ class Event:
             return f"unreadable Xid line {self.text[:80]!r}"
         meaning = CATALOGUE.get(self.code, ("not in the catalogue", ""))[0]
         name = f"Xid {self.code} ({meaning})" if self.numbered else f"{meaning} without an Xid"
-        recovery = f" to {_recovery(self.text)}" if self.code == 154 else ""
+        recovery = f" to {_recovery(self.text)}" if self.code == RECOVERY_CHANGED else ""
         return name + recovery + (f" {self.times} times" if self.times > 1 else "")
 
 
@@ -175,6 +191,60 @@ def verdict_of(event: Event) -> tuple[str, str]:
     if kind == TEXT:
         return RECOVERY.get(_recovery(event.text), (INCOMPLETE, "investigate"))
     return VERDICTS.get(kind, (INCOMPLETE, "investigate"))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An event with its verdict in the light of the GPU's others; ``why`` says what made it worse, "" if nothing."""
+
+    event: Event
+    verdict: str
+    action: str
+    why: str = ""
+
+
+def judged(events: Sequence[Event], fabric_fault: bool = False) -> list[Judged]:
+    """Return the events of one GPU with their verdicts: what comes back, or comes with another fault, asks for more.
+
+    ``fabric_fault`` says that an NVSwitch reported a fatal error in the same log. Xid 154 is the driver's own word on
+    what the GPU needs, so that its last one gives the action of all, but for a part that has to go.
+    """
+    codes = {event.code for event in events if event.numbered}
+    result = []
+    for event in events:
+        verdict, action = verdict_of(event)
+        kind, why = _worse(event, events, codes, fabric_fault)
+        if kind:
+            verdict, action = VERDICTS[kind]
+        result.append(Judged(event, verdict, action, why))
+    recoveries = [item for item in result if item.event.code == RECOVERY_CHANGED and item.verdict == FAIL]
+    if not recoveries:
+        return result
+    told = recoveries[-1].action
+    return [
+        replace(item, action=told) if item.verdict == FAIL and item.action in ("reset_gpu", "reboot") else item
+        for item in result
+    ]
+
+
+def _worse(event: Event, events: Sequence[Event], codes: set[int | None], fabric_fault: bool) -> tuple[str, str]:
+    for (code, other), kind in TOGETHER.items():
+        if event.code == code and other in codes:
+            return kind, f"with Xid {other}"
+    if event.code == NVLINK_ERROR and fabric_fault:
+        return RMA, "with a fatal NVSwitch error: GPU or switch baseboard"
+    if event.code in AGAIN and event.numbered:
+        incidents = _incidents([item for item in events if item.code == event.code and item.numbered])
+        if incidents > 1:
+            return AGAIN[event.code], f"came back: {incidents} times in all"
+    return "", ""
+
+
+def _incidents(events: Sequence[Event]) -> int:
+    """Return how often the events happened: one program's are one, and what has no time may be a copy."""
+    timed = [event for event in events if event.seconds is not None]
+    pids = [match.group(1) for match in (_PID.search(event.text) for event in timed) if match]
+    return len(timed) - len(pids) + len(set(pids))
 
 
 def _recovery(text: str) -> str:
@@ -207,7 +277,7 @@ def _coalesced(events: Iterable[Event]) -> list[Event]:
     until: dict[tuple[str | None, int | None, str], float] = {}
     for event in events:
         # Each Xid 154 tells of another step; the text tells them apart.
-        key = (event.address, event.code, event.text if event.code in (154, None) else "")
+        key = (event.address, event.code, event.text if event.code in (RECOVERY_CHANGED, None) else "")
         if event.seconds is not None and key in last and 0 <= event.seconds - until[key] <= SAME_EVENT_SECONDS:
             kept[last[key]] = replace(kept[last[key]], times=kept[last[key]].times + 1)
         else:

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..expectations import gpu_subjects
 from ..finding import ACTIONS, PASS, VERDICTS, Finding
-from ..xid import Event, events_in, verdict_of
+from ..sxid import is_fatal, switch_events_in
+from ..xid import Event, Judged, events_in, judged
 
 NAME = "xid"
 PROBES: tuple[str, ...] = ("kernel_log",)
@@ -24,29 +25,43 @@ def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
 def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
     """Give one finding for each part: its worst event."""
     declared = gpu_subjects(expect)
+    messages = values["kernel_log"]
     by_subject: dict[str, list[Event]] = {subject: [] for subject in subjects(expect)}
-    for event in events_in(values["kernel_log"]):
+    for event in events_in(messages):
         by_subject[declared.get(event.address or "", "host")].append(event)
-    return [_finding(subject, events) for subject, events in by_subject.items()]
+    fabric_fault = any(is_fatal(event) for event in switch_events_in(messages))
+    return [_finding(subject, events, fabric_fault) for subject, events in by_subject.items()]
 
 
-def _finding(subject: str, events: Sequence[Event]) -> Finding:
+def _finding(subject: str, events: Sequence[Event], fabric_fault: bool) -> Finding:
     if not events:
         return Finding(NAME, subject, PASS, "none", "none")
-    ranked = sorted(events, key=_rank)
+    ranked = sorted(_judged_by_gpu(events, fabric_fault), key=_rank)
     worst = ranked[0]
-    verdict, action = verdict_of(worst)
-    measured = f"Xid {worst.code}" if worst.code is not None and worst.numbered else worst.name
-    names = list(dict.fromkeys(_described(event, subject) for event in ranked))
+    code = worst.event.code
+    measured = f"Xid {code}" if code is not None and worst.event.numbered else worst.event.name
+    names = list(dict.fromkeys(_described(item, subject) for item in ranked))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return Finding(NAME, subject, verdict, measured, "none", "", "; ".join(names[:_NAMED]) + more, action)
+    reason = "; ".join(names[:_NAMED]) + more
+    return Finding(NAME, subject, worst.verdict, measured, "none", "", reason, worst.action)
 
 
-def _rank(event: Event) -> tuple[int, int]:
-    verdict, action = verdict_of(event)
-    return VERDICTS.index(verdict), ACTIONS.index(action)
+def _judged_by_gpu(events: Sequence[Event], fabric_fault: bool) -> list[Judged]:
+    """Return the judged events; those on the host may be of several GPUs, and one says nothing of another."""
+    addresses = dict.fromkeys(event.address for event in events)
+    return [
+        item
+        for address in addresses
+        for item in judged([event for event in events if event.address == address], fabric_fault)
+    ]
 
 
-def _described(event: Event, subject: str) -> str:
+def _rank(item: Judged) -> tuple[int, int]:
+    return VERDICTS.index(item.verdict), ACTIONS.index(item.action)
+
+
+def _described(item: Judged, subject: str) -> str:
+    event = item.event
     where = f" on {event.address or 'a GPU it does not name'}" if subject == "host" else ""
-    return event.name + where + (f" at {event.stamp}" if event.stamp else "")
+    when = f" at {event.stamp}" if event.stamp else ""
+    return event.name + where + when + (f" ({item.why})" if item.why else "")

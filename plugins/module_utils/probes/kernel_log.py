@@ -1,11 +1,14 @@
 """``journalctl -k -b``: every kernel message of this boot.
 
-Lines are ``2025-01-21T04:41:44+0000 HOST kernel: TEXT``; the stamps of ``dmesg`` (``[12.3]``) and of ``dmesg --decode
---time-format iso`` are understood too, so that a saved log can be judged.
+Lines are ``2025-01-21T04:41:44+0000 HOST kernel: TEXT``. The other forms in which a kernel log is saved are understood
+too: journalctl's ``short``, ``short-precise``, ``short-full``, ``short-unix`` and ``short-monotonic`` (journalctl(1)),
+syslog files, ``dmesg`` with ``-T``, ``-x``, ``-r``, ``-d``, ``-e`` or ``--time-format iso`` (dmesg(1)), pstore dumps,
+records of ``/dev/kmsg`` (the kernel's Documentation/ABI/testing/dev-kmsg), and lines without any stamp.
 """
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,30 +22,48 @@ NAME = "kernel_log"
 ARGV = ("journalctl", "-k", "-b", "--no-pager", "-o", "short-iso")
 TIMEOUT_SECONDS = 30.0
 
-_ISO = re.compile(r"(?:\w+ *:\w+ *: )?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d))\s+(.*)")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+# A stamp of syslog names no year: any will do for telling how far apart two messages are; a leap year knows all days.
+_SOME_YEAR = 2000
+
+_CTIME = r"[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4}"
+_ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)"
+_FULL = r"[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [A-Z]{3,5}"
+_SYSLOG = r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
+# Level and facility of dmesg -r and -x.
+_LEVEL = r"(?:<\d{1,3}>|[a-z]+ *:[a-z]+ *: ?)?"
+# In brackets: uptime (dmesg -d puts the difference behind it), calendar, or dmesg -e's month-and-minute and difference.
+_BRACKETS = rf"\[\s*(\d+\.\d+|{_CTIME}|[A-Z][a-z]{{2}} ?\d{{1,2}} \d\d:\d\d|\+\d+\.\d+)(?:\s*<[\s\d.]*>)?\s*\]"
+_LINE = re.compile(rf"\s*{_LEVEL}(?:{_BRACKETS}|({_ISO}|{_FULL}|{_SYSLOG}|\d{{9,}}\.\d+))\s?(.*)", re.DOTALL)
+_RECORD = re.compile(r"(\d+),(\d+),(\d+),[^;]*;(.*)", re.DOTALL)
+# A record's dictionary: lines that begin with a blank.
+_RECORD_KEY = re.compile(r" [A-Z_0-9]+=")
+# Who said it, and what printk may add: its own stamp, and the thread or CPU (CONFIG_PRINTK_CALLER).
+_SOURCE = re.compile(r"(?:[^\s:|]+ )?kernel: ?(?:\[\s*\d+\.\d+\] ?)?|\[\s*\d+\.\d+\] ?")
+_CALLER = re.compile(r"\[\s*[TC]\d+\] ?")
+
 # A kernel's first words; microcode loading and, on arm64, the boot CPU may come before them.
-_BANNER = re.compile(r"(?:^|\bkernel: )Linux version \d")
+_BANNER = re.compile(r"Linux version \d")
 _BANNER_WITHIN = 20
-_UPTIME = re.compile(r"\[\s*(\d+\.\d+)\]\s?(.*)")
+# What journalctl says on standard error when it shows less than there is, with exit status 0.
+_PARTIAL = re.compile(r"ignoring|corrupt|truncated|bad message|not seeing|failed|error", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Message:
-    """One kernel message; ``stamp`` is "" for a continuation line."""
+    """One kernel message; ``stamp`` is "" for a line without one, as continuation lines are.
+
+    ``text`` is what the kernel said, without stamp, level, host and ``kernel:``.
+    """
 
     stamp: str
     text: str
 
     @property
     def seconds(self) -> float | None:
-        """Seconds on the log's own clock (epoch or uptime), None without a stamp."""
-        if not self.stamp:
-            return None
-        if "T" not in self.stamp:
-            return float(self.stamp)
-        stamp = re.sub(r"[.,](\d{1,6})\d*", r".\1", self.stamp)
+        """Seconds on the log's own clock (epoch, uptime, or since a year's start), None where the stamp tells none."""
         try:
-            return datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%S" + (".%f" if "." in stamp else "") + "%z").timestamp()
+            return _seconds(self.stamp)
         except ValueError:
             return None
 
@@ -59,7 +80,7 @@ def parse(output: Output) -> tuple[Message, ...]:
     error, so that silence of the rest says nothing.
     """
     messages = messages_in(output)
-    if not any(_BANNER.search(message.text) for message in messages[:_BANNER_WITHIN]):
+    if not begins_with_boot(messages):
         raise Unreadable(
             "the journal no longer holds the beginning of this boot: it begins with "
             f"{messages[0].text[:60]!r}, expected 'Linux version ...'"
@@ -67,22 +88,70 @@ def parse(output: Output) -> tuple[Message, ...]:
     return messages
 
 
+def begins_with_boot(messages: tuple[Message, ...]) -> bool:
+    """Return whether the kernel's first words are there."""
+    return any(_BANNER.match(message.text) for message in messages[:_BANNER_WITHIN])
+
+
 def messages_in(output: Output) -> tuple[Message, ...]:
-    """Return the messages of a log or a part of one, in order; raises Unreadable for one that says nothing."""
+    """Return the messages of a log or a part of one, in order; raises Unreadable for one that is not whole."""
     if output.rc != 0:
         raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
-    if output.stdout and not output.stdout.endswith("\n"):
+    if _PARTIAL.search(output.stderr):
+        raise Unreadable(f"shows less than there is: {output.stderr.strip()[:200]}")
+    text = output.stdout
+    if text and not text.endswith("\n"):
         # What else is missing after the half line nobody knows.
-        raise Unreadable(f"cut off in mid line: ends with {output.stdout[-60:]!r}")
-    messages = tuple(_message(line) for line in output.stdout.splitlines() if line and not line.startswith("-- "))
-    if not any(message.stamp for message in messages):
-        raise Unreadable(f"no message with a time stamp in {len(messages)} lines, expected at least one")
+        raise Unreadable(f"cut off in mid line: ends with {text[-60:]!r}")
+    if "\0" in text or "\ufffd" in text:
+        # journalctl writes "[12B blob data]" for what is no text.
+        raise Unreadable("holds bytes that are no text, expected journalctl's lines")
+    messages = tuple(
+        _message(line)
+        for line in text.split("\n")
+        if line and not line.startswith("-- ") and not _RECORD_KEY.match(line)
+    )
+    if not messages:
+        raise Unreadable("no message, expected at least one")
     return messages
 
 
 def _message(line: str) -> Message:
-    for pattern in (_ISO, _UPTIME):
-        match = pattern.match(line)
+    line = line.rstrip("\r")
+    record = _RECORD.match(line)
+    if record:
+        return Message(f"{int(record.group(3)) / 1e6:.6f}", _said(record.group(4)))
+    match = _LINE.match(line)
+    if match:
+        return Message(match.group(1) or match.group(2), _said(match.group(3)))
+    return Message("", _said(line))
+
+
+def _said(text: str) -> str:
+    for pattern in (_SOURCE, _CALLER):
+        match = pattern.match(text)
         if match:
-            return Message(match.group(1), match.group(2))
-    return Message("", line)
+            text = text[match.end() :]
+    return text
+
+
+def _seconds(stamp: str) -> float | None:
+    """Return the stamp as seconds; raises ValueError for a day or hour that is none."""
+    if re.fullmatch(r"\d+\.\d+", stamp):
+        return float(stamp)
+    if re.fullmatch(_ISO, stamp):
+        fraction = re.sub(r"[.,](\d{1,6})\d*", r".\1", stamp)
+        form = "%Y-%m-%dT%H:%M:%S" + (".%f" if "." in fraction else "") + "%z"
+        return datetime.strptime(fraction, form).timestamp()
+    words = stamp.split()
+    clock = words[-2] if re.fullmatch(f"{_CTIME}|{_FULL}", stamp) else words[-1] if words else ""
+    if re.fullmatch(_CTIME, stamp):
+        year, month, day = int(words[4]), _MONTHS.index(words[1]) + 1, int(words[2])
+    elif re.fullmatch(_FULL, stamp):
+        year, month, day = (int(part) for part in words[1].split("-"))
+    elif re.fullmatch(_SYSLOG, stamp):
+        year, month, day = _SOME_YEAR, _MONTHS.index(words[0]) + 1, int(words[1])
+    else:
+        return None
+    hour, minute, second = clock.split(":")
+    return calendar.timegm((year, month, day, int(hour), int(minute), 0)) + float(second)

@@ -3,7 +3,7 @@
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import kernel_log
-from ansible_collections.muster.cluster.plugins.module_utils.xid import CATALOGUE, events_in, verdict_of
+from ansible_collections.muster.cluster.plugins.module_utils.xid import CATALOGUE, events_in, judged, verdict_of
 
 
 def events(text):
@@ -96,3 +96,80 @@ def test_events_without_time_are_never_joined():
 def test_catalogue_knows_every_row_of_its_source():
     assert {79, 48, 63, 64, 74, 94, 95, 119, 131, 149, 154, 172} <= set(CATALOGUE)
     assert len(CATALOGUE) > 90
+
+
+def escalated(text, fabric_fault=False):
+    return {(item.event.code, item.verdict, item.action) for item in judged(events(text), fabric_fault)}
+
+
+def xid_line(seconds, code, text="x"):
+    return f"[{seconds:.1f}] NVRM: Xid (PCI:0000:1b:00): {code}, {text}\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        (79, "rma"),
+        (74, "rma"),
+        (136, "rma"),
+        (140, "rma"),
+        (143, "rma"),
+        (119, "reboot"),
+        (120, "reboot"),
+        (62, "investigate"),
+        (48, "reset_gpu"),
+        (46, "reset_gpu"),
+    ],
+)
+def test_fault_that_comes_back_asks_for_more(first, again):
+    (once,) = escalated(xid_line(10, first))
+    assert once[1] == "fail"
+    assert escalated(xid_line(10, first) + xid_line(14, first)) == {once}
+    assert escalated(xid_line(10, first) + xid_line(16, first)) == {(first, "fail", again)}
+
+
+@pytest.mark.parametrize("code", [8, 13, 31, 39, 80, 126, 139])
+def test_application_fault_of_two_jobs_is_investigated(code):
+    job = [f"pid={pid}, name=python" for pid in (17, 18)]
+    once = xid_line(10, code, job[0]) + xid_line(100, code, job[0])
+    assert escalated(once) == {(code, "pass", "restart_app")}
+    assert escalated(once + xid_line(200, code, job[1])) == {(code, "fail", "investigate")}
+
+
+@pytest.mark.parametrize("code", [11, 43, 45, 69, 94])
+def test_what_only_a_program_causes_does_not_escalate(code):
+    before = escalated(xid_line(10, code))
+    assert escalated(xid_line(10, code) + xid_line(100, code, "pid=1")) == before
+
+
+def test_double_bit_error_whose_row_could_not_be_remapped_is_rma():
+    assert (48, "fail", "rma") in escalated(xid_line(10, 48) + xid_line(11, 64))
+
+
+def test_nvlink_error_with_a_fatal_switch_error_is_rma():
+    assert escalated(xid_line(10, 74), fabric_fault=True) == {(74, "fail", "rma")}
+
+
+@pytest.mark.parametrize(("words", "action"), [("Node Reboot Required", "reboot"), ("GPU Reset Required", "reset_gpu")])
+def test_the_drivers_own_word_gives_the_action(words, action):
+    text = (
+        xid_line(10, 119)
+        + xid_line(11, 79)
+        + xid_line(12, 154, f"GPU recovery action changed from 0x0 (None) to 0x2 ({words})")
+    )
+    assert {item[2] for item in escalated(text)} == {action}
+
+
+def test_the_drivers_word_does_not_keep_a_part_that_has_to_go():
+    text = (
+        xid_line(10, 79) + xid_line(90, 79) + xid_line(91, 154, "changed from 0x0 (None) to 0x1 (GPU Reset Required)")
+    )
+    assert (79, "fail", "rma") in escalated(text)
+
+
+def test_copies_without_time_do_not_escalate():
+    assert escalated("NVRM: Xid (PCI:0000:1b:00): 79, x\n" * 2) == {(79, "fail", "reboot")}
+
+
+def test_instance_of_a_divided_gpu_is_that_gpu():
+    assert seen("[1.0] NVRM: Xid (PCI:0000:1b:00 GPU-I:05): 95, x\n") == [("0000:1b:00.0", 95, "fail", "reset_gpu")]

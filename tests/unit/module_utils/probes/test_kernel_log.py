@@ -1,5 +1,7 @@
 """journalctl -k -b."""
 
+from pathlib import Path
+
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
@@ -9,8 +11,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes.kernel_log i
 @pytest.mark.parametrize(
     ("line", "text", "seconds"),
     [
-        ("2025-01-21T04:41:44+0000 host kernel: a b", "host kernel: a b", 1737434504),
-        ("2025-01-21T04:41:44+00:00 host kernel: a", "host kernel: a", 1737434504),
+        ("2025-01-21T04:41:44+0000 host kernel: a b", "a b", 1737434504),
+        ("2025-01-21T04:41:44+00:00 host kernel: a", "a", 1737434504),
         ("kern  :warn  : 2025-01-21T04:41:44,500000+00:00 a", "a", 1737434504.5),
         ("[  12.5] a", "a", 12.5),
     ],
@@ -68,3 +70,64 @@ def test_log_without_the_start_of_the_boot_is_unreadable(text):
 def test_empty_or_failed_log_is_unreadable(output):
     with pytest.raises(Unreadable):
         parse(output)
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        ("Jan 21 04:41:44 host kernel: [   12.3] NVRM: a", 948429704),
+        ("Jan 21 04:41:44.500000 host kernel: NVRM: a", 948429704.5),
+        ("Tue 2025-01-21 04:41:44 UTC host kernel: NVRM: a", 1737434504),
+        ("1737434504.500000 host kernel: NVRM: a", 1737434504.5),
+        ("[   12.500000] host kernel: NVRM: a", 12.5),
+        ("2025-01-21T04:41:44.500000+00:00 host kernel: [   12.3] NVRM: a", 1737434504.5),
+        ("[Tue Jan 21 04:41:44 2025] NVRM: a", 1737434504),
+        ("[Sun Dec  1 14:54:40 2024] host kernel: NVRM: a", 1733064880),
+        ("kern  :warn  : [   12.500000] NVRM: a", 12.5),
+        ("kern  :warn  : [Tue Jan 21 04:41:44 2025] NVRM: a", 1737434504),
+        ("<6>[   12.500000] NVRM: a", 12.5),
+        ("[   12.500000 <    0.000001>] NVRM: a", 12.5),
+        ("[   12.500000] [ T1946] NVRM: a", 12.5),
+        ("6,1234,12500000,-;NVRM: a", 12.5),
+        ("4,1235,12500000,-,caller=T1946;NVRM: a", 12.5),
+        ("[Jan21 04:41] NVRM: a", None),
+        ("[  +0.000003] NVRM: a", None),
+        ("kernel: NVRM: a", None),
+        ("host kernel: NVRM: a", None),
+        ("NVRM: a", None),
+        ("[Tue Jan 41 04:41:44 2025] NVRM: a", 1739162504),
+        ("[Tue Foo 21 04:41:44 2025] NVRM: a", None),
+    ],
+)
+def test_every_form_of_a_saved_log_gives_the_same_text(line, seconds):
+    (message,) = messages_in(Output(line + "\n"))
+    assert (message.text, message.seconds) == ("NVRM: a", seconds)
+
+
+def test_lines_of_other_programs_keep_their_name():
+    (message,) = messages_in(Output("Aug 17 00:00:24 host systemd[1]: Finished Rotate log files.\n"))
+    assert message.text == "host systemd[1]: Finished Rotate log files."
+
+
+def test_dictionary_of_a_record_is_no_message():
+    (message,) = messages_in(Output("6,1,5,-;usb 1-1: a\n SUBSYSTEM=usb\n DEVICE=c189:1\n"))
+    assert message.text == "usb 1-1: a"
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        Output(BANNER + "[2.0] NVRM: \ufffd\ufffd\n"),
+        Output(BANNER + "[2.0] a\0b\n"),
+        Output(BANNER, "Journal file /var/log/journal/x/system.journal is truncated, ignoring file."),
+        Output(BANNER, "Hint: You are currently not seeing messages from other users and the system."),
+    ],
+)
+def test_log_that_is_not_whole_is_unreadable(output):
+    with pytest.raises(Unreadable):
+        parse(output)
+
+
+def test_healthy_log_is_read_from_its_beginning():
+    text = (Path(__file__).resolve().parents[3] / "healthy" / "kernel_log.txt").read_text()
+    assert parse(Output(text))[0].text.startswith("Linux version ")
