@@ -55,7 +55,9 @@ SCHEMA: dict[str, Any] = {
             "temperature_celsius": NUMBER,
         }
     ),
-    "kernel_log": {},
+    # How many lines of one kind a boot's log may hold: corrected errors of one PCIe device, of one DIMM or CPU, and how
+    # often a link may go down within 24 hours before it counts as flapping.
+    "kernel_log": {"pcie_corrected_errors": NUMBER, "memory_corrected_errors": NUMBER, "link_flaps_per_day": POSITIVE},
     # Null: this class' GPUs are not loaded by the stress of these names, so nothing is owed by them.
     "gpu_stress": Nullable(
         {

@@ -18,9 +18,24 @@ T = TypeVar("T")
 
 # Preflight asks whether the host is fit to be burned in and who it is; that its GPUs are all there and silent is
 # burn-in's verdict. A GPU lost later changes the fingerprint that preflight reads, which voids the burn-in.
+_LOG_CHECKS = (
+    *("sxid", "gpu_log", "pcie_errors", "machine_check", "nic_log", "nvme_log", "mount_log", "oom_log"),
+    *("filesystem_log", "kernel_crash", "program_crash"),
+)
 STAGE_CHECKS: dict[str, tuple[str, ...]] = {
     "preflight": ("fingerprint", "cpu", "memory", "clock", "disk"),
-    "burn_in": ("fingerprint", "gpu_inventory", "xid", "cpu", "memory", "clock", "disk", "nvme", "nvme_smart"),
+    "burn_in": (
+        "fingerprint",
+        "gpu_inventory",
+        "xid",
+        *_LOG_CHECKS,
+        "cpu",
+        "memory",
+        "clock",
+        "disk",
+        "nvme",
+        "nvme_smart",
+    ),
 }
 # The checks that judge what a stress measured; each has the stress' name among its PROBES.
 STRESS_CHECKS: dict[str, tuple[str, ...]] = {

@@ -1,0 +1,48 @@
+"""Did a local file system or the disk below it err since boot?
+
+Formats: the kernel's fs/ext4/super.c, fs/xfs, fs/btrfs, block/blk-core.c, drivers/md, drivers/ata/libata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, PASS, Finding
+from ..log_faults import HOST, faults_in, findings_of, rule
+
+NAME = "filesystem_log"
+PROBES: tuple[str, ...] = ("kernel_log",)
+
+_WORDS = ("EXT4-fs", "EXT3-fs", "XFS", "BTRFS", "error", "JBD2", "md/", "ata", "read-only")
+_RULES = (
+    rule(r"EXT[34]-fs(?: \((?P<device>[^)]+)\))?:? .*[Rr]emounting filesystem read-only", "{device} is read-only now",
+         FAIL, "investigate"),
+    rule(r"EXT[34]-fs error \(device (?P<device>[^)]+)\)", "file system error on {device}", FAIL, "investigate"),
+    rule(r"EXT[34]-fs \((?P<device>[^)]+)\): .*(?:previous I/O error|Delayed block allocation failed)",
+         "write error on {device}", FAIL, "investigate"),
+    rule(r"EXT[34]-fs warning \(device (?P<device>[^)]+)\)", "file system warning on {device}", PASS, "investigate"),
+    rule(r"JBD2: .*(?:[Dd]etected IO errors|I/O error)", "journal could not be written", FAIL, "investigate"),
+    rule(r"XFS \((?P<device>[^)]+)\): .*(?:[Cc]orruption|[Ss]hutting down|has been shut down|log I/O error"
+         r"|metadata I/O error|Internal error)", "file system error on {device}", FAIL, "investigate"),
+    rule(r"BTRFS (?:error|critical) \(device (?P<device>[^)]+?)(?:: state \w+)?\)", "file system error on {device}",
+         FAIL, "investigate"),
+    rule(r"(?:I/O error|critical (?:medium|target) error), dev (?P<device>(?!nvme|loop|sr|fd)[\w-]+)",
+         "I/O error on {device}", FAIL, "replace"),
+    rule(r"Buffer I/O error on (?:dev(?:ice)? )?(?P<device>(?!nvme|loop|sr|fd)[\w-]+)", "I/O error on {device}",
+         FAIL, "replace"),
+    rule(r"md/\w+:(?P<array>md\w+): Disk failure on (?P<device>[^,\s]+)", "{device} was dropped from {array}",
+         FAIL, "replace"),
+    rule(r"\b(?P<device>ata\d+(?:\.\d+)?): (?:failed command|.*SError|hard resetting link.*failed|disabled)",
+         "command failed on {device}", FAIL, "replace"),
+)  # fmt: skip
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the host."""
+    return [HOST]
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Give one finding for the host."""
+    return findings_of(NAME, faults_in(values["kernel_log"], _RULES, _WORDS), [HOST])

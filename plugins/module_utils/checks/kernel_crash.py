@@ -1,0 +1,60 @@
+"""Did the kernel crash, lock up or wait without end since boot?
+
+Formats: the kernel's panic.c, watchdog.c, hung_task.c, rcu/tree_stall.h, arch/x86/mm/fault.c. A crash
+that was asked for (``sysrq: Trigger a crash``) is no fault.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, PASS, Finding
+from ..log_faults import HOST, Fault, findings_of, matches, rule
+
+NAME = "kernel_crash"
+PROBES: tuple[str, ...] = ("kernel_log",)
+
+_ASKED_FOR = re.compile(r"sysrq: .*Trigger a crash", re.IGNORECASE)
+_AFTER_SECONDS = 5.0
+_WORDS = ("anic", "BUG", "Oops", "lockup", "LOCKUP", "blocked for", "stall", "protection fault", "NMI", "sysrq")
+_RULES = (
+    rule(r"sysrq: .*[Tt]rigger a crash", "a crash was asked for (sysrq)", PASS, "investigate"),
+    rule(r"Kernel panic - not syncing: (?P<why>.{0,60})", "kernel panic: {why}", FAIL, "investigate"),
+    rule(r"BUG: soft lockup - CPU#(?P<cpu>\d+)", "CPU {cpu} locked up", FAIL, "investigate"),
+    rule(r"hard LOCKUP on cpu (?P<cpu>\d+)", "CPU {cpu} locked up", FAIL, "investigate"),
+    rule(r"hard LOCKUP", "a CPU locked up", FAIL, "investigate"),
+    rule(r"INFO: task (?P<task>\S+) blocked for more than (?P<seconds>\d+) seconds",
+         "task {task} waited more than {seconds} s", FAIL, "investigate"),
+    rule(r"rcu: INFO: .*(?:self-detected stall|detected stalls)|INFO: rcu_\w+ .*stall", "a CPU stalled (RCU)",
+         FAIL, "investigate"),
+    rule(r"\b(?:kernel )?BUG:? (?P<what>(?:unable to handle|at |Bad page|workqueue lockup).{0,50})",
+         "kernel bug: {what}", FAIL, "investigate"),
+    rule(r"^Oops: |\bOops: [0-9a-f]{4} ", "kernel oops", FAIL, "investigate"),
+    rule(r"^general protection fault", "kernel protection fault", FAIL, "investigate"),
+    rule(r"NMI: (?:PCI system error|IOCK error|memory parity error)|Uhhuh\. NMI received", "hardware raised an NMI",
+         FAIL, "investigate"),
+)  # fmt: skip
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the host."""
+    return [HOST]
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Give one finding for the host."""
+    messages = values["kernel_log"]
+    asked = [message.seconds for message in messages if "sysrq" in message.text and _ASKED_FOR.search(message.text)]
+    faults = []
+    for message, item, match in matches(messages, _RULES, _WORDS):
+        what, verdict = item.what.format(**match.groupdict()), item.verdict
+        if verdict == FAIL and _soon_after(message.seconds, asked):
+            what, verdict = f"{what} (asked for)", PASS
+        faults.append(Fault(HOST, what, verdict, item.action, message.stamp))
+    return findings_of(NAME, faults, [HOST])
+
+
+def _soon_after(now: float | None, times: Sequence[float | None]) -> bool:
+    return now is not None and any(time is not None and 0 <= now - time <= _AFTER_SECONDS for time in times)

@@ -1,0 +1,73 @@
+"""Did network file systems stand still since boot, and have they come back?
+
+A stall that ended within the log is the storage's or network's affair and worth a look; one that did not end leaves the
+question open. An eviction says that a server gave this client up. Formats: the kernel's fs/nfs and net/sunrpc
+(``nfs: server NAME not responding``), Lustre's client (``NAME: Connection to NAME was lost``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..log_faults import HOST, Fault, findings_of
+from ..probes.kernel_log import Message
+
+NAME = "mount_log"
+PROBES: tuple[str, ...] = ("kernel_log",)
+
+# What begins a stall, and what ends it; the group is the server or target.
+_BEGINS = (
+    re.compile(r"\bnfs: server (\S+) not responding"),
+    re.compile(r"\bLustre: \S+: Connection to (\S+) \(at .*\) was lost"),
+    re.compile(r"\bLustreError: .*?(\S+-(?:OST|MDT)[0-9a-f]{4})\S*: operation \w+ to node \S+ failed: rc = -\d+"),
+)
+_ENDS = (
+    re.compile(r"\bnfs: server (\S+) OK"),
+    re.compile(r"\bLustre: \S*?((?:[\w.]+-)?(?:OST|MDT)[0-9a-f]{4})\S*: Connection restored to"),
+)
+_EVICTED = re.compile(r"This client was evicted by (\S+?)[;,. ]")
+_GONE = re.compile(r"\bnfs: server (\S+) not responding, timed out")
+_STALE = re.compile(r"\bNFS: (?:server (\S+) error|.*[Ss]tale file handle)|\bnfs4_reclaim_open_state|lost \d+ locks")
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the host."""
+    return [HOST]
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Give one finding for the host."""
+    return findings_of(NAME, _faults(values["kernel_log"]), [HOST])
+
+
+def _faults(messages: Sequence[Message]) -> list[Fault]:
+    faults: list[Fault] = []
+    open_since: dict[str, str] = {}
+    for message in messages:
+        text = message.text
+        if "nfs" not in text and "NFS" not in text and "Lustre" not in text and "lost" not in text:
+            continue
+        evicted = _EVICTED.search(text)
+        if evicted:
+            faults.append(Fault(HOST, f"evicted by {evicted.group(1)}", FAIL, "investigate", message.stamp))
+        if _STALE.search(text):
+            faults.append(Fault(HOST, "NFS state was lost", PASS, "investigate", message.stamp))
+        for name in _names(_BEGINS, text):
+            open_since.setdefault(name, message.stamp)
+            if _GONE.search(text):
+                faults.append(Fault(HOST, f"gave up on {name}", FAIL, "investigate", message.stamp))
+        for name in _names(_ENDS, text):
+            if name in open_since:
+                what = f"{name} did not respond for a time"
+                faults.append(Fault(HOST, what, PASS, "investigate", open_since.pop(name)))
+    for name, stamp in open_since.items():
+        what = f"{name} did not respond and the log does not say that it came back"
+        faults.append(Fault(HOST, what, INCOMPLETE, "investigate", stamp))
+    return faults
+
+
+def _names(patterns: Sequence[re.Pattern[str]], text: str) -> list[str]:
+    return [match.group(1) for match in (pattern.search(text) for pattern in patterns) if match]

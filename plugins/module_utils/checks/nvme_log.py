@@ -1,0 +1,56 @@
+"""What does the kernel log say of NVMe drives?
+
+Formats: the kernel's drivers/nvme/host/{core,pci}.c and block/blk-core.c. Owed on the host; a drive of which the log
+tells something has a finding of its own, under its PCI address where the log names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, PASS, Finding
+from ..log_faults import HOST, Fault, findings_of, matches, rule
+from ..probes.kernel_log import Message
+
+NAME = "nvme_log"
+PROBES: tuple[str, ...] = ("kernel_log",)
+
+_WORDS = ("nvme",)
+_DRIVE = r"(?P<drive>nvme\d+)"
+_PLACE = re.compile(r"nvme (nvme\d+): pci function ([0-9a-fA-F:]+\.[0-7])", re.ASCII)
+_RULES = (
+    rule(rf"nvme {_DRIVE}: .*(?:I/O|Identify|Admin).*[Tt]imeout", "command timed out", FAIL, "replace"),
+    rule(rf"nvme {_DRIVE}: .*controller is down", "controller is down", FAIL, "replace"),
+    rule(rf"nvme {_DRIVE}: .*(?:Removing after probe failure|Device not ready|Disabling device after reset failure"
+         r"|Removing device|Failed to get|[Ii]dentify .*failed)", "controller does not start", FAIL, "replace"),
+    rule(rf"nvme {_DRIVE}: (?:frozen state error|.*failed to|.*is unresponsive|.*fatal)",
+         "controller failed", FAIL, "replace"),
+    rule(rf"{_DRIVE}\w*: .*(?:critical|[Uu]nrecovered|[Mm]edium error|Media Error)", "medium error", FAIL, "replace"),
+    rule(rf"critical \w+ error, dev {_DRIVE}", "medium error", FAIL, "replace"),
+    rule(rf"I/O error,? (?:on )?dev(?:ice)? {_DRIVE}", "I/O error", FAIL, "replace"),
+    rule(rf"nvme {_DRIVE}: missing or invalid SUBNQN", "drive names no SUBNQN (harmless)", PASS, "none"),
+    rule(rf"nvme {_DRIVE}: resetting controller", "controller was reset", PASS, "investigate"),
+)  # fmt: skip
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the host."""
+    return [HOST]
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Give one finding for the host and one for each drive of which the log tells something."""
+    messages = values["kernel_log"]
+    places = _places(messages)
+    faults = [
+        Fault(f"nvme {places.get(match['drive'], match['drive'])}", item.what, item.verdict, item.action, message.stamp)
+        for message, item, match in matches(messages, _RULES, _WORDS)
+    ]
+    return findings_of(NAME, faults, [HOST])
+
+
+def _places(messages: Sequence[Message]) -> dict[str, str]:
+    found = (_PLACE.search(message.text) for message in messages if "pci function" in message.text)
+    return {match.group(1): match.group(2).lower() for match in found if match}

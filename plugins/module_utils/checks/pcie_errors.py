@@ -1,0 +1,97 @@
+"""Did a PCIe link err since boot (AER, DPC, firmware records), or train below what its ends can do?
+
+Formats: the kernel's drivers/pci/pcie/{aer,dpc,err}.c and drivers/pci/pci.c; since 6.10 "Correctable" and
+"Uncorrectable" stand for "Corrected" and "Uncorrected". Owed on the host; a device that errs has a finding of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ..finding import FAIL, PASS, Finding
+from ..hardware_error import hardware_errors_in
+from ..log_faults import HOST, Fault, faults_in, findings_of, pci_part, rule
+from ..probes.kernel_log import Message
+
+NAME = "pcie_errors"
+PROBES: tuple[str, ...] = ("kernel_log",)
+
+_ADDRESS = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
+_CORRECTED = "corrected PCIe error"
+_LIMITED = "PCIe link limited to "
+_WORDS = ("PCIe", "AER", "DPC", "pciehp", "D3cold", "config space inaccessible")
+_RULES = (
+    rule(_ADDRESS + r": PCIe Bus Error: severity=Correct", _CORRECTED, PASS, "none"),
+    rule(
+        _ADDRESS + r": PCIe Bus Error: severity=Uncorrect\w+ \((?P<kind>[\w-]+)\), type=(?P<layer>[^,]+)",
+        "uncorrected PCIe error ({kind}, {layer})", FAIL, "reseat",
+    ),
+    rule(_ADDRESS + r": PCIe Bus Error: severity=Uncorrect", "uncorrected PCIe error", FAIL, "reseat"),
+    rule(
+        r"AER: (?:Multiple )?Uncorrect\w+ \((?P<kind>[\w-]+)\) error (?:message )?received(?: from|:) " + _ADDRESS,
+        "uncorrected PCIe error ({kind})", FAIL, "reseat",
+    ),
+    rule(_ADDRESS + r": AER: (?:Multiple )?Uncorrect", "uncorrected PCIe error below this port", FAIL, "reseat"),
+    rule(_ADDRESS + r": DPC: (?:containment event|unmasked uncorrectable|RP PIO)", "link cut (DPC)", FAIL, "reseat"),
+    rule(_ADDRESS + r": AER: .*(?:recovery failed|reset failed|can't recover)", "not recovered", FAIL, "reboot"),
+    rule(_ADDRESS + r": pciehp: Slot\((?P<slot>[^)]*)\): Link Down", "link of slot {slot} went down", FAIL, "reseat"),
+    rule(
+        _ADDRESS + r": .*(?:config space inaccessible|device inaccessible)", "does not answer on the bus",
+         FAIL, "reboot"
+    ),
+    rule(
+        _ADDRESS + r": (?P<rate>[\d.]+ Gb/s) available PCIe bandwidth, limited by (?P<link>.+? link) at "
+        r"(?P<where>\S+) \(capable of (?P<able>[\d.]+ Gb/s)",
+        _LIMITED + "{rate} of {able} by {link} at {where}", FAIL, "investigate",
+    ),
+)  # fmt: skip
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the host."""
+    return [HOST]
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Give one finding for the host and one for each device of which the log tells something."""
+    messages = values["kernel_log"]
+    part_of = partial(pci_part, expect=expect)
+    faults = [_known_only(fault) for fault in faults_in(messages, _RULES, _WORDS, part_of)]
+    faults += _from_firmware(messages, expect)
+    return findings_of(NAME, _over_limit(faults, expect["kernel_log"]["pcie_corrected_errors"]), [HOST])
+
+
+def _known_only(fault: Fault) -> Fault:
+    """Return the fault; that a device which the class does not name sits on a slow link may be by design."""
+    if fault.what.startswith(_LIMITED) and fault.part.startswith("pci "):
+        return Fault(fault.part, fault.what, PASS, "investigate", fault.stamp)
+    return fault
+
+
+def _from_firmware(messages: Sequence[Message], expect: Mapping[str, Any]) -> list[Fault]:
+    faults = []
+    for record in hardware_errors_in(messages):
+        if "pcie" not in record.fields.get("section", "").lower():
+            continue
+        address = record.fields.get("address")
+        part = pci_part(address, expect) if address else HOST
+        if record.corrected:
+            faults.append(Fault(part, _CORRECTED, PASS, "none", record.stamp))
+        else:
+            faults.append(Fault(part, f"{record.severity} PCIe error told by firmware", FAIL, "reseat", record.stamp))
+    return faults
+
+
+def _over_limit(faults: Sequence[Fault], limit: float) -> list[Fault]:
+    """Return the faults; too many corrected errors of one device are one more."""
+    counts: dict[str, int] = {}
+    for fault in faults:
+        counts[fault.part] = counts.get(fault.part, 0) + (fault.what == _CORRECTED)
+    over = [
+        Fault(part, f"{count} corrected PCIe errors, class limit {limit:g}", FAIL, "reseat")
+        for part, count in counts.items()
+        if count > limit
+    ]
+    return [*over, *faults]

@@ -1,0 +1,36 @@
+"""Did programs die within NVIDIA's or NCCL's libraries since boot?
+
+The log cannot tell a program's own fault from memory that went bad under it: while a host is burned in, either counts.
+Format: the kernel's arch/x86/mm/fault.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..expectations import gpu_subjects
+from ..finding import FAIL, Finding
+from ..log_faults import HOST, faults_in, findings_of, rule
+
+NAME = "program_crash"
+PROBES: tuple[str, ...] = ("kernel_log",)
+
+_WORDS = ("segfault", "general protection", "trap")
+_LIBRARY = r"in (?P<library>lib(?:nccl|cuda|cudart|cublas|nvidia|nvml)[\w.-]*)"
+_RULES = (
+    rule(r"\[\d+\]: segfault .* " + _LIBRARY, "a program crashed in {library}", FAIL, "investigate"),
+    rule(
+        r"traps: .* (?:general protection|trap) .* " + _LIBRARY, "a program crashed in {library}", FAIL, "investigate"
+    ),
+)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the host, where the class has GPUs."""
+    return [HOST] if gpu_subjects(expect) else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Give one finding for the host."""
+    return findings_of(NAME, faults_in(values["kernel_log"], _RULES, _WORDS), [HOST])

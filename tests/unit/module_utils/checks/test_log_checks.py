@@ -1,0 +1,428 @@
+"""Checks of the kernel log: which line blames which part, and what a line does not mean."""
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.finding import worst
+from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.probes import kernel_log
+from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS
+
+CHECKED = (
+    "filesystem_log",
+    "gpu_log",
+    "kernel_crash",
+    "machine_check",
+    "mount_log",
+    "nic_log",
+    "nvme_log",
+    "oom_log",
+    "pcie_errors",
+    "program_crash",
+    "sxid",
+)
+BANNER = "[    0.000000] Linux version 6.1\n"
+
+
+def findings(check, expect, *lines):
+    text = BANNER + "".join(f"[{10 + index}.0] {line}\n" for index, line in enumerate(lines))
+    found = CHECKS[check].decide({"kernel_log": kernel_log.parse(Output(text))}, expect)
+    assert len({item.subject for item in found}) == len(found)
+    return {item.subject: item for item in found}
+
+
+@pytest.mark.parametrize("check", CHECKED)
+def test_silent_log_passes_the_host(check, expect):
+    found = findings(check, expect)
+    assert [(subject, item.verdict, item.reason) for subject, item in found.items()] == [("host", "pass", "")]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("pcie_errors", "pcieport 0000:00:01.0: AER: Corrected error received: 0000:ab:00.0", None, "pass", "none"),
+        (
+            "pcie_errors",
+            "nvidia 0000:ab:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Receiver ID)",
+            "gpu SXM6 0000:ab:00.0",
+            "fail",
+            "reseat",
+        ),
+        (
+            "pcie_errors",
+            "nvme 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Non-Fatal), type=Data Link Layer",
+            "pci 0000:03:00.0",
+            "fail",
+            "reseat",
+        ),
+        (
+            "pcie_errors",
+            "pcieport 0000:00:1b.2: AER: Uncorrectable (Fatal) error message received from 0000:1b:00.0",
+            "gpu SXM1 0000:1b:00.0",
+            "fail",
+            "reseat",
+        ),
+        (
+            "pcie_errors",
+            "pcieport 0000:97:01.0: DPC: containment event, status:0x1f01 source:0x0000",
+            "pci 0000:97:01.0",
+            "fail",
+            "reseat",
+        ),
+        ("pcie_errors", "pcieport 0000:97:01.0: DPC: enabled with IRQ 34", None, "pass", "none"),
+        ("pcie_errors", "pcieport 0000:97:01.0: AER: enabled with IRQ 34", None, "pass", "none"),
+        ("pcie_errors", "acpi PNP0A08:31: _OSC: platform does not support [SHPCHotplug AER DPC]", None, "pass", "none"),
+        ("pcie_errors", "pcieport 0000:97:01.0: AER: device recovery failed", "pci 0000:97:01.0", "fail", "reboot"),
+        ("pcie_errors", "pcieport 0000:97:01.0: AER: device recovery successful", None, "pass", "none"),
+        ("pcie_errors", "pcieport 0000:97:01.0: pciehp: Slot(41): Link Down", "pci 0000:97:01.0", "fail", "reseat"),
+        (
+            "pcie_errors",
+            "pci 0000:1b:00.0: 252.048 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x16 link at "
+            "0000:01:00.0 (capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)",
+            "gpu SXM1 0000:1b:00.0",
+            "fail",
+            "investigate",
+        ),
+        (
+            "pcie_errors",
+            "pci 0000:03:00.0: 15.752 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x2 link at 0000:00:1c.0 "
+            "(capable of 31.504 Gb/s with 8.0 GT/s PCIe x4 link)",
+            "pci 0000:03:00.0",
+            "pass",
+            "investigate",
+        ),
+        (
+            "machine_check",
+            "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#1 (channel:0 slot:1)",
+            "dimm CPU_SrcID#0_MC#0_Chan#0_DIMM#1",
+            "fail",
+            "replace",
+        ),
+        ("machine_check", "EDAC MC0: 10 CE memory read error on DIMM_A1 (channel:0 slot:1)", None, "pass", "none"),
+        (
+            "machine_check",
+            "EDAC MC0: 11 CE memory read error on DIMM_A1 (channel:0 slot:1)",
+            "dimm DIMM_A1",
+            "fail",
+            "replace",
+        ),
+        (
+            "machine_check",
+            "EDAC MC0: 1 CE memory read error on DIMM_A1 (channel:0 -  OVERFLOW err_code:0x1)",
+            "dimm DIMM_A1",
+            "fail",
+            "replace",
+        ),
+        (
+            "machine_check",
+            'EDAC MC0: UE page 0x1, offset 0x2, grain 8, row 0, labels ":": x label "DIMM_B2": amd64',
+            "dimm DIMM_B2",
+            "fail",
+            "replace",
+        ),
+        (
+            "machine_check",
+            "EDAC MC0: 1 UE on mc#0csrow#2channel#3 (csrow:2 channel:3 page:0x0)",
+            "dimm mc#0csrow#2channel#3",
+            "fail",
+            "replace",
+        ),
+        (
+            "machine_check",
+            "EDAC MC0: Giving out device to module i10nm_edac controller Intel_10nm Socket#0",
+            None,
+            "pass",
+            "none",
+        ),
+        (
+            "machine_check",
+            "mce: [Hardware Error]: CPU 5: Machine Check Exception: 5 Bank 7: be00000000800400",
+            "cpu",
+            "fail",
+            "investigate",
+        ),
+        (
+            "machine_check",
+            "mce: [Hardware Error]: CPU 5: Machine Check: 0 Bank 7: 8c00004000010091",
+            None,
+            "pass",
+            "none",
+        ),
+        (
+            "machine_check",
+            "mce: [Hardware Error]: CPU 5: Machine Check: 0 Bank 7: cc00004000010091",
+            "cpu",
+            "fail",
+            "investigate",
+        ),
+        ("machine_check", "mce: [Hardware Error]: Machine check events logged", "host", "pass", "investigate"),
+        (
+            "machine_check",
+            "mce: Uncorrected hardware memory error in user-access at 2df1800",
+            "host",
+            "fail",
+            "replace",
+        ),
+        (
+            "machine_check",
+            "mce: CPU5: Package temperature above threshold, cpu clock throttled",
+            "cpu",
+            "fail",
+            "investigate",
+        ),
+        ("machine_check", "mce: CPU0: Thermal monitoring enabled (TM1)", None, "pass", "none"),
+        ("machine_check", "MCE: In-kernel MCE decoding enabled.", None, "pass", "none"),
+        (
+            "nic_log",
+            "mlx5_core 0000:19:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8 link at "
+            "0000:15:01.0 (capable of 126.016 Gb/s with 8.0 GT/s PCIe x16 link)",
+            "nic 0000:19:00.0",
+            "fail",
+            "reseat",
+        ),
+        (
+            "nic_log",
+            "mlx5_core 0000:19:00.0: 504.112 Gb/s available PCIe bandwidth (32.0 GT/s PCIe x16 link)",
+            None,
+            "pass",
+            "none",
+        ),
+        (
+            "nic_log",
+            "mlx5_core 0000:19:00.0: mlx5_pcie_event:299:(pid 9): Detected insufficient power on the PCIe slot",
+            None,
+            "pass",
+            "none",
+        ),
+        (
+            "nic_log",
+            "mlx5_core 0000:19:00.0: Port module event[error]: module 0, Cable error, Bad or shorted cable/module",
+            "nic 0000:19:00.0",
+            "fail",
+            "reseat",
+        ),
+        (
+            "nic_log",
+            "mlx5_core 0000:19:00.0: wait_func:1195:(pid 9): ENABLE_HCA(0x104) timeout. Will cause a leak",
+            "nic 0000:19:00.0",
+            "fail",
+            "reboot",
+        ),
+        (
+            "nic_log",
+            "mlx5_core 0000:19:00.0: poll_health:814:(pid 0): device's health compromised - reached miss count",
+            "nic 0000:19:00.0",
+            "fail",
+            "reboot",
+        ),
+        ("nic_log", "mlx5_core 0000:19:00.0 ens1np0: TX timeout detected", "nic 0000:19:00.0", "fail", "investigate"),
+        ("nic_log", "NETDEV WATCHDOG: ens1np0 (mlx5_core): transmit queue 3 timed out", "host", "fail", "investigate"),
+        (
+            "nic_log",
+            "mlx5_core 0000:19:00.0: ACCESS_REG(0x805) op_mod(0x1) failed, status bad",
+            "nic 0000:19:00.0",
+            "incomplete",
+            "investigate",
+        ),
+        (
+            "gpu_log",
+            "NVRM: GPU 0000:ab:00.0: RmInitAdapter failed! (0x24:0x65:1423)",
+            "gpu SXM6 0000:ab:00.0",
+            "fail",
+            "reset_gpu",
+        ),
+        ("gpu_log", "NVRM: rm_init_adapter failed, device minor number 3", "host", "fail", "reset_gpu"),
+        ("gpu_log", "NVRM: The NVIDIA probe routine failed for 1 device(s).", "host", "fail", "reboot"),
+        (
+            "gpu_log",
+            "nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping",
+            "host",
+            "fail",
+            "investigate",
+        ),
+        (
+            "gpu_log",
+            "nvidia 0000:ab:00.0: Unable to change power state from D3cold to D0, device inaccessible",
+            "gpu SXM6 0000:ab:00.0",
+            "fail",
+            "reboot",
+        ),
+        ("gpu_log", "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15  Release Build", None, "pass", "none"),
+        ("nvme_log", "nvme nvme3: I/O 12 QID 3 timeout, aborting", "nvme nvme3", "fail", "replace"),
+        (
+            "nvme_log",
+            "nvme nvme3: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10",
+            "nvme nvme3",
+            "fail",
+            "replace",
+        ),
+        ("nvme_log", "critical medium error, dev nvme3n1, sector 1234 op 0x0:(READ)", "nvme nvme3", "fail", "replace"),
+        (
+            "nvme_log",
+            "blk_update_request: I/O error, dev nvme3n1, sector 0 op 0x0:(READ)",
+            "nvme nvme3",
+            "fail",
+            "replace",
+        ),
+        ("nvme_log", "nvme nvme3: 104/0/0 default/read/poll queues", None, "pass", "none"),
+        ("nvme_log", "nvme nvme3: Shutdown timeout set to 11 seconds", None, "pass", "none"),
+        ("mount_log", "nfs: server nas1 not responding, still trying", "host", "incomplete", "investigate"),
+        ("mount_log", "nfs: server nas1 not responding, timed out", "host", "fail", "investigate"),
+        (
+            "mount_log",
+            "LustreError: 167-0: fs-OST0002-osc-ff11: This client was evicted by fs-OST0002; in progress",
+            "host",
+            "fail",
+            "investigate",
+        ),
+        ("oom_log", "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=job_1", None, "pass", "none"),
+        ("oom_log", "Memory cgroup out of memory: Killed process 12 (python)", None, "pass", "none"),
+        ("oom_log", "Out of memory: Killed process 12 (python) total-vm:1kB", "host", "fail", "investigate"),
+        ("oom_log", "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null)", "host", "fail", "investigate"),
+        (
+            "filesystem_log",
+            "EXT4-fs error (device md0): ext4_find_entry:1455: inode #2: comm ls: reading directory lblock 0",
+            "host",
+            "fail",
+            "investigate",
+        ),
+        ("filesystem_log", "EXT4-fs (md0): Remounting filesystem read-only", "host", "fail", "investigate"),
+        (
+            "filesystem_log",
+            "EXT4-fs (md0): mounted filesystem with ordered data mode. Opts: (null)",
+            None,
+            "pass",
+            "none",
+        ),
+        ("filesystem_log", "EXT4-fs (md0): re-mounted. Opts: errors=remount-ro", None, "pass", "none"),
+        (
+            "filesystem_log",
+            "XFS (md1): Metadata corruption detected at xfs_agf_read_verify",
+            "host",
+            "fail",
+            "investigate",
+        ),
+        ("filesystem_log", "I/O error, dev sda, sector 1234 op 0x0:(READ) flags 0x0", "host", "fail", "replace"),
+        ("filesystem_log", "md/raid1:md0: Disk failure on nvme0n1p2, disabling device.", "host", "fail", "replace"),
+        (
+            "kernel_crash",
+            "watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python:12]",
+            "host",
+            "fail",
+            "investigate",
+        ),
+        (
+            "kernel_crash",
+            "INFO: task kworker/3:1:123 blocked for more than 120 seconds.",
+            "host",
+            "fail",
+            "investigate",
+        ),
+        ("kernel_crash", "rcu: INFO: rcu_sched self-detected stall on CPU", "host", "fail", "investigate"),
+        ("kernel_crash", "BUG: unable to handle page fault for address: ffff", "host", "fail", "investigate"),
+        ("kernel_crash", "Kernel panic - not syncing: Fatal exception", "host", "fail", "investigate"),
+        ("kernel_crash", "NMI watchdog: Enabled. Permanently consumes one hw-PMU counter.", None, "pass", "none"),
+        (
+            "program_crash",
+            "python[12]: segfault at 0 ip 0 sp 0 error 4 in libcuda.so.570.86.15[7f+1]",
+            "host",
+            "fail",
+            "investigate",
+        ),
+        ("program_crash", "python[12]: segfault at 0 ip 0 sp 0 error 4 in libc.so.6[7f+1]", None, "pass", "none"),
+        (
+            "sxid",
+            "nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 20034, Fatal, Link 48 LTSSM Fault Up",
+            "nvswitch 0000:06:00.0",
+            "fail",
+            "reset_gpu",
+        ),
+        ("sxid", "nvidia-nvswitch1: SXid (PCI:0000", "host", "incomplete", "investigate"),
+    ],
+)
+def test_line_and_its_part(case, expect):
+    check, line, part, verdict, action = case
+    found = findings(check, expect, line)
+    if part is None:
+        assert set(found) == {"host"}
+        part = "host"
+    assert (found[part].verdict, found[part].action) == (verdict, action)
+    if part != "host":
+        assert found["host"].verdict == "pass"
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(100, "pass"), (101, "fail")])
+def test_corrected_pcie_errors_fail_above_the_class_limit(expect, count, verdict):
+    line = "nvidia 0000:ab:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)"
+    found = findings("pcie_errors", expect, *[line] * count)
+    assert worst(item.verdict for item in found.values()) == verdict
+    if verdict == "fail":
+        assert "101 corrected PCIe errors, class limit 100" in found["gpu SXM6 0000:ab:00.0"].reason
+
+
+@pytest.mark.parametrize(("downs", "apart", "verdict"), [(4, 60, "pass"), (5, 60, "fail"), (5, 21600, "pass")])
+def test_link_that_flaps_within_a_day_fails(expect, downs, apart, verdict):
+    text = BANNER + "".join(
+        f"[{100 + index * apart}.0] mlx5_core 0000:19:00.0 ens1np0: Link down\n" for index in range(downs)
+    )
+    found = CHECKS["nic_log"].decide({"kernel_log": kernel_log.parse(Output(text))}, expect)
+    assert worst(item.verdict for item in found) == verdict
+    if verdict == "fail":
+        assert "link went down 5 times within 24 h, class limit 5" in found[-1].reason
+
+
+def test_stall_that_ended_passes_and_one_that_did_not_leaves_the_question_open(expect):
+    lines = ["nfs: server nas1 not responding, still trying", "nfs: server nas1 OK"]
+    found = findings("mount_log", expect, *lines)["host"]
+    assert (found.verdict, found.action) == ("pass", "investigate")
+    found = findings("mount_log", expect, *lines, "nfs: server nas2 not responding, still trying")["host"]
+    assert found.verdict == "incomplete" and "nas2" in found.reason
+
+
+def test_lustre_target_that_came_back_passes(expect):
+    found = findings(
+        "mount_log",
+        expect,
+        "Lustre: fs-OST0002-osc-ff11: Connection to fs-OST0002 (at 10.0.0.1@tcp) was lost; in progress operations wait",
+        "Lustre: fs-OST0002-osc-ff11: Connection restored to 10.0.0.1@tcp (at 10.0.0.1@tcp)",
+    )
+    assert found["host"].verdict == "pass"
+
+
+def test_nvme_drive_is_named_by_its_address_where_the_log_tells_it(expect):
+    found = findings(
+        "nvme_log", expect, "nvme nvme3: pci function 0000:4B:00.0", "nvme nvme3: I/O 1 QID 3 timeout, aborting"
+    )
+    assert found["nvme 0000:4b:00.0"].verdict == "fail"
+
+
+FIRMWARE = (
+    "{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 1",
+    "{1}[Hardware Error]: event severity: SEVERITY",
+    "{1}[Hardware Error]:  Error 0, type: SEVERITY",
+    "{1}[Hardware Error]:   section_type: PCIe error",
+    "{1}[Hardware Error]:   device_id: 0000:ab:00.0",
+)
+
+
+@pytest.mark.parametrize(("severity", "verdict"), [("corrected", "pass"), ("recoverable", "fail"), ("fatal", "fail")])
+def test_pcie_error_that_firmware_tells(expect, severity, verdict):
+    found = findings("pcie_errors", expect, *[line.replace("SEVERITY", severity) for line in FIRMWARE])
+    assert worst(item.verdict for item in found.values()) == verdict
+    assert findings("machine_check", expect, *FIRMWARE)["host"].verdict == "pass"
+
+
+def test_memory_error_that_firmware_tells_names_the_dimm(expect):
+    lines = [
+        line.replace("SEVERITY", "fatal")
+        .replace("PCIe error", "memory error")
+        .replace("device_id: 0000:ab:00.0", "DIMM location: CPU1 DIMM_C2")
+        for line in FIRMWARE
+    ]
+    found = findings("machine_check", expect, *lines)["dimm CPU1 DIMM_C2"]
+    assert (found.verdict, found.action) == ("fail", "replace")
+
+
+def test_crash_that_was_asked_for_is_no_fault_and_a_later_one_is(expect):
+    asked = ["sysrq: Trigger a crash", "Kernel panic - not syncing: sysrq triggered crash"]
+    assert findings("kernel_crash", expect, *asked)["host"].verdict == "pass"
+    later = [*asked, *["a"] * 9, "Kernel panic - not syncing: Fatal exception"]
+    assert findings("kernel_crash", expect, *later)["host"].verdict == "fail"
