@@ -34,8 +34,20 @@ HEALTHY: dict[str, Any] = {
     "nvme_files": {},
     "nvme_smart": {},
     "tool_faults": {},
+    # How long the load of a tool takes: {"dcgmi": 2.5}.
+    "tool_seconds": {},
+    # What a test of dcgmi diag gives instead of a pass, by slot or "all" and by test:
+    # {"SXM6": {"memory": "Skip", "targeted_power": {"status": "Fail", "warning": "...", "error_severity": 1}}}.
+    "dcgm_results": {},
+    "dcgm_runtime_error": None,
+    # GB/s of a GPU in a test case of nvbandwidth: {"host_to_device_memcpy_ce": {"SXM6": 24.1}}.
+    "gpu_bandwidths": {},
+    # How nvbandwidth ends instead of measuring.
+    "nvbandwidth_error": None,
     "network_mbps": None,
 }
+NVBANDWIDTH_ERRORS = (None, "wrong data", "not initialized")
+DIAG_STATUSES = ("Pass", "Fail", "Skip")
 TOOL_FAULTS = ("hang", "crash", "truncate", "empty", "missing", "garble")
 
 
@@ -135,6 +147,7 @@ def check(state: Mapping[str, Any]) -> None:
     for key in ("nvme_missing", "nvme_files", "nvme_smart"):
         if unknown := sorted({str(number) for number in state[key]} - drives):
             raise StateError(f"{key}: found {', '.join(unknown)}, expected drives 1 to {len(NVME)}")
+    check_gpu_loads(state, slots)
     for tool, fault in state["tool_faults"].items():
         if fault not in TOOL_FAULTS:
             raise StateError(f"tool_faults.{tool}: found {fault!r}, expected one of {', '.join(TOOL_FAULTS)}")
@@ -148,3 +161,25 @@ def check(state: Mapping[str, Any]) -> None:
             raise StateError(f"{key}: found {state[key]!r}, expected a number")
     if not isinstance(state["kernel_log"], list):
         raise StateError(f"kernel_log: found {state['kernel_log']!r}, expected a list of lines")
+
+
+def check_gpu_loads(state: Mapping[str, Any], slots: set[str]) -> None:
+    """Raise StateError for what dcgmi diag and nvbandwidth could not show."""
+    for slot, tests in state["dcgm_results"].items():
+        if slot not in {*slots, "all"}:
+            raise StateError(f"dcgm_results: found {slot}, expected all or slots of {', '.join(sorted(slots))}")
+        for test, result in tests.items():
+            status = result.get("status") if isinstance(result, Mapping) else result
+            if status not in DIAG_STATUSES:
+                where = f"dcgm_results.{slot}.{test}"
+                raise StateError(f"{where}: found {status!r}, expected one of {', '.join(DIAG_STATUSES)}")
+    for testcase, values in state["gpu_bandwidths"].items():
+        if unknown := sorted(set(values) - slots):
+            raise StateError(f"gpu_bandwidths.{testcase}: found {', '.join(unknown)}, expected slots")
+        if not all(value is None or isinstance(value, int | float) for value in values.values()):
+            raise StateError(f"gpu_bandwidths.{testcase}: found {values!r}, expected numbers")
+    if state["nvbandwidth_error"] not in NVBANDWIDTH_ERRORS:
+        expected = ", ".join(map(str, NVBANDWIDTH_ERRORS))
+        raise StateError(f"nvbandwidth_error: found {state['nvbandwidth_error']!r}, expected one of {expected}")
+    if not all(isinstance(seconds, int | float) and seconds >= 0 for seconds in state["tool_seconds"].values()):
+        raise StateError(f"tool_seconds: found {state['tool_seconds']!r}, expected numbers of seconds")

@@ -15,6 +15,7 @@ COUNT = "a whole number of at least 0"
 POSITIVE = "a whole number of at least 1"
 NUMBER = "a number of at least 0"
 FLAG = "true or false"
+DIAG_LEVEL = "a level of dcgmi diag, 1 to 4"
 BACKEND = "one of gloo, nccl"
 TORCH_DEVICE = "one of cpu, cuda"
 
@@ -93,6 +94,11 @@ SCHEMA: dict[str, Any] = {
             "pcie_replays_per_minute": NUMBER,
         }
     ),
+    # Which tests each level of `dcgmi diag` must have passed (all lower levels' too), and whether the extended utility
+    # diagnostic must be among those of level 4.
+    "dcgm": Nullable({"required": [{"level": DIAG_LEVEL, "tests": [TEXT]}], "eud_required": FLAG}),
+    # Which tests of nvbandwidth run, what each GPU must reach in them, and how far below the node's median it may lie.
+    "nvbandwidth": Nullable({"floors": [{"testcase": TEXT, "gb_per_s": NUMBER}], "spread_percent": NUMBER}),
     # PATH in which probes look for tools, and what stands before every path they read.
     "tools": {"path": TEXT, "root": PATH},
     "collective": {
@@ -215,6 +221,8 @@ def _fits(value: Any, kind: str) -> bool:
         return isinstance(value, bool)
     if kind in (COUNT, POSITIVE):
         return isinstance(value, int) and not isinstance(value, bool) and value >= (kind == POSITIVE)
+    if kind == DIAG_LEVEL:
+        return _fits(value, COUNT) and 1 <= value <= 4
     if kind == NUMBER:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
     if not isinstance(value, str) or not value:

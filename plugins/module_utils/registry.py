@@ -39,7 +39,9 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
 }
 # The checks that judge what a stress measured; each has the stress' name among its PROBES.
 STRESS_CHECKS: dict[str, tuple[str, ...]] = {
+    "dcgm_diag": ("dcgm_diag",),
     "gpu_stress": ("gpu_stress",),
+    "nvbandwidth": ("gpu_bandwidth",),
 }
 
 # Findings that a stage gives about itself, not by a check in CHECKS.

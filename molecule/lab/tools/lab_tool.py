@@ -15,8 +15,11 @@ from typing import Any, NoReturn
 PLACE = Path(__file__).resolve().parents[1]
 
 
-def main(tool: str, output: Callable[[dict[str, Any], Sequence[str]], str]) -> NoReturn:
-    """Print what ``output`` makes of state and arguments, unless the state says that ``tool`` is broken."""
+def main(tool: str, output: Callable[[dict[str, Any], Sequence[str]], str | tuple[str, int]]) -> NoReturn:
+    """Print what ``output`` makes of state and arguments, unless the state says that ``tool`` is broken.
+
+    A tool that prints a whole report and still ends with a status of its own gives back both.
+    """
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     state = json.loads((PLACE / "state.json").read_text(encoding="utf-8"))
     fault = state["tool_faults"].get(tool)
@@ -26,7 +29,9 @@ def main(tool: str, output: Callable[[dict[str, Any], Sequence[str]], str]) -> N
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         while True:
             signal.pause()
-    data = output(state, sys.argv[1:]).encode()
+    shown = output(state, sys.argv[1:])
+    text, status = (shown, 0) if isinstance(shown, str) else shown
+    data = text.encode()
     if fault == "crash":
         sys.stdout.buffer.write(data[: len(data) // 3])
         sys.stdout.buffer.flush()
@@ -40,7 +45,7 @@ def main(tool: str, output: Callable[[dict[str, Any], Sequence[str]], str]) -> N
         data = bytes(0xFE if index % 5 == 3 else byte for index, byte in enumerate(data))
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
-    sys.exit(0)
+    sys.exit(status)
 
 
 def real(path: str, argv: Sequence[str]) -> NoReturn:

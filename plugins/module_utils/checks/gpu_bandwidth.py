@@ -1,0 +1,151 @@
+"""Does every GPU copy to and from the host, and from every other GPU, as fast as the class asks and as its neighbours?
+
+A slow pair of GPUs is laid to the GPU that most slow pairs have in common; where two GPUs share their only slow pair,
+either may be the cause, and both are named.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..expectations import gpu_subjects
+from ..finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding
+from ..stress.nvbandwidth import Bandwidths, Matrix
+
+Pair = tuple[int, int]
+
+NAME = "gpu_bandwidth"
+PROBES: tuple[str, ...] = ("nvbandwidth",)
+HOST = "host"
+UNIT = "GB/s"
+# Square matrices: a row and a column for each GPU.
+_BETWEEN_GPUS = "device_to_device"
+# The median of two says nothing about which of them is wrong.
+_MIN_FOR_SPREAD = 3
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the GPU parts, and the host for wrong data; none where the class has no nvbandwidth."""
+    parts = gpu_subjects(expect)
+    return [*parts.values(), HOST] if parts and expect["nvbandwidth"] is not None else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Give one finding for each GPU, its worst test case, and one for the host."""
+    run: Bandwidths = values["nvbandwidth"]
+    declared = gpu_subjects(expect)
+    whole = "data arrive as sent"
+    if run.corrupt:
+        # No address is printed, and the fault can lie in either GPU, the switches, or how they are partitioned.
+        why = f"nvbandwidth found wrong data after a copy: {run.corrupt}"
+        host = Finding(NAME, HOST, FAIL, "wrong data", whole, "", why, "investigate")
+        rest = f"nvbandwidth stopped at wrong data ({run.corrupt})"
+        return [
+            host,
+            *(Finding(NAME, part, INCOMPLETE, reason=rest, action="investigate") for part in declared.values()),
+        ]
+    floors = expect["nvbandwidth"]["floors"]
+    lacking = [floor["testcase"] for floor in floors if floor["testcase"] not in run.matrices]
+    if lacking or not floors:
+        why = "; ".join(f"{name}: {run.troubles.get(name, 'not reported')}" for name in lacking) or "no test case asked"
+        host = Finding(NAME, HOST, INCOMPLETE, None, whole, "", why, "investigate")
+    else:
+        host = Finding(NAME, HOST, PASS, whole, whole)
+    given = [_judged(floor, run, declared, expect["nvbandwidth"]["spread_percent"]) for floor in floors]
+    return [host, *(_worst([findings[part] for findings in given]) for part in declared.values() if given)]
+
+
+def _worst(findings: Sequence[Finding]) -> Finding:
+    worst = min(findings, key=lambda finding: VERDICTS.index(finding.verdict))
+    if worst.verdict != PASS:
+        return worst
+    return replace(worst, reason=", ".join(f"{finding.reason} {finding.measured} {UNIT}" for finding in findings))
+
+
+def _judged(
+    floor: Mapping[str, Any], run: Bandwidths, declared: Mapping[str, str], spread_percent: float
+) -> dict[str, Finding]:
+    """Return the finding of one test case on each part."""
+    name, least, count = floor["testcase"], floor["gb_per_s"], len(run.addresses)
+    matrix = run.matrices.get(name)
+
+    def incomplete(why: str) -> dict[str, Finding]:
+        return {
+            part: Finding(NAME, part, INCOMPLETE, None, least, UNIT, f"{name}: {why}", "investigate")
+            for part in declared.values()
+        }
+
+    if matrix is None:
+        return incomplete(run.troubles.get(name, "not reported"))
+    if not count:
+        return incomplete("which GPU is which is not known")
+    between = name.startswith(_BETWEEN_GPUS)
+    if len(matrix) != (count if between else 1) or any(len(row) != count for row in matrix):
+        return incomplete(
+            f"a matrix of {len(matrix)} x {max((len(row) for row in matrix), default=0)} for {count} GPUs"
+        )
+    measured, slow = _between(matrix, least) if between else _to_host(matrix[0], least)
+    known = [value for value in measured if value is not None]
+    middle = statistics.median(known) if len(known) >= _MIN_FOR_SPREAD else 0.0
+    findings = incomplete("no number was measured")
+    for address, part in declared.items():
+        gpu = run.addresses.index(address) if address in run.addresses else None
+        value = None if gpu is None else measured[gpu]
+        if gpu is None:
+            findings[part] = replace(findings[part], reason=f"{name}: nvbandwidth used no GPU at {address}")
+        elif gpu in slow:
+            # All of them slow is the host's configuration; one of them its own link.
+            action = "reseat" if not between and len(slow) < count else "investigate"
+            pairs = _slow_pairs(matrix, least, gpu, run.addresses) if between else ""
+            why = f"{name}: below the class floor{pairs}, as are {len(slow)} of {count} GPUs"
+            findings[part] = Finding(NAME, part, FAIL, value, least, UNIT, why, action)
+        elif value is not None and value < middle * (1 - spread_percent / 100):
+            why = (
+                f"{name}: spread across the node's GPUs is over {spread_percent:g} %: their median is {middle:g} {UNIT}"
+            )
+            findings[part] = Finding(NAME, part, FAIL, value, least, UNIT, why, "investigate")
+        elif value is not None:
+            findings[part] = Finding(NAME, part, PASS, value, least, UNIT, name)
+    return findings
+
+
+def _to_host(row: Sequence[float | None], least: float) -> tuple[list[float | None], set[int]]:
+    """Return what each GPU reached, and which of them are slow."""
+    return list(row), {gpu for gpu, value in enumerate(row) if value is not None and value < least}
+
+
+def _between(matrix: Matrix, least: float) -> tuple[list[float | None], set[int]]:
+    """Return each GPU's slowest pair, without those laid to another GPU, and the GPUs to which slow pairs are laid."""
+    pairs = _pairs(matrix)
+    slow: set[int] = set()
+    left = [pair for pair, value in pairs.items() if value is not None and value < least]
+    while left:
+        shares = Counter(gpu for pair in left for gpu in pair)
+        most = max(shares.values())
+        slow |= {gpu for gpu, share in shares.items() if share == most}
+        left = [pair for pair in left if not slow & set(pair)]
+    measured: list[float | None] = []
+    for gpu in range(len(matrix)):
+        own = [value for pair, value in pairs.items() if gpu in pair and (gpu in slow or not slow & set(pair))]
+        values = [value for value in own if value is not None]
+        measured.append(min(values) if values and (gpu in slow or len(values) == len(own)) else None)
+    return measured, slow
+
+
+def _pairs(matrix: Matrix) -> dict[Pair, float | None]:
+    """Return the slower direction of each pair of GPUs, None where one of them was not measured."""
+    pairs: dict[Pair, float | None] = {}
+    for first in range(len(matrix)):
+        for second in range(first + 1, len(matrix)):
+            one, other = matrix[first][second], matrix[second][first]
+            pairs[first, second] = None if one is None or other is None else min(one, other)
+    return pairs
+
+
+def _slow_pairs(matrix: Matrix, least: float, gpu: int, addresses: Sequence[str]) -> str:
+    slow = [pair for pair, value in _pairs(matrix).items() if gpu in pair and value is not None and value < least]
+    return f" with {', '.join(addresses[pair[0] if pair[1] == gpu else pair[1]] for pair in slow)}"

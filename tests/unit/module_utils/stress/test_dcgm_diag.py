@@ -1,0 +1,82 @@
+"""Running dcgmi diag, and reading what it gave."""
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.stress import dcgm_diag
+
+HEALTHY = (Path(__file__).parents[3] / "healthy" / "dcgm_diag.txt").read_text()
+LISTING, REPORT = HEALTHY.split("\n\n==> dcgmi diag -r 4 -j <==\n")
+
+
+class Host:
+    """Answers dcgmi's two commands and keeps what was asked."""
+
+    def __init__(self, diag):
+        self.diag = diag
+        self.runs = []
+
+    def run(self, argv, timeout_seconds):
+        self.runs.append((tuple(argv), timeout_seconds))
+        return Output(LISTING.partition("\n")[2]) if "discovery" in argv else self.diag
+
+
+def run(diag, level=4):
+    return dcgm_diag.parse(dcgm_diag.collect(Host(diag), {}, 900, {"level": level}))
+
+
+def test_diagnostic_is_told_to_stop_before_it_is_killed():
+    host = Host(Output(REPORT))
+    dcgm_diag.collect(host, {}, 900, {"level": 3})
+    argv, limit = host.runs[1]
+    assert argv == ("timeout", "--kill-after=60", "900", "dcgmi", "diag", "-r", "3", "-j")
+    assert limit > 900 + 60
+
+
+def test_healthy_run():
+    diagnosis = run(Output(REPORT))
+    assert (diagnosis.level, diagnosis.exit_status, diagnosis.unmapped) == (4, 0, "")
+    assert (len(diagnosis.addresses), diagnosis.report.version) == (8, "4.2.3")
+    assert {result.status for result in diagnosis.report.results} == {"pass"}
+    assert dcgm_diag.parse(Output(HEALTHY)) == diagnosis
+
+
+def test_exit_status_of_a_failed_test_stands_beside_the_report():
+    diagnosis = run(Output("dcgmi warns of something\n" + REPORT, rc=226))
+    assert (diagnosis.exit_status, len(diagnosis.report.results)) == (226, 72)
+
+
+@pytest.mark.parametrize(
+    ("diag", "said"),
+    [
+        (Output(rc=None, error="dcgmi: No such file or directory"), "No such file"),
+        (Output(REPORT, rc=124), "stopped at its time limit"),
+        (Output(REPORT, rc=137), "stopped at its time limit"),
+        (Output("", "Error: cannot connect", 255), "exit status 255 and no output: Error: cannot connect"),
+        (Output(""), "exit status 0 and no output"),
+        (Output(REPORT[: len(REPORT) // 2]), "neither JSON"),
+        (
+            Output("Error: Unable to complete diagnostic for group.\n", rc=242),
+            "no result of a test; begins with 'Error",
+        ),
+    ],
+)
+def test_run_without_a_report(diag, said):
+    with pytest.raises(Unreadable, match=said):
+        run(diag)
+
+
+@pytest.mark.parametrize("text", ["", LISTING, REPORT, "==> dcgmi diag -r 5 -j <==\n" + REPORT])
+def test_report_of_which_the_level_is_not_known(text):
+    with pytest.raises(Unreadable, match="no output of 'dcgmi diag"):
+        dcgm_diag.parse(Output(text))
+
+
+def test_gpus_that_discovery_does_not_tell_are_not_guessed():
+    diagnosis = dcgm_diag.parse(Output(HEALTHY.replace("8 GPUs found", "No GPUs found")))
+    assert diagnosis.addresses is None
+    assert "no count of GPUs" in diagnosis.unmapped
+    alone = dcgm_diag.parse(Output("==> dcgmi diag -r 4 -j <==\n" + REPORT))
+    assert (alone.addresses, alone.unmapped) == (None, "dcgmi discovery: not run")
