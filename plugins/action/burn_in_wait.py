@@ -21,6 +21,8 @@ display = Display()
 FIRST_DELAY_SECONDS, DELAY_GROWTH, LONGEST_DELAY_SECONDS = 1.0, 1.5, 60.0
 # A node may drop a connection; one that does not come back is unreachable.
 CONNECTION_ATTEMPTS = 3
+# One whose plan reboots it comes back later, if it does.
+REBOOT_ATTEMPTS = 30
 ENDED = ("finished", "none")
 
 
@@ -49,8 +51,9 @@ class ActionModule(ActionBase):
                 attempts = 0
             except AnsibleConnectionFailure:
                 attempts += 1
-                self._show(progress, host, HostProgress(unreachable=True, waiting=attempts < CONNECTION_ATTEMPTS))
-                if attempts >= CONNECTION_ATTEMPTS:
+                patience = REBOOT_ATTEMPTS if status.get("reboots_left") else CONNECTION_ATTEMPTS
+                self._show(progress, host, HostProgress(unreachable=True, waiting=attempts < patience))
+                if attempts >= patience or (time.time() >= deadline > 0 and attempts >= CONNECTION_ATTEMPTS):
                     display.warning(f"{host}: unreachable while waiting for burn-in, last status {status['status']}")
                     raise
             else:

@@ -1,91 +1,47 @@
-"""Burn-in on the node: examine it again and again for as long as the plan says, with or without the control machine.
+"""Burn-in on the node: examine and stress it for as long as the plan says, with or without the control machine.
 
-All that happened is on disk after every examination. A run holds a lock while it lives, so that a record that says
-``running`` under a free lock is one that was cut off: by a reboot if the boot id differs, else by the process's end.
+All that happened is on disk after every examination and every step, so that an interruption keeps what is done.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import hashlib
 import json
-import math
 import os
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from .burn_in_load import Load, StoppableHost
+from .burn_in_plan import REBOOTS, Plan, Step
+from .burn_in_record import FINISHED, REBOOTING, RUNNING, STAGE, Record, cut_off
 from .evidence import Evidence, EvidenceError, expect_digest_of
-from .evidence_store import EvidenceStore, valid_id, write_atomically
-from .expectations import ExpectationError, check_expectations
+from .examine import Examination
 from .finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding
 from .fingerprint import DEPENDS, fingerprint_of
-from .host import Host, LocalHost
+from .host import Host, LocalHost, Output
 from .probes import boot_id
-from .registry import examine
+from .registry import examine, judge_stress
 
-STAGE = "burn_in"
 # Systemd's own start and stop of a unit asks for no more than this to end one tool run and write the record.
 STOP_SECONDS = 30.0
-# Time is what the monotonic clock measured, never rounded up: policy compares it with the profile's.
-_NOTHING_YET: Mapping[str, Any] = {"elapsed_seconds": 0, "examinations": 0, "first_failed": {}}
+# A stress ends by itself when its time is up; one that does not is killed this much later.
+GRACE_SECONDS = 300.0
+_POLL_SECONDS = 1.0
+# How long systemd may take to bring the host down for a planned reboot.
+_SHUTDOWN_SECONDS = 600.0
 # The xid check judges these errors itself, and better: it names GPU, error and remedy.
 _LASTING = tuple(name for name in DEPENDS[STAGE] if name != "gpu_errors")
 
 
-class PlanError(ValueError):
-    """A plan that cannot be run: names the key, what was found and what was expected."""
-
-
 class Stopped(BaseException):
     """SIGTERM came; no ``except Exception`` on the way may keep it."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to do: examine ``node`` every ``interval_seconds`` until ``duration_seconds`` have passed.
-
-    ``id`` becomes the evidence's id: a plan is run once. With ``stop_on_fail`` the first failure ends the run, since a
-    failed node gains nothing from more hours.
-    """
-
-    id: str
-    node: str
-    profile: str
-    duration_seconds: float
-    interval_seconds: float
-    expect: Mapping[str, Any]
-    stop_on_fail: bool = True
-
-    @classmethod
-    def from_dict(cls, data: Any) -> Plan:
-        """Return the plan in ``data``; raises PlanError."""
-        if not isinstance(data, Mapping):
-            raise PlanError(f"plan is {type(data).__name__}, expected a mapping")
-        unknown = sorted(set(data) - set(cls.__dataclass_fields__))
-        if unknown:
-            raise PlanError(f"plan: unknown key {', '.join(unknown)}, expected {', '.join(cls.__dataclass_fields__)}")
-        for key in ("id", "node", "profile"):
-            if not isinstance(data.get(key), str) or not data[key]:
-                raise PlanError(f"plan: {key} is {data.get(key)!r}, expected a text")
-        if not valid_id(data["id"]):
-            raise PlanError(f"plan: id is {data['id']!r}, expected letters, digits, '-', '_' and '.'")
-        for key, least in (("duration_seconds", 0), ("interval_seconds", 0.1)):
-            value = data.get(key)
-            if not isinstance(value, (int, float)) or isinstance(value, bool) or not least <= value < math.inf:
-                raise PlanError(f"plan: {key} is {value!r}, expected a number of at least {least:g}")
-        if not isinstance(data.get("stop_on_fail", True), bool):
-            raise PlanError(f"plan: stop_on_fail is {data['stop_on_fail']!r}, expected true or false")
-        try:
-            check_expectations(data.get("expect"))
-        except ExpectationError as exc:
-            raise PlanError(f"plan: expect: {exc}") from exc
-        return cls(**data)
 
 
 @dataclass(frozen=True)
@@ -97,82 +53,20 @@ class Clock:
     sleep: Callable[[float], None] = time.sleep
 
 
-class Record:
-    """The node's burn-in directory: ``state.json`` (what is going on), the lock, and the evidence."""
+@dataclass(frozen=True)
+class Surroundings:
+    """All that a run touches: where it writes, what it examines, time, systemd; a test brings its own.
 
-    def __init__(self, state_directory: str) -> None:
-        self.directory = Path(state_directory) / STAGE
-        self.store = EvidenceStore(state_directory)
+    ``another`` gives each stress a host of its own, so that one can be ended alone.
+    """
 
-    def state(self) -> dict[str, Any]:
-        """Return state.json; ``{"status": "none"}`` where there is none, with a message where it cannot be read."""
-        path = self.directory / "state.json"
-        try:
-            state = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {"status": "none"}
-        except (OSError, ValueError) as exc:
-            return {"status": "none", "message": f"{path}: {exc}"}
-        if not _is_state(state):
-            return {"status": "none", "message": f"{path}: not the state of a burn-in"}
-        return dict(state)
-
-    def write_state(self, state: Mapping[str, Any]) -> None:
-        """Replace state.json."""
-        write_atomically(self.directory / "state.json", json.dumps(state, indent=1, sort_keys=True) + "\n")
-
-    def alive(self) -> bool:
-        """Return whether a run holds the lock."""
-        try:
-            with (self.directory / "lock").open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
-
-    def holder(self) -> int | None:
-        """Return the process id of the run that holds the lock, None where none does."""
-        if not self.alive():
-            return None
-        try:
-            return int((self.directory / "lock").read_text(encoding="ascii"))
-        except (OSError, ValueError):
-            return None
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[bool]:
-        """Hold the lock, with our process id in it; yields False, at once, where another process has it."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with (self.directory / "lock").open("a", encoding="ascii") as file:
-            for attempt in range(10):
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    # Someone who asks whether a run is alive holds it for a moment.
-                    if attempt == 9:
-                        yield False
-                        return
-                    time.sleep(0.05)
-                else:
-                    break
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
-            yield True
-
-
-def _is_state(state: Any) -> bool:
-    """Return whether ``_keep`` can have written it: one that nobody can go on with must not stop the next run."""
-    if not isinstance(state, Mapping) or state.get("status") not in ("running", "finished"):
-        return False
-    numbers = [state.get(key) for key in ("duration_seconds", "interval_seconds", "started", "elapsed_seconds")]
-    return (
-        isinstance(state.get("id"), str)
-        and valid_id(state["id"])
-        and all(isinstance(number, (int, float)) and math.isfinite(number) for number in numbers)
-    )
+    record: Record
+    host: Host
+    another: Callable[[], StoppableHost]
+    version: str
+    clock: Clock
+    notify: Callable[[str], None]
+    going_down: Callable[[], bool]
 
 
 def merged(before: Sequence[Finding], now: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -186,239 +80,317 @@ def merged(before: Sequence[Finding], now: Sequence[Finding]) -> tuple[Finding, 
     return tuple(best.values())
 
 
-def run_finding(plan: Plan, elapsed: float, ended: str, verdict: str = INCOMPLETE) -> Finding:
+def run_finding(duration_seconds: float, elapsed: float, ended: str, verdict: str = INCOMPLETE) -> Finding:
     """Return the run's finding about itself: ``pass`` only when the whole duration was spent, uninterrupted."""
-    if not ended and elapsed >= plan.duration_seconds:
-        return Finding(STAGE, "host", PASS, int(elapsed), plan.duration_seconds, "s")
+    if not ended and elapsed >= duration_seconds:
+        return Finding(STAGE, "host", PASS, int(elapsed), duration_seconds, "s")
     why = ended or "not finished"
-    return Finding(STAGE, "host", verdict, int(elapsed), plan.duration_seconds, "s", why, "investigate")
+    return Finding(STAGE, "host", verdict, int(elapsed), duration_seconds, "s", why, "investigate")
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """All that a run touches: where it writes, what it examines, time, systemd; a test brings its own."""
+def run(plan: Plan, around: Surroundings, evidence: Evidence | None = None, next_step: int = 0) -> Evidence | None:
+    """Carry the plan out and return the evidence; the caller holds the lock.
 
-    record: Record
-    host: Host
-    version: str
-    clock: Clock
-    notify: Callable[[str], None]
-    going_down: Callable[[], bool]
-
-
-def run(plan: Plan, around: Surroundings) -> Evidence:
-    """Run the plan to its end and return the evidence. The caller holds the lock.
-
-    On SIGTERM (``Stopped``) the run ends as ``incomplete``, unless the whole system is going down: then it stays
-    open, and the next boot finds it as what it is, a reboot in mid burn-in.
+    ``evidence`` and ``next_step`` are those of a run that goes on after a planned reboot. On SIGTERM (``Stopped``) the
+    run ends as ``incomplete``, unless the whole system is going down: then it stays open (None), and the next boot
+    finds it as what it is, a planned reboot or one in mid burn-in.
     """
-    record, host, clock, notify = around.record, around.host, around.clock, around.notify
-    began = clock.monotonic()
-    boot = host.read(boot_id.PATH).stdout.strip()
-    evidence = Evidence(
+    return _Run(plan, around, evidence, next_step).to_its_end()
+
+
+class _Ended(Exception):
+    """The run ends before the plan does; the text says why."""
+
+
+class _Run:
+    """One boot's share of a run."""
+
+    def __init__(self, plan: Plan, around: Surroundings, evidence: Evidence | None, next_step: int) -> None:
+        self.plan, self.around = plan, around
+        self.first_boot = evidence is None
+        self.evidence = evidence or _begun(plan, around)
+        self.next_step = next_step
+        self.doing = "examine"
+        self.before = float(self.evidence.detail["elapsed_seconds"])
+        self.began = around.clock.monotonic()
+        self.step_began: float | None = None
+        self.last: Examination | None = None
+
+    @property
+    def elapsed(self) -> float:
+        return self.before + self.around.clock.monotonic() - self.began
+
+    def to_its_end(self) -> Evidence | None:
+        around = self.around
+        ended = ""
+        try:
+            # Before the first examination, which takes its time: whoever asks meets a run.
+            self._keep(RUNNING)
+            around.notify("READY=1")
+            self._steps()
+        except _Ended as exc:
+            ended = str(exc)
+        except Stopped:
+            if around.going_down():
+                return None
+            # SIGTERM comes at any point; what counts is what was last written.
+            self.evidence = _last(around.record, self.evidence)
+            ended = "stopped by SIGTERM"
+        elapsed = self.elapsed
+        finding = run_finding(self.plan.duration_seconds, elapsed, ended)
+        self.evidence = _finished(self.evidence, finding, around.clock.wall(), elapsed)
+        self._keep(FINISHED)
+        around.notify(f"STATUS=finished after {elapsed:.0f} s: {_counts(self.evidence.findings)}")
+        return self.evidence
+
+    def _steps(self) -> None:
+        self._examine()
+        while self.next_step < len(self.plan.steps):
+            step = self.plan.steps[self.next_step]
+            self.doing = step.name
+            self.step_began = self.around.clock.monotonic()
+            if step.reboot:
+                self._reboot(step)
+            else:
+                self._work(step, self.step_began)
+            self.next_step += 1
+            self.doing, self.step_began = "examine", None
+            self._examine()
+
+    def _work(self, step: Step, began: float) -> None:
+        """Let the step's stresses run side by side, examining meanwhile, and judge what they measured."""
+        clock = self.around.clock
+        load = Load(step, self.plan.expect, self.around.another)
+        end = began + step.seconds
+        deadline = end + step.limit_seconds + (GRACE_SECONDS if step.run else 0)
+        following = began + self.plan.interval_seconds
+        try:
+            while load.running or clock.monotonic() < end:
+                if load.running and clock.monotonic() >= deadline:
+                    break
+                until = min(following, end) if clock.monotonic() < end else following
+                pause = until - clock.monotonic()
+                clock.sleep(max(0.0, min(pause, _POLL_SECONDS) if load.running else pause))
+                if clock.monotonic() >= following and clock.monotonic() < deadline:
+                    following = clock.monotonic() + self.plan.interval_seconds
+                    if load.running and step.exclusive:
+                        self._keep(RUNNING)
+                    elif load.running or clock.monotonic() < end:
+                        self._examine(loaded=load.running)
+        finally:
+            outputs = load.stop()
+        self._take_in(step, outputs)
+
+    def _take_in(self, step: Step, outputs: Mapping[str, Output]) -> None:
+        """Judge what the step's stresses measured."""
+        expect = self.plan.expect
+        known = self.last.outputs if self.last else {}
+        examinations = [judge_stress(name, {**known, **outputs}, expect) for name in outputs]
+        place = f"step_{self.next_step + 1}"
+        self.around.record.store.write_raw(self.evidence, place, outputs)
+        raw = {f"{place}/{name}": _digest(output) for name, output in outputs.items()}
+        self._add([finding for each in examinations for finding in each.findings], raw)
+
+    def _examine(self, *, loaded: bool = False) -> None:
+        plan, around = self.plan, self.around
+        self.last = examine(STAGE, around.host, plan.expect, loaded=loaded)
+        fingerprint = fingerprint_of(self.last.values, plan.expect)
+        count = self.evidence.detail["examinations"] + 1
+        news = [*self.last.findings, *_changes(self.evidence.fingerprint if count > 1 else fingerprint, fingerprint)]
+        detail = {**self.evidence.detail, "examinations": count}
+        self.evidence = replace(
+            self.evidence, detail=detail, fingerprint=fingerprint if count == 1 else self.evidence.fingerprint
+        )
+        if any(finding.verdict == FAIL for finding in news) and not detail["first_failed"]:
+            around.record.store.write_raw(self.evidence, "first_failed", self.last.outputs)
+        around.record.store.write_raw(self.evidence, "last", self.last.outputs)
+        self._add(news, self.last.raw)
+
+    def _add(self, news: Sequence[Finding], raw: Mapping[str, str]) -> None:
+        """Take findings into the evidence and keep it; raises _Ended at a failure that ends the run."""
+        plan, clock, detail = self.plan, self.around.clock, self.evidence.detail
+        failed = [finding for finding in news if finding.verdict == FAIL]
+        at = {"at": clock.wall(), "examination": detail["examinations"]}
+        first = {f"{finding.check} {finding.subject}": at for finding in failed}
+        elapsed = self.elapsed
+        self.evidence = replace(
+            self.evidence,
+            findings=(
+                *merged(_without_run(self.evidence.findings), news),
+                run_finding(plan.duration_seconds, elapsed, "still running"),
+            ),
+            detail={**detail, "elapsed_seconds": elapsed, "first_failed": {**first, **detail["first_failed"]}},
+            raw={**self.evidence.raw, **raw},
+        )
+        self._keep(RUNNING)
+        counts = _counts(self.evidence.findings)
+        number = f"step {min(self.next_step + 1, len(plan.steps))} of {len(plan.steps)}"
+        self.around.notify(f"STATUS={number} ({self.doing}), {elapsed:.0f} s so far: {counts}")
+        if failed and plan.stop_on_fail:
+            whole = plan.duration_seconds
+            raise _Ended(f"stopped at the first failure after {elapsed:.0f} of {whole:g} s")
+
+    def _reboot(self, step: Step) -> None:
+        """Reboot as planned: the unit that starts at boot goes on with the step after this one."""
+        self.evidence = replace(self.evidence, detail={**self.evidence.detail, "elapsed_seconds": self.elapsed})
+        self._keep(REBOOTING)
+        self.around.notify(f"STATUS=planned {step.name}")
+        done = self.around.host.run(REBOOTS[step.reboot], _SHUTDOWN_SECONDS)
+        if done.rc == 0:
+            # SIGTERM, or the end of power, comes in the middle of this.
+            self.around.clock.sleep(_SHUTDOWN_SECONDS)
+        why = done.error or done.stderr.strip()[:200] or f"still up {_SHUTDOWN_SECONDS:g} s later"
+        raise _Ended(f"planned {step.name} did not happen: {why}")
+
+    def _keep(self, status: str) -> None:
+        """Write evidence, then state: who reads ``finished`` there finds the finished evidence."""
+        plan, clock = self.plan, self.around.clock
+        self.around.record.store.write(self.evidence)
+        left = self.plan.steps[self.next_step :]
+        spent = 0.0 if self.step_began is None else clock.monotonic() - self.step_began
+        self.around.record.write_state(
+            {
+                **_state(plan.id, plan.node, plan.profile, self.evidence, status),
+                "duration_seconds": plan.duration_seconds,
+                "interval_seconds": plan.interval_seconds,
+                "steps": [step.to_dict() for step in plan.steps],
+                "next_step": self.next_step + (status == REBOOTING),
+                "reboots_left": sum(bool(step.reboot) for step in left),
+                "doing": self.doing,
+                # At most: a stress with a length of its own may end before its limit.
+                "left_seconds": max(0.0, sum(step.seconds + step.limit_seconds for step in left) - spent),
+                "kept": clock.wall(),
+                "kept_monotonic": clock.monotonic(),
+                # Where boot ids are read when the run has to be settled.
+                "root": plan.expect["tools"]["root"],
+            }
+        )
+
+
+def settle(record: Record, boot_id_of: Callable[[str], str], now: float, *, at_boot: bool = False) -> bool:
+    """Finish the record of a run that was cut off and return whether there was one. The caller holds the lock.
+
+    ``boot_id_of`` returns the boot id, "" if unreadable, as it stands under a root directory. ``at_boot`` says that the
+    caller is the one who would have gone on after a planned reboot, and cannot.
+    """
+    state = record.state()
+    # Whoever holds the lock knows that no run lives.
+    if not (cut_off(state, False, now) or (at_boot and state["status"] == REBOOTING)):
+        return False
+    now_booted = boot_id_of(str(state.get("root", "/")))
+    evidence = _interrupted(record, state)
+    before, elapsed = str(state.get("boot_id", "")), float(evidence.detail.get("elapsed_seconds", 0))
+    duration = float(state["duration_seconds"])
+    if state["status"] == REBOOTING:
+        finding = run_finding(duration, elapsed, "burn-in did not go on after a planned reboot")
+    elif not now_booted or not before:
+        finding = run_finding(duration, elapsed, "burn-in ended early, boot id unreadable: reboot or not is unknown")
+    elif now_booted != before:
+        why = f"unplanned reboot during burn-in: boot id {before}, now {now_booted}"
+        finding = run_finding(duration, elapsed, why, FAIL)
+    else:
+        finding = run_finding(duration, elapsed, "burn-in process ended early")
+    evidence = _finished(evidence, finding, now, elapsed)
+    record.store.write(evidence)
+    ended = _state(evidence.id, evidence.node, str(state.get("profile", "")), evidence, FINISHED)
+    record.write_state({**state, **ended, "left_seconds": 0.0})
+    return True
+
+
+def resumable(record: Record, plan: Plan, boot: str) -> tuple[Evidence, int] | None:
+    """Return evidence and next step of this plan's run if the host was rebooted as it planned, None if not."""
+    state = record.state()
+    if state.get("id") != plan.id or state.get("status") != REBOOTING or boot in ("", state.get("boot_id")):
+        return None
+    try:
+        evidence = Evidence.from_dict(record.store.read(STAGE, plan.id))
+    except (OSError, ValueError, EvidenceError):
+        return None
+    if evidence.finished is not None or evidence.expect_digest != expect_digest_of(STAGE, plan.expect):
+        return None
+    boots = [*evidence.detail.get("boots", []), boot]
+    return replace(evidence, boot_id=boot, detail={**evidence.detail, "boots": boots}), int(state["next_step"])
+
+
+def _begun(plan: Plan, around: Surroundings) -> Evidence:
+    boot = around.host.read(boot_id.PATH).stdout.strip()
+    return Evidence(
         id=plan.id,
         node=plan.node,
         stage=STAGE,
-        started=clock.wall(),
+        started=around.clock.wall(),
         finished=None,
         boot_id=boot,
         fingerprint={},
         expect_digest=expect_digest_of(STAGE, plan.expect),
-        findings=(run_finding(plan, 0, ""),),
-        detail={**_detail(plan), **_NOTHING_YET},
+        findings=(run_finding(plan.duration_seconds, 0, "still running"),),
+        detail={
+            "profile": plan.profile,
+            "duration_seconds": plan.duration_seconds,
+            "interval_seconds": plan.interval_seconds,
+            "stop_on_fail": plan.stop_on_fail,
+            "steps": [step.to_dict() for step in plan.steps],
+            "boots": [boot],
+            # Time is what the monotonic clock measured, never rounded up: policy compares it with the profile's.
+            "elapsed_seconds": 0,
+            "examinations": 0,
+            "first_failed": {},
+        },
         muster_version=around.version,
     )
-    ended = ""
-    try:
-        # Before the first examination, which takes its time: whoever asks meets a run.
-        _keep(record, plan, evidence, began)
-        notify("READY=1")
-        ended, evidence = _examinations(plan, around, evidence, began)
-    except Stopped:
-        evidence = _last(record, evidence)
-        if around.going_down():
-            return evidence
-        ended = "stopped by SIGTERM"
-    elapsed = clock.monotonic() - began
-    evidence = _finished(evidence, run_finding(plan, elapsed, ended), clock.wall(), elapsed)
-    _keep(record, plan, evidence)
-    notify(f"STATUS=finished after {elapsed:.0f} s: {_counts(evidence.findings)}")
-    return evidence
 
 
-def _examinations(plan: Plan, around: Surroundings, evidence: Evidence, began: float) -> tuple[str, Evidence]:
-    """Examine until the plan's end and return why it ended early ("" if it did not) and the evidence."""
-    record, clock = around.record, around.clock
-    count = 0
-    first_failed: dict[str, Any] = {}
-    while True:
-        # Taken before the examination: the last one starts when the whole duration has been spent.
-        elapsed = clock.monotonic() - began
-        examination = examine(STAGE, around.host, plan.expect)
-        count += 1
-        fingerprint = fingerprint_of(examination.values, plan.expect)
-        news = [*examination.findings, *_changes(evidence if count > 1 else None, fingerprint)]
-        failed = [finding for finding in news if finding.verdict == FAIL]
-        if failed and not first_failed:
-            record.store.write_raw(evidence, "first_failed", examination.outputs)
-        for finding in failed:
-            first_failed.setdefault(f"{finding.check} {finding.subject}", {"at": clock.wall(), "examination": count})
-        evidence = replace(
-            evidence,
-            fingerprint=fingerprint if count == 1 else evidence.fingerprint,
-            findings=(*merged(_without_run(evidence.findings), news), run_finding(plan, elapsed, "still running")),
-            detail={
-                **evidence.detail,
-                "elapsed_seconds": elapsed,
-                "examinations": count,
-                "first_failed": first_failed,
-            },
-            raw=examination.raw,
-        )
-        record.store.write_raw(evidence, "last", examination.outputs)
-        _keep(record, plan, evidence, began)
-        left = max(0.0, plan.duration_seconds - elapsed)
-        share = 100 if not plan.duration_seconds else int(100 - 100 * left / plan.duration_seconds)
-        around.notify(
-            f"STATUS={share} % of {plan.duration_seconds:g} s, {left:.0f} s left: {_counts(evidence.findings)}"
-        )
-        if failed and plan.stop_on_fail:
-            return f"stopped at the first failure after {elapsed:.0f} of {plan.duration_seconds:g} s", evidence
-        if elapsed >= plan.duration_seconds:
-            return "", evidence
-        end, following = began + plan.duration_seconds, began + elapsed + plan.interval_seconds
-        clock.sleep(max(0.0, min(end, following) - clock.monotonic()))
-
-
-def _changes(evidence: Evidence | None, fingerprint: Mapping[str, str | None]) -> list[Finding]:
+def _changes(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> list[Finding]:
     """Return a finding when the host is no longer the one that the run began with."""
-    if evidence is None:
-        return []
-    changed = [name for name in _LASTING if fingerprint[name] != evidence.fingerprint[name]]
-    why = "; ".join(f"{name} was {evidence.fingerprint[name]}, is {fingerprint[name]}" for name in changed)
+    changed = [name for name in _LASTING if now[name] != before[name]]
     if not changed:
         return []
-    return [
-        Finding(
-            "fingerprint",
-            "host",
-            INCOMPLETE,
-            len(changed),
-            0,
-            "changed components",
-            f"changed during burn-in: {why}"[:600],
-            "investigate",
-        )
-    ]
+    why = "; ".join(f"{name} was {before[name]}, is {now[name]}" for name in changed)
+    reason = f"changed during burn-in: {why}"[:600]
+    unit = "changed components"
+    return [Finding("fingerprint", "host", INCOMPLETE, len(changed), 0, unit, reason, "investigate")]
 
 
-def settle(record: Record, boot_id_of: Callable[[str], str], now: float) -> bool:
-    """Finish the record of a run that was cut off and return whether there was one. The caller holds the lock.
-
-    ``boot_id_of`` returns the boot id, "" if unreadable, as it stands under a root directory.
-    """
-    state = record.state()
-    if state.get("status") != "running":
-        return False
-    now_booted = boot_id_of(str(state.get("root", "/")))
-    plan, evidence = _interrupted(record, state)
-    before, elapsed = str(state.get("boot_id", "")), float(evidence.detail.get("elapsed_seconds", 0))
-    if not now_booted or not before:
-        finding = run_finding(plan, elapsed, "burn-in ended early, boot id unreadable: reboot or not is unknown")
-    elif now_booted != before:
-        why = f"unplanned reboot during burn-in: boot id {before}, now {now_booted}"
-        finding = run_finding(plan, elapsed, why, FAIL)
-    else:
-        finding = run_finding(plan, elapsed, "burn-in process ended early")
-    _keep(record, plan, _finished(evidence, finding, now, elapsed))
-    return True
-
-
-def _interrupted(record: Record, state: Mapping[str, Any]) -> tuple[Plan, Evidence]:
-    """Return plan and evidence of a run that was cut off, as far as they are on disk."""
-    # Expectations are in the evidence as a digest; nothing more is judged by them.
-    duration, interval = float(state.get("duration_seconds", 0)), float(state.get("interval_seconds", 0))
-    plan = Plan(str(state["id"]), str(state.get("node", "")), str(state.get("profile", "")), duration, interval, {})
+def _interrupted(record: Record, state: Mapping[str, Any]) -> Evidence:
+    """Return the evidence of a run that was cut off, as far as it is on disk."""
     try:
-        return plan, Evidence.from_dict(record.store.read(STAGE, plan.id))
+        return Evidence.from_dict(record.store.read(STAGE, str(state["id"])))
     except (OSError, ValueError, EvidenceError):
-        return plan, Evidence(
-            id=plan.id,
-            node=plan.node,
+        return Evidence(
+            id=str(state["id"]),
+            node=str(state.get("node", "")),
             stage=STAGE,
             started=float(state.get("started", 0)),
             finished=None,
             boot_id=str(state.get("boot_id", "")),
             fingerprint={},
             expect_digest=str(state.get("expect_digest", "")),
-            detail={**_detail(plan), **_NOTHING_YET},
+            detail={"profile": str(state.get("profile", "")), "elapsed_seconds": 0, "examinations": 0},
         )
 
 
-def status(record: Record, now: float, *, with_evidence: bool = False) -> dict[str, Any]:
-    """Return what is going on: ``status`` is none, running, interrupted (to be settled), or finished.
-
-    ``now`` is the monotonic clock's time: the wall clock of a new host may be set while the run goes on.
-    """
-    state = record.state()
-    if state["status"] == "none":
-        return state
-    if state["status"] == "running" and not record.alive():
-        # Read again: it may have finished between the two looks.
-        state = record.state()
-        if state["status"] == "running":
-            state["status"] = "interrupted"
-    duration = float(state["duration_seconds"])
-    began = state.get("began_monotonic")
-    elapsed = float(state["elapsed_seconds"])
-    if state["status"] == "running" and isinstance(began, (int, float)):
-        elapsed = now - began
-    state["eta_seconds"] = max(0.0, round(duration - elapsed, 1)) if state["status"] == "running" else 0
-    state["percent"] = 100 if duration <= 0 or state["status"] == "finished" else min(99, int(100 * elapsed / duration))
-    state["evidence_path"] = str(record.store.path(STAGE, state["id"]))
-    if with_evidence:
-        try:
-            state["evidence"] = record.store.read(STAGE, state["id"])
-        except (OSError, ValueError) as exc:
-            state["evidence"] = None
-            state["message"] = f"evidence cannot be read: {exc}"
-    return state
-
-
-def _keep(record: Record, plan: Plan, evidence: Evidence, began: float | None = None) -> None:
-    """Write evidence, then state: who reads ``finished`` there finds the finished evidence.
-
-    ``began`` is the start of a run that goes on, on the clock that all processes of one boot share.
-    """
-    record.store.write(evidence)
+def _state(run_id: str, node: str, profile: str, evidence: Evidence, status: str) -> dict[str, Any]:
+    """Return the part of state.json that the evidence tells."""
     # A run that goes on is no incomplete part; one that a reboot ended has failed.
-    going_on = evidence.finished is None
-    counted = _without_run(evidence.findings) if going_on else evidence.findings
+    counted = evidence.findings if status == FINISHED else _without_run(evidence.findings)
     verdicts = [finding.verdict for finding in counted]
-    record.write_state(
-        {
-            "id": plan.id,
-            "status": "running" if going_on else "finished",
-            "node": plan.node,
-            "profile": plan.profile,
-            "duration_seconds": plan.duration_seconds,
-            "interval_seconds": plan.interval_seconds,
-            "expect_digest": evidence.expect_digest,
-            "boot_id": evidence.boot_id,
-            # Where boot ids are read when the run has to be settled.
-            "root": plan.expect["tools"]["root"] if plan.expect else "/",
-            "started": evidence.started,
-            "began_monotonic": began,
-            "elapsed_seconds": evidence.detail["elapsed_seconds"],
-            "examinations": evidence.detail["examinations"],
-            "failed": verdicts.count(FAIL),
-            "incomplete": verdicts.count(INCOMPLETE),
-        }
-    )
+    return {
+        "id": run_id,
+        "status": status,
+        "node": node,
+        "profile": profile,
+        "expect_digest": evidence.expect_digest,
+        "boot_id": evidence.boot_id,
+        "started": evidence.started,
+        "elapsed_seconds": evidence.detail["elapsed_seconds"],
+        "examinations": evidence.detail["examinations"],
+        "failed": verdicts.count(FAIL),
+        "incomplete": verdicts.count(INCOMPLETE),
+    }
 
 
 def _last(record: Record, evidence: Evidence) -> Evidence:
-    """Return the run's evidence as it was last written: SIGTERM comes at any point."""
+    """Return the run's evidence as it was last written."""
     try:
         return Evidence.from_dict(record.store.read(STAGE, evidence.id))
     except (OSError, ValueError, EvidenceError):
@@ -434,22 +406,17 @@ def _finished(evidence: Evidence, finding: Finding, now: float, elapsed: float) 
     )
 
 
-def _without_run(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+def _without_run(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if finding.check != STAGE)
-
-
-def _detail(plan: Plan) -> dict[str, Any]:
-    return {
-        "profile": plan.profile,
-        "duration_seconds": plan.duration_seconds,
-        "interval_seconds": plan.interval_seconds,
-        "stop_on_fail": plan.stop_on_fail,
-    }
 
 
 def _counts(findings: Sequence[Finding]) -> str:
     verdicts = [finding.verdict for finding in _without_run(findings)]
     return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS)
+
+
+def _digest(output: Output) -> str:
+    return hashlib.sha256(output.stdout.encode()).hexdigest()
 
 
 def notify_systemd(text: str) -> None:
@@ -480,7 +447,10 @@ def boot_id_under(root: str) -> str:
 
 
 def run_plan_file(path: str, state_directory: str, version: str) -> int:
-    """Run the plan in a file once and return the exit status; a run that was cut off before is settled first."""
+    """Carry out the plan in a file, once, and return the exit status.
+
+    A run that was cut off before is settled first; one that rebooted the host as planned goes on.
+    """
     record = Record(state_directory)
     with record.locked() as mine:
         if not mine:
@@ -491,14 +461,26 @@ def run_plan_file(path: str, state_directory: str, version: str) -> int:
         except (OSError, ValueError) as exc:
             print(f"burn-in: {path}: {exc}")
             return 2
-        host = LocalHost(plan.expect["tools"]["path"], plan.expect["tools"]["root"])
-        settle(record, boot_id_under, time.time())
-        if record.state().get("id") == plan.id:
-            # The plan of an earlier boot; the unit starts at boot only to settle it.
-            notify_systemd("READY=1")
-            return 0
+        tools = plan.expect["tools"]
+        resumed = resumable(record, plan, boot_id_under(tools["root"]))
+        if resumed is None:
+            settle(record, boot_id_under, time.time(), at_boot=True)
+            if record.state().get("id") == plan.id:
+                # The plan of an earlier boot; the unit starts at boot only to settle it.
+                notify_systemd("READY=1")
+                return 0
         signal.signal(signal.SIGTERM, _stop)
-        run(plan, Surroundings(record, host, version, Clock(), notify_systemd, system_going_down))
+        host = LocalHost(tools["path"], tools["root"])
+        around = Surroundings(
+            record,
+            host,
+            lambda: LocalHost(tools["path"], tools["root"]),
+            version,
+            Clock(),
+            notify_systemd,
+            system_going_down,
+        )
+        run(plan, around, *(resumed or ()))
     return 0
 
 

@@ -100,18 +100,19 @@ def _burn_in(options: argparse.Namespace, version: str) -> int:
     import time  # noqa: PLC0415
 
     from . import burn_in  # noqa: PLC0415
+    from .burn_in_record import Record, status  # noqa: PLC0415
 
     if options.action == "run":
         # All of our modules are loaded by now, so that the file may be replaced while the run goes on.
         return burn_in.run_plan_file(options.plan, options.state_directory, version)
-    record = burn_in.Record(options.state_directory)
+    record = Record(options.state_directory)
     if options.action == "stop":
         return _stop(record)
-    if options.action == "settle" and record.state()["status"] == "running":
+    if options.action == "settle" and status(record, time.monotonic(), time.time())["status"] == "interrupted":
         with record.locked() as mine:
             if mine:
                 burn_in.settle(record, burn_in.boot_id_under, time.time())
-    _print(burn_in.status(record, time.monotonic(), with_evidence=options.evidence))
+    _print(status(record, time.monotonic(), time.time(), with_evidence=options.evidence))
     return 0
 
 

@@ -30,7 +30,8 @@ class Probe(Protocol):
 class Stress(Protocol):
     """One load or active test (a module in ``stress/``): a probe that works on the host for as long as it is told.
 
-    ``SETTINGS`` names what a step of a burn-in profile may set for it, and of which kind (as in expectations.SCHEMA).
+    ``SETTINGS`` names what a step of a burn-in profile sets for it, and of which kind (as in expectations.SCHEMA). One
+    that tolerates nothing beside it has ``EXCLUSIVE = True``: no other stress, and no examination while it runs.
     """
 
     NAME: str
@@ -53,7 +54,10 @@ class Parser(Protocol):
 
 
 class Check(Protocol):
-    """One question (a module in ``checks/``)."""
+    """One question (a module in ``checks/``).
+
+    One that only an idle host can answer (no program on the GPUs) has ``IDLE_ONLY = True`` and is not asked under load.
+    """
 
     NAME: str
     PROBES: tuple[str, ...]

@@ -14,6 +14,7 @@ PCI_ADDRESS = "a PCI address such as 0000:1b:00.0"
 COUNT = "a whole number of at least 0"
 POSITIVE = "a whole number of at least 1"
 NUMBER = "a number of at least 0"
+ABOVE_ZERO = "a number above 0"
 FLAG = "true or false"
 DIAG_LEVEL = "a level of dcgmi diag, 1 to 4"
 BACKEND = "one of gloo, nccl"
@@ -147,7 +148,7 @@ def check_expectations(expect: Any, key: str = "") -> None:
 
     ``key`` is where the expectations stand in their file; errors name it.
     """
-    _check(expect, SCHEMA, key)
+    check_kind(expect, SCHEMA, key)
     at = f"{key}." if key else ""
     parts = expect["gpu"]["parts"] if expect["gpu"] else ()
     if expect["gpu"] and len(parts) != expect["gpu"]["count"]:
@@ -185,17 +186,18 @@ def shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _check(data: Any, kind: Any, key: str) -> None:
+def check_kind(data: Any, kind: Any, key: str) -> None:
+    """Raise ExpectationError unless ``data`` is of the kind, which is written as in SCHEMA."""
     if isinstance(kind, Nullable):
         if data is not None:
-            _check(data, kind.kind, key)
+            check_kind(data, kind.kind, key)
     elif isinstance(kind, dict):
         _check_mapping(data, kind, key)
     elif isinstance(kind, list):
         if not isinstance(data, list):
             raise ExpectationError(key, shown(data), "a list")
         for index, value in enumerate(data):
-            _check(value, kind[0], f"{key}[{index}]")
+            check_kind(value, kind[0], f"{key}[{index}]")
     elif not _fits(data, kind):
         raise ExpectationError(key, shown(data), kind)
 
@@ -213,7 +215,7 @@ def _check_mapping(data: Any, kinds: Mapping[str, Any], key: str) -> None:
         where = f"{key}.{name}" if key else name
         if name not in data:
             raise ExpectationError(where, "nothing", "a value")
-        _check(data[name], kind, where)
+        check_kind(data[name], kind, where)
 
 
 def _fits(value: Any, kind: str) -> bool:
@@ -223,8 +225,10 @@ def _fits(value: Any, kind: str) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and value >= (kind == POSITIVE)
     if kind == DIAG_LEVEL:
         return _fits(value, COUNT) and 1 <= value <= 4
-    if kind == NUMBER:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+    if kind in (NUMBER, ABOVE_ZERO):
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        # NaN and infinity are numbers to YAML and JSON, not to an operator.
+        return number and 0 <= value < float("inf") and (kind == NUMBER or value > 0)
     if not isinstance(value, str) or not value:
         return False
     if kind == PATH:

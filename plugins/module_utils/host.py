@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import selectors
@@ -57,6 +58,14 @@ class LocalHost:
     def __init__(self, tool_path: str = TOOL_PATH, root: str = "/") -> None:
         self.tool_path = tool_path
         self.root = root
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Kill what runs, from another thread; every later run ends at once."""
+        self._stopped = True
+        for process in list(self._running):
+            _kill(process)
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
         """Run a tool in a process group of its own; at the time limit the whole group is killed."""
@@ -73,11 +82,18 @@ class LocalHost:
             )
         except OSError as exc:
             return Output(rc=None, error=f"{argv[0]}: {exc.strerror or exc}")
+        self._running.add(process)
         try:
+            if self._stopped:
+                _kill(process)
             stdout, stderr, why = _drain(process, timeout_seconds)
         except BaseException:
             _kill_group(process)
             raise
+        finally:
+            self._running.discard(process)
+        if self._stopped:
+            why = "stop"
         if why:
             _kill_group(process)
             return Output(rc=None, timed_out=why == "time", error=f"{argv[0]}: {_LIMITS[why].format(timeout_seconds)}")
@@ -101,7 +117,11 @@ class LocalHost:
         return sorted(path[len(root) :] for path in found)
 
 
-_LIMITS = {"time": "no answer within {0:g} s", "size": f"printed more than {OUTPUT_LIMIT_BYTES} bytes"}
+_LIMITS = {
+    "stop": "stopped",
+    "time": "no answer within {0:g} s",
+    "size": f"printed more than {OUTPUT_LIMIT_BYTES} bytes",
+}
 
 
 def _drain(process: subprocess.Popen[bytes], timeout_seconds: float) -> tuple[bytes, bytes, str]:
@@ -136,13 +156,16 @@ def _drain(process: subprocess.Popen[bytes], timeout_seconds: float) -> tuple[by
     return stdout, stderr, ""
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    try:
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    _kill(process)
+    with contextlib.suppress(subprocess.TimeoutExpired):
         # A child stuck in the kernel cannot be reaped: one short try, never a long wait.
         process.wait(0.2)
-    except (ProcessLookupError, subprocess.TimeoutExpired):
-        pass
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()

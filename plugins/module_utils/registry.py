@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from . import fingerprint
 from .examine import Check, Examination, Parser, Probe, Stress, collect, judge
-from .host import Host
+from .host import Host, Output
 
 T = TypeVar("T")
 
@@ -64,8 +65,9 @@ class _Modules(Mapping[str, T]):
             raise KeyError(name) from exc
 
     def __iter__(self) -> Iterator[str]:
-        path = importlib.import_module(self._package).__path__
-        return iter(sorted(module.name for module in pkgutil.iter_modules(path)))
+        # By path, not by import: it must do for a directory and in the zip archive that nodes run.
+        paths = [f"{path}/{self._package.rpartition('.')[2]}" for path in sys.modules[str(__package__)].__path__]
+        return iter(sorted(module.name for module in pkgutil.iter_modules(paths)))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -88,12 +90,32 @@ def parsers(names: Iterable[str]) -> dict[str, Parser]:
     return {name: PROBES[name] if name in set(PROBES) else STRESSES[name] for name in names}
 
 
-def examine(stage: str, host: Host, expect: Mapping[str, Any]) -> Examination:
-    """Run a stage's probes on the host, each once, and judge what they gave."""
-    names = probes_of(stage)
-    probes = {name: PROBES[name] for name in names}
+def examine(stage: str, host: Host, expect: Mapping[str, Any], *, loaded: bool = False) -> Examination:
+    """Run a stage's probes on the host, each once, and judge what they gave.
+
+    ``loaded`` says that a stress is running, so that checks which need an idle host are left for later.
+    """
+    probes = {name: PROBES[name] for name in probes_of(stage)}
+    checks = [CHECKS[name] for name in STAGE_CHECKS[stage]]
     outputs = collect(host, probes.values(), expect)
-    return judge(outputs, probes, [CHECKS[name] for name in STAGE_CHECKS[stage]], expect)
+    asked = [check for check in checks if not (loaded and getattr(check, "IDLE_ONLY", False))]
+    return judge(outputs, probes, asked, expect)
+
+
+def applies(stress: str, expect: Mapping[str, Any]) -> bool:
+    """Return whether a stress says anything about a host of this class; one that cannot be told does."""
+    try:
+        return any(CHECKS[check].subjects(expect) for check in STRESS_CHECKS[stress])
+    except KeyError:
+        return True
+
+
+def judge_stress(name: str, outputs: Mapping[str, Output], expect: Mapping[str, Any]) -> Examination:
+    """Judge what a stress measured; ``outputs`` has its own, and those of probes that its checks also read."""
+    checks = [CHECKS[check] for check in STRESS_CHECKS[name]]
+    needed = {name, "nvidia_smi", *(probe for check in checks for probe in check.PROBES)}
+    given = {each: outputs[each] for each in sorted(needed) if each in outputs}
+    return judge(given, parsers(needed), checks, expect)
 
 
 def required(stage: str, expect: Mapping[str, Any], stresses: Sequence[str] = ()) -> list[tuple[str, str]]:

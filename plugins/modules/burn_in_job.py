@@ -26,14 +26,22 @@ options:
     description: Name of the burn-in profile, which policy compares.
     type: str
     required: true
-  duration_seconds:
-    description: How long to go on.
-    type: float
+  steps:
+    description:
+      - "What to do, in order. Each step is C(seconds) with or without C(run) (stresses side by side, each with its
+        settings), C(run) with C(limit_seconds) for what has a length of its own, or C(reboot) (C(warm),
+        C(power_cycle))."
+    type: list
+    elements: dict
     required: true
   interval_seconds:
-    description: Time from one examination to the next.
+    description: Time from one examination to the next while a step goes on.
     type: float
     required: true
+  allow_reboot:
+    description: The switch for planned reboots. A plan that has some is refused without it.
+    type: bool
+    default: false
   stop_on_fail:
     description: End at the first failed finding, since a failed node gains nothing from more hours.
     type: bool
@@ -61,8 +69,10 @@ EXAMPLES = r"""
 - name: Start burn-in
   muster.cluster.burn_in_job:
     node: "{{ inventory_hostname }}"
-    profile: standard
-    duration_seconds: 14400
+    profile: soak
+    steps:
+      - {limit_seconds: 1800, run: {dcgm_diag: {level: 2}}}
+      - {seconds: 7200, run: {gpu_stress: {}, cpu_stress: {}}}
     interval_seconds: 300
     expect: "{{ muster_expect }}"
 """
@@ -108,7 +118,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.evidence_store impo
 
 UNIT = "muster-burn-in.service"
 PLAN = "/etc/muster/burn_in.json"
-PLAN_KEYS = ("node", "profile", "duration_seconds", "interval_seconds", "stop_on_fail", "expect")
+PLAN_KEYS = ("node", "profile", "steps", "interval_seconds", "stop_on_fail", "allow_reboot", "expect")
 
 
 def must_start(status: dict[str, Any], known: list[str], discarded: str = "") -> bool:
@@ -144,7 +154,7 @@ def differences(status: dict[str, Any], plan: dict[str, Any]) -> list[str]:
     wanted = {**plan, "expect_digest": expect_digest_of("burn_in", plan["expect"])}
     return [
         key.replace("_digest", "")
-        for key in ("profile", "duration_seconds", "interval_seconds", "expect_digest")
+        for key in ("profile", "steps", "interval_seconds", "expect_digest")
         if status.get(key) != wanted[key]
     ]
 
@@ -176,9 +186,10 @@ def main() -> None:
         argument_spec={
             "node": {"type": "str", "required": True},
             "profile": {"type": "str", "required": True},
-            "duration_seconds": {"type": "float", "required": True},
+            "steps": {"type": "list", "elements": "dict", "required": True},
             "interval_seconds": {"type": "float", "required": True},
             "stop_on_fail": {"type": "bool", "default": True},
+            "allow_reboot": {"type": "bool", "default": False},
             "expect": {"type": "dict", "required": True},
             "known": {"type": "list", "elements": "str", "default": []},
             "tool": {"type": "path", "default": "/usr/libexec/muster/muster"},

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
+from ansible_collections.muster.cluster.plugins.module_utils.burn_in_plan import PlanError, Step, shortfall, steps_of
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS, DEPENDS
@@ -42,7 +43,7 @@ class Policy:
     stages: tuple[str, ...]
     fresh_hours: Mapping[str, float]
     burn_in_profile: str
-    burn_in_seconds: Mapping[str, float]
+    burn_in_steps: tuple[Step, ...]
     retest: bool
 
     @classmethod
@@ -56,13 +57,16 @@ class Policy:
         for stage, hours in policy["fresh_hours"].items():
             if not _is_number(hours) or hours < 0:
                 raise PolicyError(f"policy.fresh_hours: {stage} is {hours!r}, expected a number of hours")
-        seconds = {name: profile["duration_seconds"] for name, profile in policy["burn_in_profiles"].items()}
-        wanted = policy["burn_in_profile"]
-        if not _is_number(seconds.get(wanted)):
-            raise PolicyError(f"policy.burn_in_profile: {wanted!r}, expected one of {', '.join(sorted(seconds))}")
+        profiles, wanted = policy["burn_in_profiles"], policy["burn_in_profile"]
+        if wanted not in profiles:
+            raise PolicyError(f"policy.burn_in_profile: {wanted!r}, expected one of {', '.join(sorted(profiles))}")
+        try:
+            steps = steps_of(profiles[wanted]["steps"], f"policy.burn_in_profiles.{wanted}.steps")
+        except PlanError as exc:
+            raise PolicyError(str(exc)) from exc
         if not isinstance(policy["retest"], bool):
             raise PolicyError(f"policy.retest: {policy['retest']!r}, expected true or false")
-        return cls(stages, fresh, wanted, seconds, policy["retest"])
+        return cls(stages, fresh, wanted, steps, policy["retest"])
 
 
 @dataclass(frozen=True)
@@ -224,16 +228,17 @@ def rules_of(classes: Mapping[str, Mapping[str, Any]], policy: Policy) -> dict[s
     """Return by hardware class what each stage requires, and the digest of what it is judged by."""
     return {
         name: (
-            {stage: _required(stage, expect) for stage in policy.stages},
+            {stage: _required(stage, expect, policy) for stage in policy.stages},
             {stage: expect_digest_of(stage, expect) for stage in policy.stages},
         )
         for name, expect in classes.items()
     }
 
 
-def _required(stage: str, expect: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+def _required(stage: str, expect: Mapping[str, Any], policy: Policy) -> Sequence[tuple[str, str]]:
+    stresses = [name for step in policy.burn_in_steps for name in step.run] if stage == "burn_in" else ()
     try:
-        return required(stage, expect)
+        return required(stage, expect, stresses)
     except (KeyError, ValueError):
         # A stage that requires nothing is incomplete, so one class that cannot be read stops no other.
         return ()
@@ -323,18 +328,22 @@ def _missing(stage: str, evidence: Evidence, case: Case) -> list[Finding]:
 
 
 def _too_short(evidence: Evidence, policy: Policy) -> str:
-    wanted = policy.burn_in_seconds[policy.burn_in_profile]
-    profile, elapsed = evidence.detail.get("profile"), evidence.detail.get("elapsed_seconds")
-    seconds = policy.burn_in_seconds.get(profile) if isinstance(profile, str) else None
-    asked = f"policy.burn_in_profile {policy.burn_in_profile} asks {wanted:g} s"
-    if seconds is None or not seconds >= wanted:
-        return f"profile {profile} is shorter than or unknown to the policy; {asked}"
+    """Return in what the run did less than the least profile of the policy, "" if in nothing."""
+    asked = f"policy.burn_in_profile {policy.burn_in_profile}"
+    try:
+        done = steps_of(evidence.detail.get("steps"))
+    except PlanError as exc:
+        return f"the evidence does not say what was done: {exc}; {asked}"
+    if less := shortfall(done, policy.burn_in_steps):
+        return f"profile {evidence.detail.get('profile')} does less than {asked}: {less}"
+    wanted = sum(step.seconds for step in policy.burn_in_steps)
+    elapsed = evidence.detail.get("elapsed_seconds")
     if not _is_number(elapsed) or not elapsed >= wanted:
-        return f"lasted {elapsed} s; {asked}"
+        return f"lasted {elapsed} s; {asked} asks {wanted:g} s"
     # Only finished evidence comes here. Two clocks have to agree: what the run counted, and its begin and end.
     span = (evidence.finished or evidence.started) - evidence.started
     if not span >= wanted:
-        return f"{span:.0f} s lie between its begin and its end; {asked}"
+        return f"{span:.0f} s lie between its begin and its end; {asked} asks {wanted:g} s"
     return ""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from ansible_collections.muster.cluster.plugins.module_utils.burn_in_plan import PlanError, steps_of
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES
 from ansible_collections.muster.cluster.plugins.module_utils.expectations import shown
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import (
@@ -130,7 +131,7 @@ class Policy:
 
     stages: tuple[str, ...]
     burn_in_profile: str
-    burn_in_profiles: Mapping[str, Mapping[str, float]]
+    burn_in_profiles: Mapping[str, Mapping[str, Any]]
     fresh_hours: Mapping[str, float]
     close_limit_percent: float
     retest: bool
@@ -518,11 +519,9 @@ def _policy(top: Section) -> Policy:
             raise section.error(f"stages[{index}]", "each stage once", f"{shown(stage)} again")
     if not stages:
         raise section.error("stages", "at least one stage", "an empty list")
-    profiles = dict(defaults["burn_in_profiles"])
+    shipped = Section(defaults["burn_in_profiles"], str(_DEFAULTS), "policy.burn_in_profiles", None)
     own = section.section("burn_in_profiles", None)
-    for name in own.data:
-        profile = own.section(name, ("duration_seconds", "interval_seconds"), required=True)
-        profiles[name] = {key: profile.number(key, 1) for key in ("duration_seconds", "interval_seconds")}
+    profiles = {name: _profile(profiles, name) for profiles in (shipped, own) for name in profiles.data}
     hours = section.section("fresh_hours", STAGES)
     return Policy(
         stages=stages,
@@ -532,3 +531,13 @@ def _policy(top: Section) -> Policy:
         close_limit_percent=section.number("close_limit_percent", 0, defaults["close_limit_percent"]),
         retest=section.flag("retest", defaults["retest"]),
     )
+
+
+def _profile(profiles: Section, name: str) -> dict[str, Any]:
+    """Return one burn-in profile as plain data, each step with the keys that say something."""
+    profile = profiles.section(name, ("interval_seconds", "steps"), required=True)
+    try:
+        steps = steps_of(profile.data.get("steps"), profile.path("steps"))
+    except PlanError as exc:
+        raise FleetError(profile.file, exc.key, exc.found, exc.expected) from exc
+    return {"interval_seconds": profile.number("interval_seconds", 0.1), "steps": [step.to_dict() for step in steps]}

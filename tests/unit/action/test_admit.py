@@ -107,7 +107,7 @@ class Site:
             "policy": {
                 "stages": list(STAGES),
                 "burn_in_profile": "p",
-                "burn_in_profiles": {"p": {"duration_seconds": 60, "interval_seconds": 5}},
+                "burn_in_profiles": {"p": {"steps": [{"seconds": 60}], "interval_seconds": 5}},
                 "fresh_hours": {"burn_in": 720, "acceptance": 168},
                 "close_limit_percent": 20,
                 "retest": True,
@@ -135,7 +135,7 @@ class Site:
             fingerprint=FINGERPRINT,
             expect_digest=expect_digest_of(stage, EXPECT),
             findings=tuple(Finding(check, part, "pass") for check, part in required(stage, EXPECT)),
-            detail={"profile": "p", "elapsed_seconds": 61} if stage == "burn_in" else {},
+            detail={"profile": "p", "steps": [{"seconds": 60}], "elapsed_seconds": 61} if stage == "burn_in" else {},
         )
         return replace(whole, **changes)
 

@@ -80,7 +80,7 @@ def fleet(tmp_path: Path) -> dict[str, Any]:
         "policy": {
             "stages": ["preflight", "burn_in", "acceptance"],
             "burn_in_profile": "p",
-            "burn_in_profiles": {"p": {"duration_seconds": 60}},
+            "burn_in_profiles": {"p": {"steps": [{"seconds": 60}]}},
             "fresh_hours": {},
             "retest": True,
         },
@@ -256,7 +256,7 @@ def test_due_reads_the_ledger_and_this_runs_preflight(fleet: dict[str, Any], led
         stage="burn_in",
         started=NOW - 80,
         findings=tuple(Finding(check, part, "pass") for check, part in required("burn_in", EXPECT)),
-        detail={"profile": "p", "elapsed_seconds": 60},
+        detail={"profile": "p", "steps": [{"seconds": 60}], "elapsed_seconds": 60},
     )
     record(fleet, "burn_in", {"n1": burned.to_dict()}, NOW)
     assert stages() == ["acceptance"]

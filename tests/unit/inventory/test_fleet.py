@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
 
@@ -33,20 +35,6 @@ def listed(path: Path) -> dict[str, Any]:
     assert run.returncode == 0, run.stderr
     data: dict[str, Any] = json.loads(run.stdout)
     return data
-
-
-def plain_inventory(tmp_path: Path) -> Path:
-    """Write the plain inventory with the lab's class in full, as a site without the plugin would have to."""
-    text = PLAIN.read_text()
-    for old, new in (
-        ("lab_h100: {}", f"lab_h100: {json.dumps(expectations_of('lab_h100', {}, 'test'))}"),
-        ("inventory_dir ~ '/../../../../build", f"'{ROOT}/build"),
-    ):
-        assert old in text
-        text = text.replace(old, new)
-    path = tmp_path / "hosts.yml"
-    path.write_text(text)
-    return path
 
 
 def changed_lab(tmp_path: Path, old: str, new: str) -> Path:
@@ -84,10 +72,24 @@ def test_groups_are_class_pod_rack_and_role() -> None:
     assert (data["rack_r1"]["hosts"], data["rack_r2"]["hosts"]) == (["gpu-01", "gpu-02"], ["gpu-03", "gpu-04"])
 
 
-def test_plain_yaml_inventory_gives_the_same_variables_and_groups(tmp_path: Path) -> None:
-    plain = variables_of(plain_inventory(tmp_path), tmp_path)
-    assert plain == variables_of(LAB, tmp_path)
-    assert set(plain) == {"ctl", "gpu-01", "gpu-02", "gpu-03", "gpu-04"}
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """The plain inventory with the class and the profiles that come with Muster, as one would copy them."""
+    inventory = yaml.safe_load(PLAIN.read_text())
+    fleet = inventory["all"]["vars"]["muster_fleet"]
+    fleet["classes"]["lab_h100"] = expectations_of("lab_h100", {}, str(PLAIN))
+    shipped = Fleet.load(LAB).policy.burn_in_profiles
+    fleet["policy"]["burn_in_profiles"] = {**shipped, **fleet["policy"]["burn_in_profiles"]}
+    path = tmp_path / "plain.yml"
+    fleet["ledger"]["url"] = fleet["ledger"]["url"].replace("inventory_dir", f"'{PLAIN.parent}'")
+    path.write_text(yaml.safe_dump(inventory))
+    return path
+
+
+def test_plain_yaml_inventory_gives_the_same_variables_and_groups(plain: Path, tmp_path: Path) -> None:
+    variables = variables_of(plain, tmp_path)
+    assert variables == variables_of(LAB, tmp_path)
+    assert set(variables) == {"ctl", "gpu-01", "gpu-02", "gpu-03", "gpu-04"}
 
 
 def test_another_inventory_before_the_fleet_file_changes_nothing(tmp_path: Path) -> None:
@@ -171,15 +173,15 @@ def test_fleet_file_is_not_offered_to_other_inventory_plugins(tmp_path: Path, te
     assert run.stderr.startswith(f"[ERROR]: {path}: ")
 
 
-def test_faulty_plain_inventory_is_found_by_fleet_check(tmp_path: Path) -> None:
+def test_faulty_plain_inventory_is_found_by_fleet_check(plain: Path, tmp_path: Path) -> None:
     play = tmp_path / "play.yml"
     check = {"muster.cluster.fleet_check": {"fleet": "{{ muster_fleet }}", "name": "hosts.yml"}}
     play.write_text(json.dumps([{"hosts": "controller", "gather_facts": False, "tasks": [check]}]))
-    path = plain_inventory(tmp_path)
-    good = ansible("ansible-playbook", "-i", str(path), str(play), "--check")
+    good = ansible("ansible-playbook", "-i", str(plain), str(play), "--check")
     assert good.returncode == 0, good.stdout + good.stderr
-    path.write_text(path.read_text().replace("rack: r1", "rack: r2", 1).replace("pod: p1", "pod: p2", 1))
-    bad = ansible("ansible-playbook", "-i", str(path), str(play))
+    faulty = tmp_path / "hosts.yml"
+    faulty.write_text(plain.read_text().replace("rack: r1", "rack: r2", 1).replace("pod: p1", "pod: p2", 1))
+    bad = ansible("ansible-playbook", "-i", str(faulty), str(play))
     assert bad.returncode == 2
     assert 'hosts.yml: nodes: found rack "r2" in pods "p2" and "p1", expected each rack in one pod' in bad.stdout
 

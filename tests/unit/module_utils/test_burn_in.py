@@ -8,23 +8,26 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import burn_in
+from ansible_collections.muster.cluster.plugins.module_utils import burn_in, registry
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in import (
     Clock,
-    Plan,
-    PlanError,
-    Record,
     Stopped,
     Surroundings,
     merged,
+    resumable,
     run,
     run_finding,
     settle,
-    status,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.burn_in_plan import Plan, steps_of
+from ansible_collections.muster.cluster.plugins.module_utils.burn_in_record import REBOOT_LIMIT_SECONDS, Record, status
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.expectations import COUNT, Nullable
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
 from ansible_collections.muster.cluster.plugins.plugin_utils.zipapp import build
@@ -47,23 +50,28 @@ class World:
         self.now = 1000.0
         self.host = host
         self.record = Record(str(tmp_path))
-        self.plan = Plan("run-1", "gpu-01", "quick", 60, 25, expect)
+        self.plan = Plan("run-1", "gpu-01", "quick", steps_of([{"seconds": 60}]), 25, expect)
         self.told = []
         self.events = {}
         self.down = False
         self.wall = 1e9
 
     def sleep(self, seconds):
+        time.sleep(0.001)
         self.now += seconds
         for when in sorted(self.events):
             if self.now >= when:
                 self.events.pop(when)()
 
-    def run(self, **changes):
+    def run(self, resumed=(), **changes):
         self.plan = Plan(**{**self.plan.__dict__, **changes})
         clock = Clock(lambda: self.now + self.wall, lambda: self.now, self.sleep)
-        around = Surroundings(self.record, self.host, "0.1.0", clock, self.told.append, lambda: self.down)
-        return run(self.plan, around)
+        tell, down = self.told.append, lambda: self.down
+        around = Surroundings(self.record, self.host, lambda: self.host, "0.1.0", clock, tell, down)
+        return run(self.plan, around, *resumed)
+
+    def status(self):
+        return status(self.record, self.now, self.now + self.wall)
 
     def stop(self):
         raise Stopped
@@ -110,7 +118,7 @@ def test_finding_of_another_part_is_kept_beside():
     ("elapsed", "ended", "verdict"), [(60.0, "", PASS), (59.9, "", INCOMPLETE), (60.0, "stopped", INCOMPLETE)]
 )
 def test_only_the_whole_duration_passes(world, elapsed, ended, verdict):
-    found = run_finding(world.plan, elapsed, ended)
+    found = run_finding(60, elapsed, ended)
     assert (found.verdict, found.expected) == (verdict, 60)
 
 
@@ -120,7 +128,7 @@ def test_whole_run_examines_at_start_at_intervals_and_at_the_end(world):
     assert (own(evidence).measured, own(evidence).expected, own(evidence).unit) == (60, 60, "s")
     assert evidence.detail["examinations"] == 4
     assert evidence == kept(world) and evidence.finished is not None
-    assert status(world.record, 0)["status"] == "finished"
+    assert world.status()["status"] == "finished"
     assert world.told[0] == "READY=1"
 
 
@@ -157,7 +165,7 @@ def test_time_spent_is_never_rounded_up(world):
 
 
 def test_whole_time_spent_is_never_rounded_down(world):
-    assert world.run(duration_seconds=60.03125).detail["elapsed_seconds"] >= 60.03125
+    assert world.run(steps=steps_of([{"seconds": 60.03125}])).detail["elapsed_seconds"] >= 60.03125
 
 
 def test_setting_the_wall_clock_moves_no_progress(world):
@@ -165,7 +173,7 @@ def test_setting_the_wall_clock_moves_no_progress(world):
 
     def look():
         with world.record.locked():
-            seen.append(status(world.record, world.now))
+            seen.append(world.status())
 
     world.events[1020] = look
     world.wall = 5e9
@@ -209,13 +217,13 @@ def test_shutdown_leaves_the_run_open_and_the_next_boot_fails_it(world):
     world.down = True
     world.events[1020] = world.stop
     world.run()
-    assert kept(world).finished is None and status(world.record, 0)["status"] == "interrupted"
+    assert kept(world).finished is None and world.status()["status"] == "interrupted"
     assert settle(world.record, lambda root: OTHER_BOOT, 2000.0)
     found = own(kept(world))
     assert (found.verdict, found.action) == (FAIL, "investigate")
     assert found.reason == f"unplanned reboot during burn-in: boot id {BOOT}, now {OTHER_BOOT}"
-    assert kept(world).finished == 2000.0 and status(world.record, 0)["status"] == "finished"
-    assert status(world.record, 0)["failed"] == 1
+    assert kept(world).finished == 2000.0 and world.status()["status"] == "finished"
+    assert world.status()["failed"] == 1
 
 
 @pytest.mark.parametrize(
@@ -251,28 +259,185 @@ def test_finished_run_is_not_settled(world):
 def test_unreadable_state_is_no_run(world, text):
     world.record.directory.mkdir()
     (world.record.directory / "state.json").write_text(text)
-    assert status(world.record, 0)["status"] == "none" and "state.json" in status(world.record, 0)["message"]
+    assert world.status()["status"] == "none" and "state.json" in world.status()["message"]
+
+
+class Bench:
+    """A stress that takes ``seconds`` of the world's time and says what it was asked."""
+
+    NAME = "bench"
+    SETTINGS: ClassVar = {"level": Nullable(COUNT)}
+
+    def __init__(self, world):
+        self.world = world
+        self.asked = []
+        self.takes = None
+        self.says = Output("good")
+        self.killed = False
+
+    def collect(self, host, expect, seconds, settings):
+        self.asked.append((seconds, dict(settings)))
+        end = self.world.now + (seconds if self.takes is None else self.takes)
+        while self.world.now < end and not self.killed:
+            time.sleep(0.0005)
+        return self.says
+
+    def parse(self, output):
+        if output.stdout not in ("good", "bad"):
+            raise Unreadable(f"found {output.stdout!r}")
+        return output.stdout
+
+
+@pytest.fixture
+def bench(world, monkeypatch):
+    def decide(values, expect):
+        return [Finding("bench", "host", PASS if values["bench"] == "good" else FAIL)]
+
+    made = Bench(world)
+    check = SimpleNamespace(NAME="bench", PROBES=("bench",), subjects=lambda expect: ["host"], decide=decide)
+    package = registry.__package__
+    monkeypatch.setitem(sys.modules, f"{package}.stress.bench", made)
+    monkeypatch.setitem(sys.modules, f"{package}.checks.bench", check)
+    monkeypatch.setitem(registry.STRESS_CHECKS, "bench", ("bench",))
+    world.host.stop = lambda: setattr(made, "killed", True)
+    return made
+
+
+def finding_of(evidence, check):
+    (found,) = [item for item in evidence.findings if item.check == check]
+    return found
+
+
+def test_stress_runs_for_its_step_and_its_check_is_in_the_evidence(world, bench):
+    evidence = world.run(steps=steps_of([{"seconds": 60, "run": {"bench": {"level": 2}}}, {"seconds": 10}]))
+    assert bench.asked == [(60, {"level": 2})]
+    assert finding_of(evidence, "bench").verdict == PASS and verdict_of(evidence) == PASS
+    # At the start, twice under load, after each step.
+    assert evidence.detail["examinations"] == 5
+    assert "step_1/bench" in evidence.raw
+    assert evidence.detail["steps"] == [{"seconds": 60.0, "run": {"bench": {"level": 2}}}, {"seconds": 10.0}]
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"duration_seconds": -1}, "duration_seconds is -1"),
-        ({"duration_seconds": "4h"}, "duration_seconds is '4h'"),
-        ({"duration_seconds": float("nan")}, "duration_seconds is nan"),
-        ({"interval_seconds": 0}, "interval_seconds is 0"),
-        ({"id": "../x"}, "id is '../x'"),
-        ({"node": None}, "node is None"),
-        ({"stop_on_fail": "yes"}, "stop_on_fail is 'yes'"),
-        ({"expect": {}}, "expect: class: found nothing, expected a value"),
-        ({"extra": 1}, "unknown key extra"),
-    ],
+    ("output", "verdict"),
+    [(Output("bad"), FAIL), (Output(""), INCOMPLETE), (Output("good", rc=None, error="bench: crashed"), INCOMPLETE)],
 )
-def test_wrong_plan_is_named_by_its_key(expect, change, message):
-    good = {"id": "1", "node": "n", "profile": "p", "duration_seconds": 1, "interval_seconds": 1, "expect": expect}
-    assert Plan.from_dict(good).stop_on_fail is True
-    with pytest.raises(PlanError, match=message):
-        Plan.from_dict({**good, **change})
+def test_stress_that_found_or_measured_nothing_good_never_passes(world, bench, output, verdict):
+    bench.says = output
+    evidence = world.run(steps=steps_of([{"seconds": 60, "run": {"bench": None}}]))
+    assert finding_of(evidence, "bench").verdict == verdict == verdict_of(evidence)
+
+
+def test_stress_that_does_not_end_is_killed_and_the_run_goes_on(world, bench):
+    bench.takes = 1e9
+    evidence = world.run(steps=steps_of([{"limit_seconds": 60, "run": {"bench": {}}}, {"seconds": 10}]))
+    assert finding_of(evidence, "bench").verdict == INCOMPLETE
+    assert "did not end in its time" in finding_of(evidence, "bench").reason
+    assert own(evidence).verdict == PASS and bench.killed
+
+
+def test_stress_that_ends_before_its_limit_ends_the_step(world, bench):
+    bench.takes = 5
+    world.run(steps=steps_of([{"limit_seconds": 3600, "run": {"bench": {}}}]))
+    assert world.now < 1000 + 60
+
+
+def test_stress_that_ends_early_does_not_shorten_a_timed_step(world, bench):
+    bench.takes = 5
+    assert world.run(steps=steps_of([{"seconds": 60, "run": {"bench": {}}}])).detail["elapsed_seconds"] >= 60
+
+
+def test_failure_under_load_ends_the_stress(world, bench):
+    world.events[1020] = lambda: world.host.outputs.update(journalctl=XID)
+    evidence = world.run(steps=steps_of([{"seconds": 600, "run": {"bench": {}}}]))
+    assert bench.killed and world.now < 1100
+    assert "stopped at the first failure" in own(evidence).reason
+
+
+def test_sigterm_under_load_ends_the_stress_and_keeps_what_was_found(world, bench):
+    world.events[1030] = world.stop
+    evidence = world.run(steps=steps_of([{"seconds": 600, "run": {"bench": {}}}]))
+    assert bench.killed and "SIGTERM" in own(evidence).reason
+    assert len(evidence.findings) > 5
+
+
+def test_nothing_is_examined_beside_an_exclusive_stress(world, bench):
+    bench.EXCLUSIVE = True
+    bench.takes = 100
+    evidence = world.run(steps=steps_of([{"limit_seconds": 600, "run": {"bench": {}}}]))
+    assert evidence.detail["examinations"] == 2
+
+
+def test_stress_on_parts_that_the_class_has_not_is_not_run(world, bench, monkeypatch):
+    sys.modules[f"{registry.__package__}.checks.bench"].subjects = lambda expect: []
+    evidence = world.run(steps=steps_of([{"seconds": 60, "run": {"bench": {}}}]))
+    assert bench.asked == [] and verdict_of(evidence) == PASS
+
+
+REBOOT = [{"seconds": 30}, {"reboot": "warm"}, {"seconds": 30}]
+
+
+def reboot(world, boot=OTHER_BOOT):
+    """Bring the world down at its planned reboot, and up again under another boot id."""
+    world.host.outputs["systemctl"] = Output("")
+    world.events[1031] = world.stop
+    world.down = True
+    assert world.run(steps=steps_of(REBOOT), allow_reboot=True) is None
+    world.down = False
+    world.host.outputs["/proc/sys/kernel/random/boot_id"] = Output(boot + "\n")
+
+
+def test_planned_reboot_goes_on_with_the_next_step_and_examines_all_again(world):
+    reboot(world)
+    assert world.host.runs[-1] == ("systemctl", "reboot")
+    assert world.status()["status"] == "running" and world.status()["reboots_left"] == 1
+    resumed = resumable(world.record, world.plan, OTHER_BOOT)
+    world.now = 50.0
+    evidence = world.run(resumed)
+    assert verdict_of(evidence) == PASS
+    assert evidence.detail["boots"] == [BOOT, OTHER_BOOT]
+    assert 60 <= evidence.detail["elapsed_seconds"] < 62
+    assert evidence.detail["examinations"] >= 5
+
+
+def test_gpu_that_vanished_in_a_planned_reboot_is_found(world, make_gpu_xml):
+    reboot(world)
+    world.host.outputs["nvidia-smi -q -x"] = Output(make_gpu_xml(["00000000:1B:00.0"]))
+    evidence = world.run(resumable(world.record, world.plan, OTHER_BOOT))
+    assert [item.subject for item in evidence.findings if item.verdict == FAIL] == ["gpu SXM6 0000:ab:00.0"]
+
+
+@pytest.mark.parametrize("boot", [BOOT, ""])
+def test_planned_reboot_that_did_not_happen_is_incomplete(world, boot):
+    reboot(world, boot)
+    assert resumable(world.record, world.plan, boot) is None
+    assert settle(world.record, lambda root: boot, 2000.0, at_boot=True)
+    assert own(kept(world)).verdict == INCOMPLETE and "did not go on after a planned reboot" in own(kept(world)).reason
+
+
+def test_host_that_does_not_come_back_in_time_is_settled_and_not_before(world):
+    reboot(world)
+    kept_at = world.record.state()["kept"]
+    assert not settle(world.record, lambda root: OTHER_BOOT, kept_at + REBOOT_LIMIT_SECONDS)
+    assert settle(world.record, lambda root: OTHER_BOOT, kept_at + REBOOT_LIMIT_SECONDS + 1)
+    assert verdict_of(kept(world)) == INCOMPLETE
+
+
+def test_refused_reboot_ends_the_run(world):
+    world.host.outputs["systemctl"] = Output("", "Access denied", 1)
+    evidence = world.run(steps=steps_of(REBOOT), allow_reboot=True)
+    assert own(evidence).reason == "planned warm reboot did not happen: Access denied"
+
+
+def test_second_reboot_on_the_way_back_is_not_planned(world):
+    reboot(world)
+    resumed = resumable(world.record, world.plan, OTHER_BOOT)
+    world.down = True
+    world.events[1040] = world.stop
+    world.run(resumed)
+    assert resumable(world.record, world.plan, BOOT) is None
+    settle(world.record, lambda root: BOOT, 2000.0)
+    assert own(kept(world)).verdict == FAIL and "unplanned reboot" in own(kept(world)).reason
 
 
 @pytest.fixture
@@ -282,7 +447,14 @@ def program(tmp_path, expect):
     root.mkdir(parents=True)
     (root / "boot_id").write_text(BOOT)
     expect["tools"] = {"path": str(tmp_path / "bin"), "root": str(tmp_path / "root")}
-    plan = {"id": "run-1", "node": "n", "profile": "p", "duration_seconds": 60, "interval_seconds": 1, "expect": expect}
+    plan = {
+        "id": "run-1",
+        "node": "n",
+        "profile": "p",
+        "steps": [{"seconds": 60}],
+        "interval_seconds": 1,
+        "expect": expect,
+    }
     (tmp_path / "plan.json").write_text(json.dumps({**plan, "stop_on_fail": False}))
     (tmp_path / "muster").write_bytes(build())
 
@@ -345,7 +517,7 @@ def test_real_process_after_a_reboot_fails_the_run(program, tmp_path):
 def test_wrong_plan_ends_with_status_2(program, tmp_path):
     (tmp_path / "plan.json").write_text('{"id": "x"}')
     done = subprocess.run(program("run"), capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "node is None" in done.stdout
+    assert done.returncode == 2 and "node: found nothing, expected a value" in done.stdout
 
 
 def test_systemd_is_told_through_its_socket(tmp_path, monkeypatch):

@@ -14,11 +14,11 @@ from ansible_collections.muster.cluster.plugins.modules.burn_in_job import (
 )
 
 COLLECTIONS = Path(__file__).resolve().parents[3] / "collections"
-PLAN = {"profile": "quick", "duration_seconds": 60.0, "interval_seconds": 5.0, "expect": {"class": "x"}}
+PLAN = {"profile": "quick", "steps": [{"seconds": 60.0}], "interval_seconds": 5.0, "expect": {"class": "x"}}
 STATE = {
     "id": "a",
     "profile": "quick",
-    "duration_seconds": 60,
+    "steps": [{"seconds": 60}],
     "interval_seconds": 5,
     "expect_digest": expect_digest_of("burn_in", {"class": "x"}),
 }
@@ -81,7 +81,7 @@ def test_collected_run_is_not_called_discarded_whatever_became_of_its_file():
     [
         ({}, []),
         ({"profile": "full"}, ["profile"]),
-        ({"duration_seconds": 120, "expect_digest": "other"}, ["duration_seconds", "expect"]),
+        ({"steps": [{"seconds": 120}], "expect_digest": "other"}, ["steps", "expect"]),
     ],
 )
 def test_differences_are_named(change, expected):

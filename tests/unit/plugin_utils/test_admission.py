@@ -35,14 +35,15 @@ REQUIRED = {
     "burn_in": [("gpu_inventory", "gpu SXM1 0000:1b:00.0"), ("xid", "host")],
     "acceptance": [("pair_bandwidth", "network"), ("group_bandwidth", "network")],
 }
+STEPS = {"short": [{"seconds": 60}], "standard": [{"seconds": 600}], "long": [{"seconds": 6000}]}
 POLICY = Policy.from_fleet(
     {
         "stages": list(STAGES),
         "burn_in_profile": "standard",
         "burn_in_profiles": {
-            "short": {"duration_seconds": 60, "interval_seconds": 5},
-            "standard": {"duration_seconds": 600, "interval_seconds": 5},
-            "long": {"duration_seconds": 6000, "interval_seconds": 5},
+            "short": {"steps": STEPS["short"], "interval_seconds": 5},
+            "standard": {"steps": STEPS["standard"], "interval_seconds": 5},
+            "long": {"steps": STEPS["long"], "interval_seconds": 5},
         },
         "fresh_hours": {"burn_in": 720, "acceptance": 168},
         "close_limit_percent": 20,
@@ -51,8 +52,12 @@ POLICY = Policy.from_fleet(
 )
 
 
+def ran(profile: str, elapsed: Any) -> dict[str, Any]:
+    return {"profile": profile, "steps": STEPS[profile], "elapsed_seconds": elapsed}
+
+
 def evidence(stage: str, **changes: Any) -> Evidence:
-    detail = {"profile": "standard", "elapsed_seconds": 600.5} if stage == "burn_in" else {}
+    detail = ran("standard", 600.5) if stage == "burn_in" else {}
     whole = Evidence(
         id=f"{stage}-1",
         node="n1",
@@ -149,7 +154,7 @@ def test_evidence_beyond_freshness_never_admits(stage: str, beyond: float) -> No
 )
 def test_evidence_within_all_limits_admits(hours: float, duration: float, profile: str) -> None:
     finished = NOW - hours * HOUR
-    long_enough = {"profile": profile, "elapsed_seconds": duration}
+    long_enough = ran(profile, duration)
     case = replace(
         WHOLE,
         records=records(
@@ -265,25 +270,25 @@ FAIL_OPEN: list[tuple[str, Case, str, str]] = [
     ),
     (
         "a shorter profile",
-        with_stage("burn_in", replace(BURN_IN, detail={"profile": "short", "elapsed_seconds": 900})),
+        with_stage("burn_in", replace(BURN_IN, detail=ran("short", 900))),
         "testing",
         "burn_in",
     ),
     (
-        "an unknown profile",
-        with_stage("burn_in", replace(BURN_IN, detail={"profile": "x", "elapsed_seconds": 900})),
+        "a burn-in that does not say what was done",
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard", "elapsed_seconds": 900})),
         "testing",
         "burn_in",
     ),
     (
-        "a profile that is no name",
-        with_stage("burn_in", replace(BURN_IN, detail={"profile": [], "elapsed_seconds": 900})),
+        "steps that are none",
+        with_stage("burn_in", replace(BURN_IN, detail={**ran("standard", 900), "steps": ["all"]})),
         "testing",
         "burn_in",
     ),
     (
         "a burn-in cut short",
-        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard", "elapsed_seconds": 599.9})),
+        with_stage("burn_in", replace(BURN_IN, detail=ran("standard", 599.9))),
         "testing",
         "burn_in",
     ),
@@ -291,7 +296,7 @@ FAIL_OPEN: list[tuple[str, Case, str, str]] = [
         "a burn-in planned long enough and cut short",
         with_stage(
             "burn_in",
-            replace(BURN_IN, detail={"profile": "standard", "duration_seconds": 600, "elapsed_seconds": 599.9}),
+            replace(BURN_IN, detail={**ran("standard", 599.9), "duration_seconds": 600}),
         ),
         "testing",
         "burn_in",
@@ -304,19 +309,19 @@ FAIL_OPEN: list[tuple[str, Case, str, str]] = [
     ),
     (
         "a burn-in of no length",
-        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard"})),
+        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard", "steps": STEPS["standard"]})),
         "testing",
         "burn_in",
     ),
     (
         "a duration that is no number",
-        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard", "elapsed_seconds": math.nan})),
+        with_stage("burn_in", replace(BURN_IN, detail=ran("standard", math.nan))),
         "testing",
         "burn_in",
     ),
     (
         "a duration that is true",
-        with_stage("burn_in", replace(BURN_IN, detail={"profile": "standard", "elapsed_seconds": True})),
+        with_stage("burn_in", replace(BURN_IN, detail=ran("standard", True))),
         "testing",
         "burn_in",
     ),
@@ -550,6 +555,7 @@ def test_a_rejected_stage_is_due_again_unless_retest_is_off() -> None:
         ({"stages": []}, "policy.stages"),
         ({"stages": ["burn_in"]}, "policy.stages"),
         ({"burn_in_profile": "none"}, "policy.burn_in_profile"),
+        ({"burn_in_profiles": {"standard": {"steps": []}}}, "policy.burn_in_profiles.standard.steps"),
         ({"fresh_hours": {"burn_in": math.nan}}, "policy.fresh_hours"),
         ({"fresh_hours": {"burn_in": -1}}, "policy.fresh_hours"),
         ({"retest": "no"}, "policy.retest"),
@@ -559,7 +565,7 @@ def test_policy_that_leaves_something_open_is_refused(change: dict[str, Any], na
     policy = {
         "stages": list(STAGES),
         "burn_in_profile": "standard",
-        "burn_in_profiles": {"standard": {"duration_seconds": 600}},
+        "burn_in_profiles": {"standard": {"steps": STEPS["standard"]}},
         "fresh_hours": {},
         "retest": True,
     }

@@ -84,7 +84,7 @@ def test_policy_that_says_nothing_gets_the_defaults() -> None:
 
 def test_policy_adds_to_the_default_profiles() -> None:
     policy = Fleet.load(LAB).policy
-    assert policy.burn_in_profiles["lab"] == {"duration_seconds": 12, "interval_seconds": 4}
+    assert policy.burn_in_profiles["lab"] == {"interval_seconds": 4, "steps": [{"seconds": 12.0}]}
     assert "standard" in policy.burn_in_profiles
 
 
@@ -199,8 +199,15 @@ BAD = [
     (change("policy", "stages", to=["burn_in"] * 2), r'policy.stages\[1\]: found "burn_in" again, expected each stag'),
     (change("policy", "stages", to=[]), "policy.stages: found an empty list, expected at least one stage"),
     (change("policy", "stages", to="burn_in"), 'policy.stages: found "burn_in", expected a list of texts'),
-    (change("policy", "burn_in_profile", to="week"), 'burn_in_profile: found "week", expected one of short, standard'),
-    (drop("policy", "burn_in_profiles", "lab", "duration_seconds"), "lab.duration_seconds: found nothing, expected a "),
+    (
+        change("policy", "burn_in_profile", to="week"),
+        'burn_in_profile: found "week", expected one of quick, standard',
+    ),
+    (drop("policy", "burn_in_profiles", "lab", "steps"), "burn_in_profiles.lab.steps: found nothing, expected a list"),
+    (
+        change("policy", "burn_in_profiles", "lab", "steps", 0, "seconds", to=-1),
+        r"lab.steps\[0\].seconds: found -1",
+    ),
     (change("policy", "fresh_hours", to={"burnin": 1}), 'fresh_hours: found unknown key "burnin", .*mean burn_in'),
     (change("policy", "fresh_hours", to={"burn_in": -1}), "fresh_hours.burn_in: found -1, expected a number of at lea"),
     (change("policy", "retest", to=1), "policy.retest: found 1, expected true or false"),
