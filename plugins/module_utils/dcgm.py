@@ -16,7 +16,7 @@ SOFTWARE = "software"
 # DCGM_DIAG_RESULT_WARN is "passed with warnings" in dcgm_structs.h, but the JSON of DCGM 3 and 4 writes it as Fail.
 _STATUSES = {"pass": PASS, "fail": FAIL, "warn": FAIL, "skip": SKIP, "not run": SKIP}
 _NAMES = {"gpu_memory": "memory", "eud_test": "eud", "cpu_eud_test": "cpu_eud", "pulse": "pulse_test"}
-_LISTED = re.compile(r"(\d+) GPUs? found")
+_LISTED = re.compile(r"\b([0-9]{1,4}) GPUs? found")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..dcgm import FAIL as FAILED
 from ..dcgm import PASS as PASSED
-from ..dcgm import SKIP, SOFTWARE, Result, gpus_named
+from ..dcgm import SKIP, SOFTWARE, UNKNOWN, Result, gpus_named
 from ..expectations import gpu_subjects
 from ..finding import ACTIONS, FAIL, INCOMPLETE, PASS, Finding
 from ..stress.dcgm_diag import Diagnosis
@@ -96,7 +96,8 @@ def _host(diagnosis: Diagnosis, required: Sequence[str]) -> Finding:
     doubts += [
         f"{result.name}: {_said(result)}"
         for result in results
-        if result.gpu is None and result.test == SOFTWARE and (result.status != PASSED or _in_doubt(result))
+        if result.gpu is None
+        and (result.status == UNKNOWN or (result.test == SOFTWARE and (result.status != PASSED or _in_doubt(result))))
     ]
     if diagnosis.exit_status and not any(result.status == FAILED or _in_doubt(result) for result in results):
         doubts.append(f"dcgmi ended with status {diagnosis.exit_status} and reports no failure")

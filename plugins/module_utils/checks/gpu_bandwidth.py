@@ -24,6 +24,8 @@ HOST = "host"
 UNIT = "GB/s"
 # Square matrices: a row and a column for each GPU.
 _BETWEEN_GPUS = "device_to_device"
+# A number so far over the floor was not measured: no class' link is that much faster than what it must reach.
+_IMPLAUSIBLE = 10
 # The median of two says nothing about which of them is wrong.
 _MIN_FOR_SPREAD = 3
 
@@ -88,6 +90,7 @@ def _judged(
         return incomplete(
             f"a matrix of {len(matrix)} x {max((len(row) for row in matrix), default=0)} for {count} GPUs"
         )
+    matrix = tuple(tuple(_plausible(value, least) for value in row) for row in matrix)
     measured, slow = _between(matrix, least) if between else _to_host(matrix[0], least)
     known = [value for value in measured if value is not None]
     middle = statistics.median(known) if len(known) >= _MIN_FOR_SPREAD else 0.0
@@ -111,6 +114,10 @@ def _judged(
         elif value is not None:
             findings[part] = Finding(NAME, part, PASS, value, least, UNIT, name)
     return findings
+
+
+def _plausible(value: float | None, least: float) -> float | None:
+    return value if value is None or not least or value <= _IMPLAUSIBLE * least else None
 
 
 def _to_host(row: Sequence[float | None], least: float) -> tuple[list[float | None], set[int]]:

@@ -159,6 +159,12 @@ def test_status_without_a_failure_passes_no_host(expect):
     assert "ended with status 226" in found["host"].reason
 
 
+def test_test_of_unknown_outcome_passes_no_host(expect):
+    found = decide(expect, (*results(), Result("memory", "memory", None, UNKNOWN)))
+    assert found["host"].verdict == "incomplete"
+    assert "memory: has an unknown status" in found["host"].reason
+
+
 def test_table_without_its_end_passes_nobody(expect):
     assert verdicts(decide(expect, results(), complete=False)) == ["incomplete"] * 3
 

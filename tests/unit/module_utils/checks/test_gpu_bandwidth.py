@@ -108,6 +108,7 @@ def test_two_gpus_alone(expect):
     ("values", "expected"),
     [
         ({"h2d": (None, 55.4, 55.4, 55.4)}, ["incomplete", "pass", "pass", "pass", "pass"]),
+        ({"h2d": (1e20, 55.4, 55.4, 55.4)}, ["incomplete", "pass", "pass", "pass", "pass"]),
         ({"peer": peers({(0, 1): None})}, ["incomplete", "incomplete", "pass", "pass", "pass"]),
         ({"h2d": (55.4,) * 3}, ["incomplete"] * 4 + ["pass"]),
         ({"peer": peers()[:3]}, ["incomplete"] * 4 + ["pass"]),
