@@ -11,7 +11,7 @@ export PYTHONUNBUFFERED := 1
 # Root's ControlMaster sockets and Ansible's temporary files stay inside the checkout.
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 
-.PHONY: help demo test lint unit packaging lab lab-down molecule survival bench clean
+.PHONY: help demo test lint unit recorded packaging lab lab-down molecule survival bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +39,10 @@ lint: $(VENV)/.ready ## Check style and types
 	ansible-lint --offline -q
 
 unit: $(VENV)/.ready ## Run the unit tests
-	pytest tests/unit
+	pytest tests/unit tests/recorded
+
+recorded: $(VENV)/.ready ## Judge what real machines printed (RECORDED=DIR), beside the true verdicts
+	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded $(RECORDED)
 
 packaging: $(VENV)/.ready ## Prove that names resolve from checkout, wheel and tarball
 	pytest tests/packaging

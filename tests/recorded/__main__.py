@@ -1,0 +1,43 @@
+"""Prints, for every recorded file that a check covers, our verdict beside the true one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from .judged import NOT_COVERED, RECORDED, ROWS, figures, judged, unlisted
+
+
+def main() -> int:
+    """Print the table; the exit status is 1 if a file is judged wrongly or stands in no table."""
+    recorded = Path(sys.argv[1]) if len(sys.argv) > 1 else RECORDED
+    if not recorded.is_dir():
+        print(f"recorded: no recorded outputs at {recorded}, nothing to judge")
+        return 0
+    results = [
+        judged(row, recorded) for row in sorted(ROWS, key=lambda row: row.file) if (recorded / row.file).exists()
+    ]
+    width = max(len(result.row.file) for result in results)
+    print(f"{'file':{width}}  {'ours':10}  {'true':10}  why")
+    for result in results:
+        mark = "" if result.right else "WRONG  "
+        note = "format unverified; " if result.unverified else ""
+        why = result.row.why or result.said
+        print(f"{result.row.file:{width}}  {result.verdict:10}  {result.row.verdict:10}  {mark}{note}{why[:120]}")
+    print("\nnot covered:")
+    for file, reason in sorted(NOT_COVERED.items()):
+        if (recorded / file.rstrip("/")).exists():
+            print(f"{file:{width}}  {reason}")
+    missing = unlisted(recorded)
+    for file in missing:
+        print(f"{file:{width}}  NOT LISTED")
+    counts = figures(results)
+    print(
+        "\n"
+        + ", ".join(f"{name.removeprefix('recorded_').replace('_', ' ')} {value}" for name, value in counts.items())
+    )
+    return int(bool(missing) or any(not result.right for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

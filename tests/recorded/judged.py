@@ -1,0 +1,110 @@
+"""Judging what real machines printed: the rows of every table here, and what came of them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.examine import judge
+from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, worst
+from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS, parsers
+from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+
+from .row import Row
+
+HERE = Path(__file__).parent
+# Beside the checkout; the files are other people's and are read where they lie.
+RECORDED = HERE.parents[2] / "shared" / "recorded"
+
+
+def _tables() -> list[Any]:
+    """Return the modules here that hold ROWS and NOT_COVERED."""
+    names = sorted(path.stem for path in HERE.glob("[a-z]*.py") if path.stem not in ("judged", "row", "test_recorded"))
+    return [importlib.import_module(f"{__package__}.{name}") for name in names]
+
+
+ROWS: tuple[Row, ...] = tuple(row for table in _tables() for row in table.ROWS)
+# Files, and whole directories ("slurm/"), that no check judges, each with the reason.
+NOT_COVERED: dict[str, str] = {file: why for table in _tables() for file, why in table.NOT_COVERED.items()}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What came of one row; ``said`` is what the worst findings say."""
+
+    row: Row
+    verdict: str
+    said: str
+
+    @property
+    def right(self) -> bool:
+        return self.verdict == self.row.verdict
+
+    @property
+    def sick_passed(self) -> bool:
+        """Whether a machine that was not healthy, or about which the file says nothing, got through."""
+        return self.verdict == PASS and self.row.verdict != PASS
+
+    @property
+    def unverified(self) -> bool:
+        """Whether nobody has recorded this tool on a real machine, so that the row proves only itself."""
+        return bool(getattr(parsers([self.row.probe])[self.row.probe], "FORMAT_UNVERIFIED", False))
+
+
+def expectations(row: Row) -> dict[str, Any]:
+    """Return the class hgx_h100 with the row's own expectations laid over it."""
+    return _laid(expectations_of("hgx_h100", {}, "recorded"), row.expect)
+
+
+def judged(row: Row, recorded: Path) -> Judged:
+    """Return what the row's checks say of its file."""
+    data = (recorded / row.file).read_bytes()
+    output = row.run(data) if row.run else Output(data.decode("utf-8", errors="replace"))
+    checks = [CHECKS[name] for name in row.checks]
+    names = {row.probe, *(probe for check in checks for probe in check.PROBES)}
+    findings = judge({row.probe: output}, parsers(names), checks, expectations(row)).findings
+    verdict = worst(finding.verdict for finding in findings)
+    said = [f"{finding.check} {finding.subject}: {finding.reason or finding.measured}" for finding in findings]
+    worse = [text for text, finding in zip(said, findings, strict=True) if finding.verdict == verdict != PASS]
+    return Judged(row, verdict, "; ".join(worse))
+
+
+def figures(results: list[Judged]) -> dict[str, int]:
+    """Return how many files were judged rightly and wrongly; formats nobody recorded are not among them."""
+    files: dict[str, list[Judged]] = {}
+    for result in results:
+        if not result.unverified:
+            files.setdefault(result.row.file, []).append(result)
+    return {
+        "recorded_covered": len(files),
+        "recorded_right": sum(all(result.right for result in rows) for rows in files.values()),
+        "recorded_sick_passed": sum(any(result.sick_passed for result in rows) for rows in files.values()),
+    }
+
+
+def unlisted(recorded: Path) -> list[str]:
+    """Return the recorded files that stand in no table."""
+    known = {row.file for row in ROWS} | set(NOT_COVERED) | {"SOURCES.md"}
+    files = (path.relative_to(recorded).as_posix() for path in recorded.rglob("*") if path.is_file())
+    return sorted(file for file in files if not known & {file, f"{file.split('/')[0]}/"})
+
+
+def _laid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    laid = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(laid.get(key), Mapping)
+        laid[key] = _laid(laid[key], value) if both else value
+    return laid
+
+
+def write_figures(path: Path, results: list[Judged]) -> None:
+    """Add the figures to the benchmark's file."""
+    data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    data.update({name: {"value": value, "unit": "files"} for name, value in figures(results).items()})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
