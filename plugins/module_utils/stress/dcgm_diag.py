@@ -22,6 +22,8 @@ from ..host import Host, Output
 
 NAME = "dcgm_diag"
 SETTINGS = {"level": DIAG_LEVEL}
+# The diagnostic needs the GPUs to itself, and takes what others read from them for load.
+EXCLUSIVE = True
 DISCOVERY = ("dcgmi", "discovery", "-l")
 DISCOVERY_SECONDS = 60.0
 # What dcgmi may take to stop the diagnostic in the host engine once it is told to.

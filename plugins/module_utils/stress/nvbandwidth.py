@@ -25,6 +25,8 @@ from ..host import Host, Output
 
 NAME = "nvbandwidth"
 SETTINGS: Mapping[str, Any] = {}
+# Every other copy takes its share of the bandwidth.
+EXCLUSIVE = True
 # Without CUDA_DEVICE_ORDER the fastest GPU comes first, and CUDA_VISIBLE_DEVICES would leave GPUs out.
 ENVIRONMENT = ("env", "-u", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER=PCI_BUS_ID")
 LISTING = ("nvidia-smi", "--query-gpu=index,pci.bus_id", "--format=csv,noheader")
