@@ -21,6 +21,10 @@ def main(argv: list[str] | None = None, version: str = "0") -> int:
         from .gpu_stress import main as gpu_stress  # noqa: PLC0415 -- start-up budget
 
         return gpu_stress(words[1:])
+    if words[:1] == ["gpu-telemetry"]:
+        from .gpu_telemetry import main as gpu_telemetry  # noqa: PLC0415 -- start-up budget
+
+        return gpu_telemetry(words[1:])
     options = _parser(version).parse_args(words)
     result: int = options.function(options, version)
     return result
@@ -45,6 +49,7 @@ def _parser(version: str) -> argparse.ArgumentParser:
     burn_in.set_defaults(function=_burn_in)
     commands.add_parser("collective", help="one rank of a collective; see muster collective --help")
     commands.add_parser("gpu-stress", help="load every GPU; see muster gpu-stress --help")
+    commands.add_parser("gpu-telemetry", help="record what GPUs tell of themselves; see muster gpu-telemetry --help")
     return parser
 
 

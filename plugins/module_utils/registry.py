@@ -42,6 +42,7 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
 STRESS_CHECKS: dict[str, tuple[str, ...]] = {
     "dcgm_diag": ("dcgm_diag",),
     "gpu_stress": ("gpu_stress",),
+    "gpu_telemetry": ("gpu_telemetry",),
     "nvbandwidth": ("gpu_bandwidth",),
 }
 

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,12 +16,24 @@ from typing import Any, NoReturn
 PLACE = Path(__file__).resolve().parents[1]
 
 
-def main(tool: str, output: Callable[[dict[str, Any], Sequence[str]], str | tuple[str, int]]) -> NoReturn:
+Outcome = Callable[[dict[str, Any], Sequence[str]], str | tuple[str, int]]
+
+
+def main(tool: str, output: Outcome, every_seconds: float = 0) -> NoReturn:
     """Print what ``output`` makes of state and arguments, unless the state says that ``tool`` is broken.
 
-    A tool that prints a whole report and still ends with a status of its own gives back both.
+    A tool that prints a whole report and still ends with a status of its own gives back both. With ``every_seconds`` it
+    goes on until it is killed, each time with the state of the moment.
     """
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    status = _print(tool, output)
+    while every_seconds:
+        time.sleep(every_seconds)
+        status = _print(tool, output)
+    sys.exit(status)
+
+
+def _print(tool: str, output: Outcome) -> int:
     state = json.loads((PLACE / "state.json").read_text(encoding="utf-8"))
     fault = state["tool_faults"].get(tool)
     if fault == "hang":
@@ -45,7 +58,7 @@ def main(tool: str, output: Callable[[dict[str, Any], Sequence[str]], str | tupl
         data = bytes(0xFE if index % 5 == 3 else byte for index, byte in enumerate(data))
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
-    sys.exit(status)
+    return status
 
 
 def real(path: str, argv: Sequence[str]) -> NoReturn:

@@ -7,7 +7,6 @@ or a missing summary makes the output unreadable; a GPU without an ``end`` line 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from ..examine import Unreadable
 from ..gpu_stress import END_SECONDS, FORMAT, START_SECONDS
 from ..host import Host, Output
+from ..typed_json import Reader
 
 NAME = "gpu_stress"
 SETTINGS: Mapping[str, Any] = {}
@@ -111,17 +111,17 @@ def parse(output: Output) -> Loads:
         if event == "summary":
             summary = news
         elif event == "end":
-            reader = _Reader(news, f"line {number}")
+            reader = Reader(news, f"line {number}")
             gpu = reader.text("gpu")
             if gpu in gpus:
                 raise Unreadable(f"line {number} tells GPU {gpu} again, expected each one once")
             gpus[gpu] = _load(reader)
     if summary is None:
         raise Unreadable("no summary line, expected one at the end")
-    return _loads(_Reader(summary, "summary"), gpus)
+    return _loads(Reader(summary, "summary"), gpus)
 
 
-def _loads(summary: _Reader, gpus: Mapping[str, Load]) -> Loads:
+def _loads(summary: Reader, gpus: Mapping[str, Load]) -> Loads:
     if summary.count("format") != FORMAT:
         raise Unreadable(f"format is {summary.data['format']!r}, expected {FORMAT}")
     missing = summary.inner("missing")
@@ -133,7 +133,7 @@ def _loads(summary: _Reader, gpus: Mapping[str, Load]) -> Loads:
     )
 
 
-def _load(reader: _Reader) -> Load:
+def _load(reader: Reader) -> Load:
     products, memory, unsupported = (reader.inner(name) for name in ("products", "memory", "unsupported"))
     return Load(
         reader.number("seconds"),
@@ -151,7 +151,7 @@ def _load(reader: _Reader) -> Load:
     )
 
 
-def _product(reader: _Reader) -> Product:
+def _product(reader: Reader) -> Product:
     return Product(
         reader.text("shape"),
         None if reader.data.get("tflops", 0) is None else reader.number("tflops"),
@@ -163,35 +163,5 @@ def _product(reader: _Reader) -> Product:
     )
 
 
-def _counts(reader: _Reader) -> dict[str, int]:
+def _counts(reader: Reader) -> dict[str, int]:
     return {name: reader.count(name) for name in reader.data}
-
-
-class _Reader:
-    """Takes values of the right kind from a JSON mapping; raises Unreadable naming the place."""
-
-    def __init__(self, data: Any, where: str) -> None:
-        if not isinstance(data, dict):
-            raise Unreadable(f"{where} is {type(data).__name__}, expected a mapping")
-        self.data, self.where = data, where
-
-    def text(self, key: str) -> str:
-        value = self.data.get(key)
-        if not isinstance(value, str):
-            raise Unreadable(f"{self.where}: {key} is {value!r}, expected a text")
-        return value
-
-    def number(self, key: str) -> float:
-        value = self.data.get(key)
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < math.inf:
-            raise Unreadable(f"{self.where}: {key} is {value!r}, expected a number of at least 0")
-        return float(value)
-
-    def count(self, key: str) -> int:
-        value = self.data.get(key)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise Unreadable(f"{self.where}: {key} is {value!r}, expected a whole number of at least 0")
-        return value
-
-    def inner(self, key: str) -> _Reader:
-        return _Reader(self.data.get(key), f"{self.where}: {key}")

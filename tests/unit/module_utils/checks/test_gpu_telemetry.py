@@ -1,0 +1,155 @@
+"""Telemetry judged: both sides of every limit, and what was not told."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.checks import gpu_telemetry as check
+from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_telemetry as stress
+from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+
+HEALTHY = json.loads(
+    (Path(__file__).resolve().parents[3] / "healthy" / "gpu_telemetry.json").read_text(encoding="utf-8")
+)
+HGX = expectations_of("hgx_h100", {}, "test")
+BAD = "0000:8b:00.0"
+PART = "gpu SXM5 0000:8b:00.0"
+
+
+def judged(expect=HGX, summary=None, **changes):
+    """Return the findings when one GPU's summary is changed; ``power_watts__p95=1`` changes one quantile."""
+    data = copy.deepcopy(summary or HEALTHY)
+    gpu = data["gpus"][BAD]
+    for name, value in changes.items():
+        quantity, _, quantile = name.partition("__")
+        if quantile:
+            gpu["quantities"][quantity][quantile] = value
+        elif quantity in gpu["quantities"]:
+            gpu["quantities"][quantity] = {} if value is None else dict.fromkeys(("min", "median", "p95", "max"), value)
+            if value is None:
+                del gpu["quantities"][quantity]
+        elif quantity in gpu["counters"]:
+            gpu["counters"][quantity] = value
+        elif quantity == "replays":
+            data["replays"][BAD] = value
+        else:
+            gpu[quantity] = value
+    findings = check.decide({"gpu_telemetry": stress.parse(Output(json.dumps(data)))}, expect)
+    assert [finding.subject for finding in findings] == check.subjects(expect)
+    return {finding.subject: finding for finding in findings}
+
+
+def alone(**changes):
+    """Return the finding on the changed GPU; the others pass."""
+    found = judged(**changes)
+    one = found.pop(PART)
+    assert {finding.verdict for finding in found.values()} == {"pass"}, found
+    return one
+
+
+def test_healthy_node_passes_and_says_what_was_measured():
+    found = judged()
+    assert {finding.verdict for finding in found.values()} == {"pass"}
+    assert "power cap for 538 s" in found[PART].reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "words"),
+    [
+        ({"reasons_seconds": {"sw_power_cap": 600.0}}, "pass", ""),
+        ({"reasons_seconds": {"hw_slowdown": 5.0}}, "pass", ""),
+        ({"reasons_seconds": {"hw_slowdown": 6.0}}, "fail", "hardware slowdown for 6 s, class limit 5 s"),
+        ({"reasons_seconds": {"hw_thermal_slowdown": 6.0}}, "fail", "hardware thermal slowdown"),
+        ({"reasons_seconds": {"sw_thermal_slowdown": 6.0}}, "fail", "software thermal slowdown"),
+        ({"reasons_seconds": {"hw_power_brake_slowdown": 6.0}}, "fail", "power brake"),
+        ({"ecc_uncorrected": [3, 3, 3]}, "pass", ""),
+        ({"ecc_uncorrected": [0, 1, 1]}, "fail", "1 uncorrected ECC errors under way, class limit 0"),
+        ({"ecc_corrected": [5, 1005, 1005]}, "pass", ""),
+        ({"ecc_corrected": [5, 1006, 1006]}, "fail", "1001 corrected ECC errors"),
+        ({"ecc_corrected": [5, 0, 5]}, "incomplete", "went back from 5 to 0"),
+        ({"ecc_uncorrected": [0, 0, 1]}, "fail", "1 uncorrected ECC errors"),
+        ({"replays": [2, 82]}, "pass", ""),
+        ({"replays": [2, 83]}, "fail", "8.1 PCIe replays per minute, class limit 8"),
+        ({"replays": [2, 1]}, "incomplete", "PCIe replays went back from 2 to 1"),
+        ({"pcie_width__min": 8}, "fail", "PCIe width 8 under way, class floor 16"),
+        ({"pcie_generation": 4}, "fail", "PCIe generation 4 at most under load, class floor 5"),
+        ({"pcie_generation__min": 1}, "pass", ""),
+        ({"power_watts": 630}, "pass", ""),
+        ({"power_watts": 629}, "fail", "drew 629 W under load (95th percentile), class floor 90 %"),
+        ({"power_watts__median": 628}, "pass", ""),
+        ({"power_watts__median": 627}, "fail", "power 627 W, spread across the node's GPUs: median 697 W"),
+        ({"sm_clock_mhz": 1539}, "pass", ""),
+        ({"sm_clock_mhz": 1538}, "fail", "SM clock 1538 MHz, spread across the node's GPUs: median 1710 MHz"),
+        ({"temperature_celsius__max": 87}, "pass", ""),
+        ({"temperature_celsius__max": 88}, "fail", "GPU temperature 88 C, class limit 87 C"),
+        ({"memory_temperature_celsius__max": 96}, "fail", "memory temperature 96 C, class limit 95 C"),
+        ({"temperature_celsius": 76}, "pass", ""),
+        ({"temperature_celsius": 77}, "fail", "77 C, spread across the node's GPUs: median 64.5 C"),
+        ({"gap_seconds": 10.0}, "pass", ""),
+        ({"gap_seconds": 10.1}, "incomplete", "no sample for 10.1 s, class limit 10 s"),
+        ({"samples": 290}, "pass", ""),
+        ({"samples": 289}, "incomplete", "289 samples in 600 s, at least 290 are needed"),
+        ({"samples": 0}, "incomplete", "gave no sample"),
+        ({"power_watts": None}, "incomplete", "power_watts was not told"),
+        ({"power_limit_watts": None}, "incomplete", "power_limit_watts was not told"),
+        ({"temperature_celsius": None}, "incomplete", "temperature_celsius was not told"),
+        ({"memory_temperature_celsius": None}, "incomplete", "memory_temperature_celsius was not told"),
+        ({"sm_clock_mhz": None}, "incomplete", "sm_clock_mhz was not told"),
+        ({"pcie_generation": None}, "incomplete", "pcie_generation was not told"),
+        ({"pcie_width": None}, "incomplete", "pcie_width was not told"),
+        ({"counters": {}}, "incomplete", "ecc_corrected was not told"),
+        ({"unknown": {"reasons": 571}}, "incomplete", "reasons was not told"),
+        ({"unknown": {"power_watts": 10}}, "pass", ""),
+        ({"unknown": {"power_watts": 11}}, "incomplete", "power_watts was not told in 11 samples"),
+    ],
+)
+def test_one_gpu(changes, verdict, words):
+    finding = alone(**changes)
+    assert finding.verdict == verdict, finding
+    assert words in finding.reason
+
+
+def test_failure_outweighs_what_is_unknown_and_both_are_told():
+    finding = alone(gap_seconds=30.0, reasons_seconds={"hw_slowdown": 60.0})
+    assert finding.verdict == "fail"
+    assert "hardware slowdown" in finding.reason and "no sample for 30 s" in finding.reason
+
+
+def test_gpu_without_samples_or_lost_under_way():
+    summary = copy.deepcopy(HEALTHY)
+    del summary["gpus"][BAD]
+    findings = check.decide({"gpu_telemetry": stress.parse(Output(json.dumps(summary)))}, HGX)
+    found = {finding.subject: finding for finding in findings}
+    assert (found[PART].verdict, found[PART].measured) == ("incomplete", 0)
+    summary["notes"] = ["Unable to determine the device handle for GPU0000:8B:00.0: GPU is lost.  Reboot the system"]
+    findings = check.decide({"gpu_telemetry": stress.parse(Output(json.dumps(summary)))}, HGX)
+    found = {finding.subject: finding for finding in findings}
+    assert (found[PART].verdict, found[PART].action) == ("fail", "reboot")
+    assert "GPU is lost" in found[PART].reason
+
+
+def test_replays_of_nobody_leave_everybody_incomplete():
+    summary = {**copy.deepcopy(HEALTHY), "replays": {}}
+    assert {finding.verdict for finding in judged(summary=summary).values()} == {"incomplete"}
+
+
+def test_without_a_load_nothing_needs_to_be_reached():
+    summary = {**copy.deepcopy(HEALTHY), "under_load": False}
+    idle = {"power_watts": 70, "pcie_generation": 1, "sm_clock_mhz": 345}
+    assert judged(summary=summary, **idle)[PART].verdict == "pass"
+    assert judged(summary=summary, **idle, pcie_width=8)[PART].verdict == "fail"
+
+
+def test_class_may_leave_limits_open():
+    expect = {
+        **HGX,
+        "telemetry": {**HGX["telemetry"], "memory_temperature_celsius": None, "clock_spread_percent": None},
+    }
+    found = judged(expect=expect, memory_temperature_celsius=None, sm_clock_mhz=345)
+    assert found[PART].verdict == "pass"
+
+
+def test_class_without_telemetry_owes_nothing():
+    assert check.subjects({**HGX, "telemetry": None}) == []
