@@ -114,6 +114,7 @@ def lab_of(inventory: Mapping[str, Any]) -> Lab:
                 parts=variables.get("muster_expect", {}).get("gpu", {}).get("parts"),
                 faults=variables.get("lab_state") or {},
                 network_mbps=variables.get("lab_network_mbps"),
+                rails=(variables.get("muster_expect", {}).get("nic") or {}).get("rails"),
             )
         except StateError as exc:
             raise LabError(f"inventory host {name}: {exc}") from exc

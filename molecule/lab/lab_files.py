@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import lab_nics
 from lab_state import nvme_of
 
 # Where `write_files` keeps the paths that it wrote, one per line: what a later state no longer has must vanish.
@@ -14,7 +15,7 @@ WRITTEN = "files"
 
 def files_of(state: Mapping[str, Any]) -> dict[str, str]:
     """Return the text of each file by its path below the host's root: ``{"proc/meminfo": "MemTotal: ..."}``."""
-    return {**memory(state), **nvme(state)}
+    return {**memory(state), **nvme(state), **lab_nics.files(state)}
 
 
 def write_files(directory: Path, state: Mapping[str, Any]) -> None:

@@ -13,6 +13,12 @@ MODEL_MEMORY_MIB = 81559
 # Where no hardware class says otherwise: the addresses of SXM1 to SXM8 in the class hgx_h100.
 BUSES = ("0b", "05", "0c", "04", "8b", "85", "8c", "84")
 PARTS = tuple({"slot": f"SXM{slot}", "address": f"0000:{bus}:00.0"} for slot, bus in enumerate(BUSES, 1))
+# Where no hardware class says otherwise: the rails of the class lab_h100.
+NIC_BUSES = ("1a", "3c", "4d", "5e", "9c", "bc", "cc", "dc")
+RAILS = tuple(
+    {"rail": rail, "device": f"mlx5_{rail}", "address": f"0000:{bus}:00.0", "interface": f"rdma{rail}"}
+    for rail, bus in enumerate(NIC_BUSES)
+)
 
 # Data drives, by number: the kernel's nvme0 is drive 1.
 NVME = tuple(f"0000:{bus}:00.0" for bus in ("1a", "1b", "3a", "3b", "9a", "9b", "ba", "bb"))
@@ -22,6 +28,9 @@ HEALTHY: dict[str, Any] = {
     "gpus_lost": [],
     "gpu_serials": {},
     "gpu_values": {},
+    "nics_missing": [],
+    "nics_down": [],
+    "nic_values": {},
     "driver": "570.86.15",
     "kernel": "5.15.0-1063-nvidia",
     "kernel_log": [],
@@ -78,14 +87,32 @@ def nvme_of(state: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     return drives
 
 
+def nics_of(host: str, rails: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the NICs of a host, each with a cable whose serial number is its own and never changes."""
+    nics = []
+    for rail in rails:
+        digest = hashlib.sha256(f"{host} {rail['device']}".encode()).hexdigest()
+        index = int(rail["rail"])
+        nics.append(
+            {
+                "device": rail["device"],
+                "address": rail["address"] or RAILS[index % len(RAILS)]["address"],
+                "interface": rail["interface"] or f"rdma{index}",
+                "cable": f"LAB{digest[:8].upper()}",
+            }
+        )
+    return nics
+
+
 def declared(
     host: str,
     parts: Sequence[Mapping[str, str]] | None,
     faults: Mapping[str, Any],
     network_mbps: float | None = None,
+    rails: Sequence[Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Return the state that the inventory gives a host; raise StateError for a fault that is none."""
-    state = healthy(host, parts or PARTS)
+    state = healthy(host, parts or PARTS, rails or RAILS)
     state.update(copy.deepcopy(dict(faults)))
     if network_mbps is not None:
         state["network_mbps"] = network_mbps
@@ -93,9 +120,11 @@ def declared(
     return state
 
 
-def healthy(host: str, parts: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def healthy(
+    host: str, parts: Sequence[Mapping[str, str]], rails: Sequence[Mapping[str, Any]] = RAILS
+) -> dict[str, Any]:
     """Return the state of a host without a fault."""
-    return {**copy.deepcopy(HEALTHY), "host": host, "gpus": gpus_of(host, parts)}
+    return {**copy.deepcopy(HEALTHY), "host": host, "gpus": gpus_of(host, parts), "nics": nics_of(host, rails)}
 
 
 def assignments(host: str, state: Mapping[str, Any], texts: Sequence[str], now: int) -> dict[str, Any]:
@@ -136,7 +165,7 @@ def changed(host: str, state: Mapping[str, Any] | None) -> Iterator[tuple[str, A
 
 def check(state: Mapping[str, Any]) -> None:
     """Raise StateError when a value could not be shown by the simulated tools."""
-    allowed = {*HEALTHY, "host", "gpus"}
+    allowed = {*HEALTHY, "host", "gpus", "nics"}
     if unknown := sorted(set(state) - allowed):
         raise StateError(f"unknown state {', '.join(unknown)}, expected {', '.join(HEALTHY)}")
     slots = {gpu["slot"] for gpu in state["gpus"]}
@@ -148,6 +177,10 @@ def check(state: Mapping[str, Any]) -> None:
         if unknown := sorted({str(number) for number in state[key]} - drives):
             raise StateError(f"{key}: found {', '.join(unknown)}, expected drives 1 to {len(NVME)}")
     check_gpu_loads(state, slots)
+    devices = {nic["device"] for nic in state["nics"]}
+    for key in ("nics_missing", "nics_down", "nic_values"):
+        if unknown := sorted(set(state[key]) - devices):
+            raise StateError(f"{key}: found {', '.join(unknown)}, expected devices of {', '.join(sorted(devices))}")
     for tool, fault in state["tool_faults"].items():
         if fault not in TOOL_FAULTS:
             raise StateError(f"tool_faults.{tool}: found {fault!r}, expected one of {', '.join(TOOL_FAULTS)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 TEXT = "text"
@@ -19,6 +19,7 @@ FLAG = "true or false"
 DIAG_LEVEL = "a level of dcgmi diag, 1 to 4"
 BACKEND = "one of gloo, nccl"
 TORCH_DEVICE = "one of cpu, cuda"
+LINK_LAYER = "one of Ethernet, InfiniBand"
 
 
 class Nullable:
@@ -31,13 +32,56 @@ class Nullable:
         self.kind = kind
 
 
+# Error counters of an RDMA port that a class may limit; null: not judged.
+_PORT_COUNTERS = (
+    "symbol_error",
+    "link_error_recovery",
+    "link_downed",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_constraint_errors",
+    "port_xmit_discards",
+    "port_xmit_constraint_errors",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "VL15_dropped",
+)
+
 # Every class has all of these; a list holds values of the one kind in it. Checks read what they need by these names.
 SCHEMA: dict[str, Any] = {
     "class": TEXT,
     "gpu": Nullable(
         {"model": TEXT, "count": POSITIVE, "memory_mib": POSITIVE, "parts": [{"slot": TEXT, "address": PCI_ADDRESS}]}
     ),
-    "nic": {"count": COUNT, "speed_gbps": POSITIVE},
+    "nic": Nullable(
+        {
+            "rails": [
+                {"rail": COUNT, "device": TEXT, "address": Nullable(PCI_ADDRESS), "interface": Nullable(TEXT)},
+            ],
+            "model": Nullable(TEXT),
+            "firmware": Nullable(TEXT),
+            "link_layer": Nullable(LINK_LAYER),
+            "speed_gbps": POSITIVE,
+            "lanes": Nullable(POSITIVE),
+            "mtu_bytes": Nullable(POSITIVE),
+            "pcie": {"generation": POSITIVE, "width": POSITIVE},
+            "frontend": [{"interface": TEXT, "speed_gbps": POSITIVE, "mtu_bytes": Nullable(POSITIVE)}],
+            "physical": Nullable(
+                {
+                    "tool": TEXT,
+                    "fec_histogram": FLAG,
+                    "fec_watch_percent": NUMBER,
+                    "raw_ber": NUMBER,
+                    "raw_ber_watch": NUMBER,
+                    "effective_ber": NUMBER,
+                    "symbol_ber": NUMBER,
+                    "module_celsius": NUMBER,
+                }
+            ),
+            "errors": {name: Nullable(COUNT) for name in _PORT_COUNTERS},
+            "growth": {name: Nullable(COUNT) for name in (*_PORT_COUNTERS, "carrier_changes", "rx_crc_errors")},
+        }
+    ),
     "cpu": {"sockets": POSITIVE, "cores": POSITIVE},
     "memory": {"mib": POSITIVE, "tolerance_percent": NUMBER},
     "clock": {"offset_ms": NUMBER},
@@ -113,7 +157,11 @@ SCHEMA: dict[str, Any] = {
     },
 }
 
-_CHOICES = {BACKEND: ("gloo", "nccl"), TORCH_DEVICE: ("cpu", "cuda")}
+_CHOICES = {
+    BACKEND: ("gloo", "nccl"),
+    TORCH_DEVICE: ("cpu", "cuda"),
+    LINK_LAYER: ("Ethernet", "InfiniBand"),
+}
 _ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?")
 
 
@@ -160,6 +208,7 @@ def check_expectations(expect: Any, key: str = "") -> None:
                 raise ExpectationError(f"{at}gpu.parts[{index}].{field}", f"{shown(value)} again", "each one once")
     if expect["nvme"] and expect["nvme"]["addresses"] is not None:
         _check_addresses(expect["nvme"], f"{at}nvme.addresses")
+    _check_rails(expect["nic"]["rails"] if expect["nic"] else (), f"{at}nic.rails")
     for index, floor in enumerate(expect["collective"]["floors"]):
         if floor["size_bytes"] not in expect["collective"]["sizes_bytes"]:
             where = f"{at}collective.floors[{index}].size_bytes"
@@ -173,6 +222,14 @@ def _check_addresses(nvme: Mapping[str, Any], key: str) -> None:
     for index, address in enumerate(addresses):
         if address in addresses[:index]:
             raise ExpectationError(f"{key}[{index}]", f"{shown(address)} again", "each one once")
+
+
+def _check_rails(rails: Sequence[Mapping[str, Any]], key: str) -> None:
+    for field in ("rail", "device", "address", "interface"):
+        values = [rail[field] for rail in rails]
+        for index, value in enumerate(values):
+            if value is not None and value in values[:index]:
+                raise ExpectationError(f"{key}[{index}].{field}", f"{shown(value)} again", "each one once")
 
 
 def shown(value: Any) -> str:

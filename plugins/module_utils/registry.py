@@ -36,6 +36,13 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
         "disk",
         "nvme",
         "nvme_smart",
+        "nic_inventory",
+        "nic_link",
+        "nic_interface",
+        "nic_pcie",
+        "nic_firmware",
+        "nic_physical",
+        "nic_errors",
     ),
 }
 # The checks that judge what a stress measured; each has the stress' name among its PROBES.
@@ -43,6 +50,7 @@ STRESS_CHECKS: dict[str, tuple[str, ...]] = {
     "dcgm_diag": ("dcgm_diag",),
     "gpu_stress": ("gpu_stress",),
     "gpu_telemetry": ("gpu_telemetry",),
+    "nic_counters": ("nic_counter_growth",),
     "nvbandwidth": ("gpu_bandwidth",),
 }
 

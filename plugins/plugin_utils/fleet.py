@@ -347,11 +347,11 @@ def _rails(
     block: Section, nodes: int, hardware_class: str, expect: Mapping[str, Any], fabric: Fabric
 ) -> Sequence[tuple[Rail, ...]]:
     if "rails" not in block:
-        _check_rail_count(block, 0, hardware_class, expect, fabric)
+        _check_rails(block, (), hardware_class, expect, fabric)
         return [()] * nodes
     section = block.section("rails", ("devices", "addresses"))
     devices = _expanded(section, "devices", _WORD.fullmatch, "a device or pattern such as mlx5_[0-7]")
-    _check_rail_count(block, len(devices), hardware_class, expect, fabric)
+    _check_rails(block, devices, hardware_class, expect, fabric)
     if "addresses" not in section:
         return [tuple(Rail(rail, device, None) for rail, device in enumerate(devices))] * nodes
     return list(zip(*_rail_columns(section, devices, nodes), strict=True))
@@ -379,13 +379,20 @@ def _rail_columns(section: Section, devices: Sequence[str], nodes: int) -> list[
     return columns
 
 
-def _check_rail_count(
-    section: Section, rails: int, hardware_class: str, expect: Mapping[str, Any], fabric: Fabric
+def _check_rails(
+    section: Section, devices: Sequence[str], hardware_class: str, expect: Mapping[str, Any], fabric: Fabric
 ) -> None:
     # Collectives over plain Ethernet need no rails, so that they may stay undeclared there.
-    nics = expect["nic"]["count"]
-    if rails != nics and (rails or fabric.kind != "ethernet"):
-        raise section.error("rails", f"{nics}, as nic.count of class {hardware_class} says", f"{rails} rails")
+    if not devices and fabric.kind == "ethernet":
+        return
+    expected = [rail["device"] for rail in expect["nic"]["rails"]] if expect["nic"] else []
+    if len(devices) != len(expected):
+        says = f"as nic.rails of class {hardware_class} says"
+        raise section.error("rails", f"{len(expected)}, {says}", f"{len(devices)} rails")
+    for rail, (device, wanted) in enumerate(zip(devices, expected, strict=True)):
+        if device != wanted:
+            says = f'"{wanted}", as nic.rails of class {hardware_class} says (override it for other NICs)'
+            raise section.error("rails", says, f'"{device}" as rail {rail}')
 
 
 def _declared_node(section: Section, name: str, classes: Mapping[str, Any], fabric: Fabric) -> Node:
@@ -395,7 +402,7 @@ def _declared_node(section: Section, name: str, classes: Mapping[str, Any], fabr
     hardware_class = section.choice("hardware_class", tuple(classes)) if role == COMPUTE else None
     rails = tuple(_declared_rail(rail) for rail in section.sections("rails", ("rail", "device", "address")))
     if hardware_class:
-        _check_rail_count(section, len(rails), hardware_class, classes[hardware_class], fabric)
+        _check_rails(section, [rail.device for rail in rails], hardware_class, classes[hardware_class], fabric)
     address = str(_address(section, "address"))
     return Node(name, role, address, hardware_class, section.text("pod", None), section.text("rack", None), rails)
 

@@ -28,6 +28,11 @@ EXPECT = {
             {**HGX["gpu"]["parts"][5], "slot": "SXM6", "address": "0000:ab:00.0"},
         ],
     },
+    "nic": {
+        **HGX["nic"],
+        "rails": [{**rail, "interface": f"rdma{rail['rail']}"} for rail in HGX["nic"]["rails"]],
+        "mtu_bytes": 9000,
+    },
     "cpu": {"sockets": 2, "cores": 96},
     "memory": {"mib": 1000, "tolerance_percent": 5},
     "tools": {"path": "/usr/bin", "root": "/"},
@@ -67,7 +72,10 @@ class FakeHost:
             "chronyc": Output("C0A80101,ntp,3,1.0,0.000012,0.0,0.0,0.0,0.0,0.0,0.0,0.0,64.0,Normal\n"),
             "df": Output("Filesystem 1-blocks Used Available Capacity Mounted on\n/dev/vda1 100 1 99000000000 1% /\n"),
             "find": Output(""),
+            **split((HEALTHY / "infiniband.txt").read_text()),
+            **split((HEALTHY / "net_devices.txt").read_text()),
             **split((HEALTHY / "nvme_sysfs.txt").read_text()),
+            "mlxlink": split((HEALTHY / "mlxlink.txt").read_text())["mlx5_0"],
             "smartctl": split((HEALTHY / "smartctl.txt").read_text())["nvme 1"],
         }
 

@@ -154,7 +154,7 @@ BAD = [
     (drop("nodes", 0, "racks", "nodes_each"), "racks.nodes_each: found nothing, expected the number of nodes in each"),
     (change("nodes", 0, "pods", to={"name": "p[1-3]", "nodes_each": 2}), "pods.name: .*expected 2 pods for 4 nodes"),
     (lambda data: data["nodes"].append(SECOND_POD), 'nodes: found rack "r2" in pods "p1" and "p2", expected each rack'),
-    (change("nodes", 0, "rails", to={"devices": "mlx5_0"}), r"nodes\[0\].rails: found 1 rails, expected 0, as nic.cou"),
+    (change("nodes", 0, "rails", to={"devices": "mlx5_0"}), r"nodes\[0\].rails: found 1 rails, expected 8, as nic.rai"),
     (change("hosts", 0, "role", to="control"), r'hosts\[0\].role: found "control", expected one of controller'),
     (change("hosts", to=[]), "hosts: found an empty list, expected at least one entry"),
     (
@@ -228,9 +228,10 @@ def test_faulty_file_is_one_line_with_file_key_found_and_expected(fault: Callabl
 RAILS: list[tuple[Any, str]] = [
     (
         {"devices": "mlx5_[0-6]", "addresses": "172.[16-22].0.1/16"},
-        "found 7 rails, expected 8, as nic.count of class h",
+        "found 7 rails, expected 8, as nic.rails of class h",
     ),
-    (None, "found 0 rails, expected 8, as nic.count of class hgx_h100 says"),
+    ({"devices": "mlx5_[1-8]"}, 'rails: found "mlx5_1" as rail 0, expected "mlx5_0", as nic.rails of class hgx_h100'),
+    (None, "found 0 rails, expected 8, as nic.rails of class hgx_h100 says"),
     ({"devices": "mlx5_[0-7]", "addresses": "172.[16-22].0.1/16"}, "found 7 networks, expected 8, one for each device"),
     (
         {"devices": "mlx5_[0-7]", "addresses": "172.[16-23].0.1/24"},
@@ -294,7 +295,7 @@ VARIABLES = [
     (change("nodes", "gpu-01", "hardware_class", to="x"), 'gpu-01.hardware_class: found "x", expected one of lab_h100'),
     (change("nodes", "gpu-01", "racks", to="r"), 'nodes.gpu-01: found unknown key "racks", .*did you mean rack'),
     (change("nodes", "gpu-01", "pod", to="p2"), 'nodes: found rack "r1" in pods "p2" and "p1", expected each rack in'),
-    (change("nodes", "gpu-01", "rails", to=[{"rail": 0, "device": "a"}]), "gpu-01.rails: found 1 rails, expected 0"),
+    (change("nodes", "gpu-01", "rails", to=[{"rail": 0, "device": "a"}]), "gpu-01.rails: found 1 rails, expected 8"),
     (
         change("nodes", "gpu-01", "rails", to=[{"rail": 0, "device": "a", "address": "x"}]),
         r'nodes.gpu-01.rails\[0\].address: found "x", expected an address with its prefix length',

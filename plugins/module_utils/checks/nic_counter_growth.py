@@ -1,0 +1,79 @@
+"""Did the error and flap counters of a rail's ports or interface grow while the host was under load?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..nic import COUNTER_END, INTERFACE_COUNTERS, named, rail_subjects, rails_of, subject_of
+from ..probes.infiniband import Device
+from ..stress.nic_counters import Readings
+
+NAME = "nic_counter_growth"
+PROBES: tuple[str, ...] = ("nic_counters",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the NIC parts of the rails; none where the class limits no counter's growth."""
+    limits = expect["nic"]["growth"] if expect["nic"] else {}
+    return rail_subjects(expect) if any(limit is not None for limit in limits.values()) else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Compare both readings of each rail's device."""
+    readings: Readings = values["nic_counters"]
+    limits = {name: limit for name, limit in expect["nic"]["growth"].items() if limit is not None}
+    return [
+        _finding(rail, readings.before.get(rail["device"]), readings.after.get(rail["device"]), limits)
+        for rail in rails_of(expect)
+    ]
+
+
+def _finding(
+    rail: Mapping[str, Any], before: Device | None, after: Device | None, limits: Mapping[str, int]
+) -> Finding:
+    subject, where = subject_of(rail), named(rail)
+    if before is None:
+        why = f"{where} showed no counters before load"
+        return Finding(NAME, subject, INCOMPLETE, reason=why, action="investigate")
+    if after is None:
+        why = f"{where} was there before load and is gone after it"
+        return Finding(NAME, subject, FAIL, "gone", "there", "", why, "reseat")
+    grown: list[tuple[str, int]] = []
+    unclear: list[str] = []
+    for name, place, first, last in _pairs(before, after, limits):
+        if first is None or last is None:
+            unclear.append(f"{name}{place} could not be read")
+        elif last < first:
+            unclear.append(f"{name}{place} fell from {first} to {last}: somebody cleared it")
+        elif last - first > limits[name]:
+            grown.append((name, last - first))
+        elif first == last == COUNTER_END.get(name):
+            unclear.append(f"{name}{place} stood at its end ({last}) before load: clear it")
+    if grown:
+        said = ", ".join(f"{name} by {by} (class limit {limits[name]})" for name, by in grown)
+        name, by = grown[0]
+        return Finding(NAME, subject, FAIL, by, limits[name], name, f"{where} under load: {said}", "reseat")
+    if unclear:
+        why = f"{where}: {'; '.join(unclear)}"
+        return Finding(NAME, subject, INCOMPLETE, None, "class limits", "", why, "investigate")
+    return Finding(NAME, subject, PASS, "within limits", "class limits")
+
+
+def _pairs(
+    before: Device, after: Device, limits: Mapping[str, int]
+) -> Iterator[tuple[str, str, int | None, int | None]]:
+    """Yield each limited counter, where it stands, and both of its values."""
+    then = {port.number: port for port in after.ports}
+    for port in before.ports:
+        later = then[port.number].counters if port.number in then else {}
+        for name in limits:
+            if name not in INTERFACE_COUNTERS:
+                yield name, f" of port {port.number}", port.counters.get(name), later.get(name)
+    # Without a network interface (InfiniBand without IPoIB) there are no such counters to grow.
+    for interface, counters in before.interfaces.items():
+        later = after.interfaces.get(interface, {})
+        for name in limits:
+            if name in INTERFACE_COUNTERS:
+                yield name, f" of {interface}", counters.get(name), later.get(name)

@@ -1,0 +1,47 @@
+"""Does the NIC of every rail run the declared firmware, or, where none is declared, the one of the others?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..nic import named, rail_subjects, rails_of, subject_of
+from ..probes.infiniband import Device
+
+NAME = "nic_firmware"
+PROBES: tuple[str, ...] = ("infiniband",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the NIC parts of the rails."""
+    return rail_subjects(expect)
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Compare each version with the class, or with the version that most rails of the node run."""
+    devices: Mapping[str, Device] = values["infiniband"]
+    rails, declared = rails_of(expect), expect["nic"]["firmware"]
+    versions = {
+        rail["device"]: devices[rail["device"]].firmware if rail["device"] in devices else None for rail in rails
+    }
+    counted = Counter(version for version in versions.values() if version).most_common(2)
+    # Two versions equally often: nobody can say which rails are the odd ones.
+    usual = counted[0][0] if len(counted) == 1 or (counted and counted[0][1] > counted[1][1]) else None
+    return [_finding(rail, versions[rail["device"]], declared, usual) for rail in rails]
+
+
+def _finding(rail: Mapping[str, Any], version: str | None, declared: str | None, usual: str | None) -> Finding:
+    subject = subject_of(rail)
+    if version is None:
+        why = f"firmware of {named(rail)} could not be read"
+        return Finding(NAME, subject, INCOMPLETE, None, declared, "", why, "investigate")
+    if declared is not None and version != declared:
+        why = f"{named(rail)} runs firmware {version}, the class has {declared}"
+        return Finding(NAME, subject, FAIL, version, declared, "", why, "investigate")
+    if declared is None and version != usual:
+        than = f"most run {usual}" if usual else "no version prevails"
+        why = f"{named(rail)} runs firmware {version}: spread across the node's NICs, of which {than}"
+        return Finding(NAME, subject, FAIL, version, None, "", why, "investigate")
+    return Finding(NAME, subject, PASS, version, declared)

@@ -1,0 +1,50 @@
+"""Does the PCIe link of every rail's NIC run at its generation and width?
+
+A NIC does not slow its link down when idle, as a GPU does: a slower link is a fault whenever it is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..nic import named, rail_subjects, rails_of, subject_of
+from ..probes.infiniband import Device
+
+NAME = "nic_pcie"
+PROBES: tuple[str, ...] = ("infiniband",)
+
+# PCI Express base specification: GT/s of each generation.
+_GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the NIC parts of the rails."""
+    return rail_subjects(expect)
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Compare each rail's link with the class."""
+    devices: Mapping[str, Device] = values["infiniband"]
+    return [_finding(rail, devices.get(rail["device"]), expect["nic"]["pcie"]) for rail in rails_of(expect)]
+
+
+def _finding(rail: Mapping[str, Any], device: Device | None, wanted: Mapping[str, Any]) -> Finding:
+    subject = subject_of(rail)
+    expected = f"Gen{wanted['generation']} x{wanted['width']}"
+    generation = None if device is None or device.pcie_gt_per_s is None else _GENERATIONS.get(device.pcie_gt_per_s)
+    width = None if device is None else device.pcie_width
+    slower = generation is not None and generation < wanted["generation"]
+    narrower = width is not None and width < wanted["width"]
+    shown = f"Gen{generation or '?'} x{width if width is not None else '?'}"
+    if device is not None and (slower or narrower):
+        able = _GENERATIONS.get(device.pcie_max_gt_per_s or 0)
+        # A card that can do no more than this sits in the wrong slot or is the wrong card.
+        limit = f"; the card can do Gen{able} x{device.pcie_max_width}" if able and device.pcie_max_width else ""
+        why = f"{named(rail)} PCIe link runs at {shown}, class link {expected}{limit}"
+        return Finding(NAME, subject, FAIL, shown, expected, "", why, "reseat")
+    if generation is None or width is None:
+        why = f"PCIe link of {named(rail)} could not be read"
+        return Finding(NAME, subject, INCOMPLETE, None, expected, "", why, "investigate")
+    return Finding(NAME, subject, PASS, shown, expected)

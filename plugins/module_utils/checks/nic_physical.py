@@ -1,0 +1,141 @@
+"""Is the physical layer of every rail's link sound: bit errors, forward error correction, light, temperature?
+
+A raw bit error rate far above zero is how PAM4 signalling works; what counts is what is left after error correction
+(effective and symbol rate), and how close the code words come to what the code can correct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..nic import COUNTER_END, named, rail_subjects, rails_of, subject_of
+from ..probes.mlxlink import Link, Links, Reading
+
+NAME = "nic_physical"
+PROBES: tuple[str, ...] = ("mlxlink",)
+
+# What was found: verdict, measured, expected, unit, reason, action.
+_Answer = tuple[str, Any, Any, str, str, str]
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the NIC parts of the rails; none where the class declares no physical layer."""
+    return rail_subjects(expect) if expect["nic"] and expect["nic"]["physical"] is not None else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Judge each rail's report; the worst of it is the finding, and the reason names the rest."""
+    report: Links = values["mlxlink"]
+    return [_finding(rail, report, expect["nic"]) for rail in rails_of(expect)]
+
+
+def _finding(rail: Mapping[str, Any], report: Links, nic: Mapping[str, Any]) -> Finding:
+    subject, device = subject_of(rail), rail["device"]
+    link = report.links.get(device)
+    if link is None:
+        why = f"{named(rail)}: {report.unread.get(device, 'no report')}"
+        return Finding(NAME, subject, INCOMPLETE, reason=why, action="investigate")
+    answers = list(_answers(link, nic))
+    order = (FAIL, INCOMPLETE, PASS)
+    answers.sort(key=lambda answer: order.index(answer[0]))
+    cable = f"cable {' '.join(word for word in (link.vendor, link.part) if word) or 'unknown'}"
+    cable += f", serial {link.serial or 'unknown'}"
+    if not answers:
+        return Finding(NAME, subject, PASS, link.effective_ber, nic["physical"]["effective_ber"], "effective BER")
+    verdict, measured, expected, unit, _, action = answers[0]
+    said = "; ".join(answer[4] for answer in answers)
+    return Finding(NAME, subject, verdict, measured, expected, unit, f"{named(rail)}: {said} ({cable})", action)
+
+
+def _answers(link: Link, nic: Mapping[str, Any]) -> Iterator[_Answer]:
+    if link.state is None:
+        yield INCOMPLETE, None, "Active", "", "state could not be read", "investigate"
+        return
+    if link.state.lower() != "active":
+        advice = f": {link.advice}" if link.advice else ""
+        yield FAIL, link.state, "Active", "", f"link is {link.state}{advice}", "reseat"
+        return
+    if link.advice_code:
+        said = f"firmware reports {link.advice_code}: {link.advice or 'no text'}"
+        yield FAIL, link.advice_code, 0, "status opcode", said, "reseat"
+    yield from _bit_errors(link, nic["physical"])
+    yield from _flaps(link, nic["errors"])
+    yield from _corrections(link, nic["physical"])
+    if not link.passive:
+        yield from _module(link, nic["physical"])
+
+
+def _bit_errors(link: Link, limits: Mapping[str, Any]) -> Iterator[_Answer]:
+    rates = [("effective", link.effective_ber, limits["effective_ber"])]
+    # Ethernet ports tell no symbol rate; a port that does not say what it speaks owes it.
+    if link.infiniband is not False:
+        rates.append(("symbol", link.symbol_ber, limits["symbol_ber"]))
+    rates.append(("raw", link.raw_ber, limits["raw_ber"]))
+    for name, rate, limit in rates:
+        if rate is None:
+            yield INCOMPLETE, None, limit, f"{name} BER", f"{name} BER could not be read", "investigate"
+        elif rate > limit:
+            yield FAIL, rate, limit, f"{name} BER", f"{name} BER {rate:g}, class limit {limit:g}", "reseat"
+    watch = limits["raw_ber_watch"]
+    if link.raw_ber is not None and watch < link.raw_ber <= limits["raw_ber"]:
+        said = f"raw BER {link.raw_ber:g} is above {watch:g}, still corrected: watch"
+        yield PASS, link.raw_ber, limits["raw_ber"], "raw BER", said, "investigate"
+
+
+def _flaps(link: Link, limits: Mapping[str, Any]) -> Iterator[_Answer]:
+    # Some versions give them for InfiniBand only; there nic_errors reads the same counters from sysfs.
+    for name, count in (("link_downed", link.link_downs), ("link_error_recovery", link.link_recoveries)):
+        limit = limits[name]
+        if count is not None and limit is not None and count > limit:
+            bound = "at least " if count == COUNTER_END[name] else ""
+            yield FAIL, count, limit, name, f"{name} {bound}{count}, class limit {limit}", "reseat"
+
+
+def _corrections(link: Link, limits: Mapping[str, Any]) -> Iterator[_Answer]:
+    if not limits["fec_histogram"] and not link.fec_histogram:
+        return
+    if not link.fec_histogram:
+        yield INCOMPLETE, None, None, "", "histogram of corrected symbols could not be read", "investigate"
+        return
+    most = link.fec_symbols or max(link.fec_histogram)
+    worst = max((symbols for symbols, words in link.fec_histogram.items() if words), default=0)
+    if worst * 100 < limits["fec_watch_percent"] * most:
+        return
+    words = link.fec_histogram[worst]
+    said = f"{words} code words needed {worst} of {most} correctable symbols"
+    unit = "symbols corrected in one code word"
+    if worst >= most:
+        yield FAIL, worst, most - 1, unit, f"{said}: the next error is lost data", "reseat"
+    else:
+        yield PASS, worst, most - 1, unit, f"{said}: thin tail, watch", "investigate"
+
+
+def _module(link: Link, limits: Mapping[str, Any]) -> Iterator[_Answer]:
+    limit = limits["module_celsius"]
+    if not link.temperature.values:
+        yield INCOMPLETE, None, limit, "C", "module temperature could not be read", "investigate"
+    else:
+        hottest = max(link.temperature.values)
+        own = link.temperature.high
+        if hottest > limit:
+            said = f"module at {hottest:g} C, class limit {limit:g}"
+            yield FAIL, hottest, limit, "C", said, "investigate"
+        elif own is not None and hottest > own:
+            yield FAIL, hottest, limit, "C", f"module at {hottest:g} C, its own limit {own:g}", "investigate"
+    # An active cable's light stays inside it, and most of them do not tell it.
+    owed = not (link.cable_type or "").startswith("Active")
+    for name, reading in (("received", link.rx_power), ("sent", link.tx_power)):
+        yield from _light(name, reading, owed)
+
+
+def _light(name: str, reading: Reading, owed: bool) -> Iterator[_Answer]:
+    if not reading.values and owed:
+        yield INCOMPLETE, None, None, "dBm", f"{name} light could not be read", "investigate"
+    for lane, power in enumerate(reading.values):
+        low = reading.low is not None and power < reading.low
+        high = reading.high is not None and power > reading.high
+        if low or high:
+            side = f"below the module's {reading.low:g}" if low else f"above the module's {reading.high:g}"
+            yield FAIL, power, None, "dBm", f"{name} light on lane {lane} {power:g} dBm, {side}", "reseat"
