@@ -1,0 +1,47 @@
+"""A long seeded run: prints and writes how many cases were tried, and how many of them passed a sick host."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from .cases import case
+
+SEED = 20
+CASES = 100_000
+CHUNK = 1_000
+
+
+def chunk(number: int) -> list[str]:
+    """Run one part of the cases and return what was wrong."""
+    rng = random.Random(f"{SEED} {number}")
+    tried = (case(rng) for _ in range(CHUNK))
+    return [
+        f"{each.wrong}: {each.sick.check} by {each.sick.probe} after {each.mutations}" for each in tried if each.wrong
+    ]
+
+
+def main() -> int:
+    """Run them all; the exit status is 1 if one was wrong."""
+    cases = int(sys.argv[1]) if len(sys.argv) > 1 else CASES
+    chunks = -(-cases // CHUNK)
+    with ProcessPoolExecutor() as pool:
+        wrong = [text for texts in pool.map(chunk, range(chunks)) for text in texts]
+    for text in wrong[:20]:
+        print(text)
+    passed = sum(text.startswith("false pass") for text in wrong)
+    figures = {"fuzz_cases": (chunks * CHUNK, "cases"), "fuzz_false_pass": (passed, "cases")}
+    path = Path("build/bench.json")
+    path.parent.mkdir(exist_ok=True)
+    data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    data.update({name: {"value": value, "unit": unit} for name, (value, unit) in figures.items()})
+    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    print(", ".join(f"{name} {value}" for name, (value, _unit) in figures.items()) + f", raised {len(wrong) - passed}")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
