@@ -47,6 +47,14 @@ def _parser(version: str) -> argparse.ArgumentParser:
     burn_in.add_argument("--evidence", action="store_true", help="print the evidence with the status")
     burn_in.add_argument("--state-directory", default=STATE_DIRECTORY)
     burn_in.set_defaults(function=_burn_in)
+    judge = commands.add_parser(
+        "judge", help="judge saved outputs; exit status 0 pass, 1 fail, 2 incomplete or wrong input"
+    )
+    judge.add_argument("path", help="a file that a tool printed, or a directory of raw outputs beside evidence")
+    judge.add_argument("--probe", help="which probe's tool printed the file, such as nvidia_smi or kernel_log")
+    judge.add_argument("--check", action="append", default=[], help="ask this check only; may be given several times")
+    judge.add_argument("--expect", required=True, help="expectations of the host's class (JSON), - for standard input")
+    judge.set_defaults(function=_judge)
     commands.add_parser("collective", help="one rank of a collective; see muster collective --help")
     commands.add_parser("gpu-stress", help="load every GPU; see muster gpu-stress --help")
     commands.add_parser("gpu-telemetry", help="record what GPUs tell of themselves; see muster gpu-telemetry --help")
@@ -99,6 +107,31 @@ def _examine(options: argparse.Namespace, version: str) -> int:
             print(f"muster: evidence could not be kept on this host: {exc}", file=sys.stderr)
     print(json.dumps(evidence.to_dict(), sort_keys=True))
     return 0
+
+
+def _judge(options: argparse.Namespace, version: str) -> int:
+    import json  # noqa: PLC0415
+    from pathlib import Path  # noqa: PLC0415
+
+    from .expectations import ExpectationError, check_expectations  # noqa: PLC0415
+    from .finding import FAIL, PASS, worst  # noqa: PLC0415
+    from .rejudge import SavedError, rejudged, saved_outputs  # noqa: PLC0415
+
+    try:
+        text = sys.stdin.read() if options.expect == "-" else Path(options.expect).read_text(encoding="utf-8")
+        expect = json.loads(text)
+        check_expectations(expect)
+        findings = rejudged(saved_outputs(options.path, options.probe), expect, options.check)
+    except (OSError, ExpectationError, SavedError) as exc:
+        return _wrong(str(exc))
+    except ValueError as exc:
+        return _wrong(f"--expect {options.expect} is not JSON: {exc}")
+    for finding in findings:
+        what = finding.reason or f"{finding.measured} {finding.unit}".rstrip()
+        print(f"{finding.verdict:10} {finding.check} {finding.subject}: {what} [{finding.action}]")
+    verdict = worst(finding.verdict for finding in findings)
+    print(verdict)
+    return {PASS: 0, FAIL: 1}.get(verdict, 2)
 
 
 def _burn_in(options: argparse.Namespace, version: str) -> int:

@@ -96,7 +96,7 @@ def probes_of(stage: str) -> tuple[str, ...]:
 
 def parsers(names: Iterable[str]) -> dict[str, Parser]:
     """Return the probes and stresses that parse the outputs of these names."""
-    return {name: PROBES[name] if name in set(PROBES) else STRESSES[name] for name in names}
+    return {name: PROBES[name] if name in PROBES else STRESSES[name] for name in names}
 
 
 def examine(stage: str, host: Host, expect: Mapping[str, Any], *, loaded: bool = False) -> Examination:
