@@ -1,52 +1,136 @@
-"""``nvidia-smi -q -x``: the GPUs the driver can talk to.
+"""``nvidia-smi -q -x``: the GPUs the driver can talk to, and all it says of each.
 
-Format: NVIDIA's nvsmi_device DTD, versions 11 and 12 (drivers 515 to 590). Fields a driver does not know read ``N/A``,
-fields it could not read ``ERR!`` or ``Unknown Error``: both become None.
+A person's saved ``nvidia-smi -q`` (text), or an excerpt of it (``-q -d ECC``), is read as well: see nvidia_smi_report.
+A field that the driver does not have or could not read (``N/A``, ``ERR!``, ``[Unknown Error]``) is None.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-from xml.etree import ElementTree
 
 from ..examine import Unreadable
 from ..expectations import pci_address
 from ..host import Host, Output
+from ..nvidia_smi_report import Node, known, read
 
 NAME = "nvidia_smi"
 ARGV = ("nvidia-smi", "-q", "-x")
 # Without the persistence daemon the driver initialises every GPU first: tens of seconds on eight of them.
 TIMEOUT_SECONDS = 60.0
 
-_UNKNOWN = (
-    "",
-    "n/a",
-    "[n/a]",
-    "err!",
-    "unknown error",
-    "[unknown error]",
-    "gpu requires reset",
-    "[gpu requires reset]",
-)
+# Why a GPU runs below its highest clock: our name, its name in XML (with either prefix), its place in the text.
+THROTTLE_REASONS = {
+    "idle": ("gpu_idle", "idle"),
+    "sw_power_cap": ("sw_power_cap", "sw_power_cap"),
+    "hw_slowdown": ("hw_slowdown", "hw_slowdown"),
+    "hw_thermal_slowdown": ("hw_thermal_slowdown", "hw_slowdown/hw_thermal_slowdown"),
+    "hw_power_brake_slowdown": ("hw_power_brake_slowdown", "hw_slowdown/hw_power_brake_slowdown"),
+    "sw_thermal_slowdown": ("sw_thermal_slowdown", "sw_thermal_slowdown"),
+}
+_HEALTH = ("summary", "bandwidth", "route_recovery_in_progress", "route_unhealthy", "access_timeout_recovery")
+
 # "Unable to determine the device handle for GPU0000:91:00.0: GPU is lost.  Reboot the system to recover this GPU"
 # Older drivers put a blank before the address, newer ones the index: "GPU1: 0000:34:00.0: Unknown Error".
 _LOST = re.compile(r"Unable to determine the device handle for (?:GPU|gpu) ?(?:\d{1,2}: )?([0-9a-fA-F:.]+?):? ")
 
 
 @dataclass(frozen=True)
+class Pcie:
+    """The PCIe link: generations and lanes, and packets sent again since the last reset."""
+
+    generation: int | None = None
+    # The highest that card and slot allow together, and the card alone.
+    generation_max: int | None = None
+    generation_max_device: int | None = None
+    width: int | None = None
+    width_max: int | None = None
+    replays: int | None = None
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Memory errors of one life: since the driver was loaded (volatile), or ever (aggregate)."""
+
+    sram_correctable: int | None = None
+    sram_uncorrectable: int | None = None
+    dram_correctable: int | None = None
+    dram_uncorrectable: int | None = None
+
+
+@dataclass(frozen=True)
+class RemappedRows:
+    """Rows of HBM replaced by spare ones (Ampere and later); ``banks_without_spare`` are out of spare rows."""
+
+    correctable: int | None = None
+    uncorrectable: int | None = None
+    pending: bool | None = None
+    failure: bool | None = None
+    banks_without_spare: int | None = None
+
+
+@dataclass(frozen=True)
+class RetiredPages:
+    """Memory pages no longer used (GPUs before Ampere)."""
+
+    single_bit: int | None = None
+    double_bit: int | None = None
+    pending: bool | None = None
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process on the GPU; ``kind`` is C (compute), G (graphics) or both."""
+
+    pid: str
+    kind: str | None
+    name: str | None
+
+
+@dataclass(frozen=True)
 class Gpu:
-    """One GPU as nvidia-smi describes it; a field it does not give is None."""
+    """One GPU as nvidia-smi describes it; a field it does not give is None. Memory in MiB, power in watts."""
 
     address: str
-    model: str | None
-    memory_mib: int | None
-    serial: str | None
-    uuid: str | None
-    vbios: str | None
-    module_id: str | None
+    model: str | None = None
+    memory_mib: int | None = None
+    serial: str | None = None
+    uuid: str | None = None
+    vbios: str | None = None
+    module_id: str | None = None
+    memory_used_mib: int | None = None
+    persistence: bool | None = None
+    mig: bool | None = None
+    mig_pending: bool | None = None
+    ecc: bool | None = None
+    ecc_pending: bool | None = None
+    performance_state: str | None = None
+    utilisation_percent: int | None = None
+    temperature_celsius: float | None = None
+    power_watts: float | None = None
+    power_default_watts: float | None = None
+    power_enforced_watts: float | None = None
+    # "None", "Reset", "Reboot", "Drain P2P", "Drain and Reset"; before driver 550 only whether a reset is required.
+    recovery_action: str | None = None
+    reset_required: bool | None = None
+    pcie: Pcie = Pcie()
+    volatile: Errors = Errors()
+    aggregate: Errors = Errors()
+    sram_threshold_exceeded: bool | None = None
+    # Told since driver 580.
+    repair_pending: bool | None = None
+    memory_unrepairable: bool | None = None
+    remapped_rows: RemappedRows = RemappedRows()
+    retired_pages: RetiredPages = RetiredPages()
+    # Reason (THROTTLE_REASONS) -> whether it holds now.
+    throttle: Mapping[str, bool | None] = field(default_factory=dict)
+    fabric_state: str | None = None
+    fabric_status: str | None = None
+    # What the driver says of the fabric's health, as far as it says anything.
+    fabric_health: Mapping[str, str] = field(default_factory=dict)
+    processes: tuple[Process, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -72,15 +156,15 @@ def parse(output: Output) -> Gpus:
     if output.rc != 0:
         text = (output.stderr or output.stdout).strip().splitlines()
         raise Unreadable(f"exit status {output.rc}: {text[0][:200] if text else 'no message'}")
-    root = _tree(output.stdout)
-    gpus = tuple(_gpu(node) for node in root.findall("gpu"))
-    attached = root.findtext("attached_gpus", "").strip()
+    host, nodes = read(output.stdout)
+    gpus = tuple(_gpu(node) for node in nodes)
+    attached = host.value("attached_gpus")
     if attached != str(len(gpus)):
         raise Unreadable(f"says {attached or 'nothing'} of attached GPUs and describes {len(gpus)}, expected the same")
     addresses = [gpu.address for gpu in gpus]
     if len(set(addresses)) != len(addresses):
         raise Unreadable("describes one PCI address twice")
-    return Gpus(driver=_known(root.findtext("driver_version")), gpus=gpus)
+    return Gpus(driver=host.value("driver_version"), gpus=gpus)
 
 
 def _lost(text: str) -> tuple[str, ...]:
@@ -88,33 +172,158 @@ def _lost(text: str) -> tuple[str, ...]:
     return tuple(sorted({address for address in found if address}))
 
 
-def _tree(text: str) -> ElementTree.Element:
-    try:
-        root = ElementTree.fromstring(text)
-    except (ElementTree.ParseError, ValueError) as exc:
-        raise Unreadable(f"not XML: {exc}; begins with {text[:60]!r}") from exc
-    if root.tag != "nvidia_smi_log":
-        raise Unreadable(f"XML root is {root.tag!r}, expected 'nvidia_smi_log'")
-    return root
-
-
-def _gpu(node: ElementTree.Element) -> Gpu:
-    address = pci_address(node.get("id") or node.findtext("pci/pci_bus_id") or "")
+def _gpu(node: Node) -> Gpu:
+    address = pci_address(node.text or "")
     if address is None:
-        raise Unreadable(f"a GPU has the PCI address {node.get('id')!r}, expected a form such as 00000000:1B:00.0")
-    memory = re.fullmatch(r"(\d+) MiB", (node.findtext("fb_memory_usage/total") or "").strip())
+        raise Unreadable(f"a GPU has the PCI address {node.text!r}, expected a form such as 00000000:1B:00.0")
     return Gpu(
         address=address,
-        model=_known(node.findtext("product_name")),
-        memory_mib=int(memory.group(1)) if memory else None,
-        serial=_known(node.findtext("serial")),
-        uuid=_known(node.findtext("uuid")),
-        vbios=_known(node.findtext("vbios_version")),
+        model=node.value("product_name"),
+        memory_mib=node.count("fb_memory_usage/total", unit="MiB"),
+        serial=node.value("serial", "serial_number"),
+        uuid=node.value("uuid", "gpu_uuid"),
+        vbios=node.value("vbios_version"),
         # Drivers before 550 call it gpu_module_id.
-        module_id=_known(node.findtext("platformInfo/module_id")) or _known(node.findtext("gpu_module_id")),
+        module_id=node.value("platforminfo/module_id", "platform_info/module_id", "gpu_module_id", "module_id"),
+        memory_used_mib=node.count("fb_memory_usage/used", unit="MiB"),
+        persistence=_enabled(node, "persistence_mode"),
+        mig=_enabled(node, "mig_mode/current_mig", "mig_mode/current"),
+        mig_pending=_enabled(node, "mig_mode/pending_mig", "mig_mode/pending"),
+        ecc=_enabled(node, "ecc_mode/current_ecc", "ecc_mode/current"),
+        ecc_pending=_enabled(node, "ecc_mode/pending_ecc", "ecc_mode/pending"),
+        performance_state=node.value("performance_state"),
+        utilisation_percent=node.count("utilization/gpu_util", "utilization/gpu", unit="%"),
+        temperature_celsius=node.number("C", "temperature/gpu_temp", "temperature/gpu_current_temp"),
+        power_watts=_power(node, "instant_power_draw", "instantaneous_power_draw", "power_draw", "average_power_draw"),
+        power_default_watts=_power(node, "default_power_limit"),
+        # Drivers before 530 tell what was asked for (power_limit) and what holds (enforced_power_limit).
+        power_enforced_watts=_power(node, "current_power_limit", "enforced_power_limit"),
+        recovery_action=node.value("gpu_recovery_action"),
+        reset_required=_yes(node, "gpu_reset_status/reset_required"),
+        pcie=_pcie(node),
+        volatile=_errors(node, "ecc_errors/volatile/"),
+        aggregate=_errors(node, "ecc_errors/aggregate/"),
+        sram_threshold_exceeded=_yes(node, "ecc_errors/aggregate/sram_threshold_exceeded"),
+        repair_pending=_either(
+            _yes(node, "ecc_errors/channel_repair_pending"), _yes(node, "ecc_errors/tpc_repair_pending")
+        ),
+        memory_unrepairable=_yes(node, "ecc_errors/unrepairable_memory"),
+        remapped_rows=_remapped(node),
+        retired_pages=RetiredPages(
+            single_bit=node.count(
+                "retired_pages/multiple_single_bit_retirement/retired_count", "retired_pages/single_bit_ecc"
+            ),
+            double_bit=node.count("retired_pages/double_bit_retirement/retired_count", "retired_pages/double_bit_ecc"),
+            pending=_yes(
+                node,
+                "retired_pages/pending_blacklist",
+                "retired_pages/pending_retirement",
+                "retired_pages/pending_page_blacklist",
+                "retired_pages/pending",
+            ),
+        ),
+        throttle={reason: _throttled(node, *names) for reason, names in THROTTLE_REASONS.items()},
+        fabric_state=node.value("fabric/state"),
+        fabric_status=node.value("fabric/status"),
+        fabric_health=_fabric_health(node),
+        processes=_processes(node),
     )
 
 
-def _known(text: str | None) -> str | None:
-    value = (text or "").strip()
-    return None if value.lower() in _UNKNOWN else value
+def _enabled(node: Node, *paths: str) -> bool | None:
+    return node.flag("enabled", "disabled", *paths)
+
+
+def _yes(node: Node, *paths: str) -> bool | None:
+    return node.flag("yes", "no", *paths)
+
+
+def _either(first: bool | None, second: bool | None) -> bool | None:
+    known_ones = {first, second} - {None}
+    return any(known_ones) if known_ones else None
+
+
+def _power(node: Node, *names: str) -> float | None:
+    # Renamed in driver 535, when the module's own readings came to stand beside the GPU's.
+    paths = [f"{section}/{name}" for section in ("gpu_power_readings", "power_readings") for name in names]
+    return node.number("W", *paths)
+
+
+def _pcie(node: Node) -> Pcie:
+    xml, text = "pci/pci_gpu_link_info/", "pci/gpu_link_info/"
+    return Pcie(
+        generation=node.count(xml + "pcie_gen/current_link_gen", text + "pcie_generation/current"),
+        generation_max=node.count(xml + "pcie_gen/max_link_gen", text + "pcie_generation/max"),
+        generation_max_device=node.count(xml + "pcie_gen/max_device_link_gen", text + "pcie_generation/device_max"),
+        width=node.count(xml + "link_widths/current_link_width", text + "link_width/current", unit="x"),
+        width_max=node.count(xml + "link_widths/max_link_width", text + "link_width/max", unit="x"),
+        replays=node.count("pci/replay_counter", "pci/replays_since_reset"),
+    )
+
+
+def _errors(node: Node, at: str) -> Errors:
+    uncorrectable = node.count(at + "sram_uncorrectable")
+    if uncorrectable is None:
+        # Hopper tells its two kinds apart; both have to be known.
+        kinds = [node.count(at + "sram_uncorrectable_parity"), node.count(at + "sram_uncorrectable_secded")]
+        known_kinds = [kind for kind in kinds if kind is not None]
+        uncorrectable = sum(known_kinds) if len(known_kinds) == len(kinds) else None
+    return Errors(
+        sram_correctable=node.count(at + "sram_correctable"),
+        sram_uncorrectable=uncorrectable,
+        # GPUs before Ampere tell single and double bit errors by unit.
+        dram_correctable=node.count(at + "dram_correctable", at + "single_bit/device_memory"),
+        dram_uncorrectable=node.count(at + "dram_uncorrectable", at + "double_bit/device_memory"),
+    )
+
+
+def _remapped(node: Node) -> RemappedRows:
+    at = "remapped_rows/"
+    return RemappedRows(
+        correctable=node.count(at + "remapped_row_corr", at + "correctable_error"),
+        uncorrectable=node.count(at + "remapped_row_unc", at + "uncorrectable_error"),
+        pending=_yes(node, at + "remapped_row_pending", at + "pending"),
+        failure=_yes(node, at + "remapped_row_failure", at + "remapping_failure_occurred"),
+        banks_without_spare=node.count(
+            at + "row_remapper_histogram/row_remapper_histogram_none",
+            at + "bank_remap_availability_histogram/none",
+            unit="bank(s)",
+        ),
+    )
+
+
+def _throttled(node: Node, xml: str, text: str) -> bool | None:
+    # Called throttle reasons up to driver 530.
+    return node.flag(
+        "active",
+        "not active",
+        f"clocks_event_reasons/clocks_event_reason_{xml}",
+        f"clocks_throttle_reasons/clocks_throttle_reason_{xml}",
+        f"clocks_event_reasons/{text}",
+        f"clocks_throttle_reasons/{text}",
+    )
+
+
+def _fabric_health(node: Node) -> dict[str, str]:
+    health = {name: node.value(f"fabric/health/{name}") for name in (*_HEALTH, "incorrect_configuration")}
+    return {name: value for name, value in health.items() if value is not None}
+
+
+def _processes(node: Node) -> tuple[Process, ...] | None:
+    """Return the processes; () only where the report says that there are none."""
+    sections = list(node.all("processes"))
+    if len(sections) != 1:
+        return None
+    section = sections[0]
+    if not section.children:
+        # An empty element in XML, "None" in text; a heading with nothing below it was cut off.
+        return () if section.text is not None and section.text.strip().lower() in ("", "none") else None
+    in_xml = [
+        Process(child.value("pid") or "unknown", child.value("type"), child.value("process_name"))
+        for child in section.all("process_info")
+    ]
+    in_text = [
+        Process(known(child.text) or "unknown", child.value("type"), child.value("name"))
+        for child in section.all("process_id")
+    ]
+    return tuple(in_xml + in_text) or None
