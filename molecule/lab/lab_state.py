@@ -31,6 +31,11 @@ HEALTHY: dict[str, Any] = {
     "nics_missing": [],
     "nics_down": [],
     "nic_values": {},
+    "gpu_processes": {},
+    "gpu_nic_connections": {},
+    "nvlinks": {},
+    "numa_off": False,
+    "fabric_manager": {"active": "active", "sub": "running", "version": None},
     "driver": "570.86.15",
     "kernel": "5.15.0-1063-nvidia",
     "kernel_log": [],
@@ -163,20 +168,38 @@ def changed(host: str, state: Mapping[str, Any] | None) -> Iterator[tuple[str, A
             yield key, state[key]
 
 
+def _check_gpus(state: Mapping[str, Any]) -> None:
+    slots = {gpu["slot"] for gpu in state["gpus"]}
+    for key in (
+        "gpus_missing",
+        "gpus_lost",
+        "gpu_serials",
+        "gpu_values",
+        "gpu_processes",
+        "gpu_nic_connections",
+        "nvlinks",
+    ):
+        if unknown := sorted(set(state[key]) - slots):
+            raise StateError(f"{key}: found {', '.join(unknown)}, expected slots of {', '.join(sorted(slots))}")
+    check_gpu_loads(state, slots)
+    for processes in state["gpu_processes"].values():
+        if not all(set(process) == {"pid", "name", "memory_mib"} for process in processes):
+            raise StateError(f"gpu_processes: found {processes!r}, expected pid, name and memory_mib of each")
+    if set(state["fabric_manager"]) != set(HEALTHY["fabric_manager"]):
+        known = ", ".join(HEALTHY["fabric_manager"])
+        raise StateError(f"fabric_manager: found {state['fabric_manager']!r}, expected {known}")
+
+
 def check(state: Mapping[str, Any]) -> None:
     """Raise StateError when a value could not be shown by the simulated tools."""
     allowed = {*HEALTHY, "host", "gpus", "nics"}
     if unknown := sorted(set(state) - allowed):
         raise StateError(f"unknown state {', '.join(unknown)}, expected {', '.join(HEALTHY)}")
-    slots = {gpu["slot"] for gpu in state["gpus"]}
-    for key in ("gpus_missing", "gpus_lost", "gpu_serials", "gpu_values"):
-        if unknown := sorted(set(state[key]) - slots):
-            raise StateError(f"{key}: found {', '.join(unknown)}, expected slots of {', '.join(sorted(slots))}")
+    _check_gpus(state)
     drives = {str(number) for number in range(1, len(NVME) + 1)}
     for key in ("nvme_missing", "nvme_files", "nvme_smart"):
         if unknown := sorted({str(number) for number in state[key]} - drives):
             raise StateError(f"{key}: found {', '.join(unknown)}, expected drives 1 to {len(NVME)}")
-    check_gpu_loads(state, slots)
     devices = {nic["device"] for nic in state["nics"]}
     for key in ("nics_missing", "nics_down", "nic_values"):
         if unknown := sorted(set(state[key]) - devices):

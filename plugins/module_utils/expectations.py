@@ -20,6 +20,7 @@ DIAG_LEVEL = "a level of dcgmi diag, 1 to 4"
 BACKEND = "one of gloo, nccl"
 TORCH_DEVICE = "one of cpu, cuda"
 LINK_LAYER = "one of Ethernet, InfiniBand"
+CONNECTION = "one of PIX, PXB, PHB, NODE, SYS"
 
 
 class Nullable:
@@ -51,7 +52,42 @@ _PORT_COUNTERS = (
 SCHEMA: dict[str, Any] = {
     "class": TEXT,
     "gpu": Nullable(
-        {"model": TEXT, "count": POSITIVE, "memory_mib": POSITIVE, "parts": [{"slot": TEXT, "address": PCI_ADDRESS}]}
+        {
+            "model": TEXT,
+            "count": POSITIVE,
+            "memory_mib": POSITIVE,
+            "parts": [{"slot": TEXT, "address": PCI_ADDRESS}],
+            # null: any version, but one VBIOS for all GPUs of the node.
+            "driver": Nullable(TEXT),
+            "vbios": Nullable(TEXT),
+            "power_limit_watts": POSITIVE,
+            # false: not asked for.
+            "persistence": FLAG,
+            "pcie_generation": POSITIVE,
+            "pcie_width": POSITIVE,
+            "pcie_replays": Nullable(COUNT),
+            "idle_memory_mib": COUNT,
+            # sram_threshold: whether the driver tells if the SRAM threshold is exceeded (Hopper and later).
+            "ecc": {
+                "sram_uncorrectable_aggregate": COUNT,
+                "sram_correctable": COUNT,
+                "dram_correctable": COUNT,
+                "sram_threshold": FLAG,
+            },
+            # null: the GPU has no spare rows (before Ampere), or retires no pages (Ampere and later).
+            "row_remap": Nullable({"uncorrectable": COUNT, "correctable_watch": COUNT}),
+            "retired_pages": Nullable(COUNT),
+        }
+    ),
+    # fabric: whether GPUs register with an NVSwitch fabric; fabric_manager: whether this host runs the service for it.
+    "nvlink": Nullable({"links": POSITIVE, "link_gb_per_s": NUMBER, "fabric": FLAG, "fabric_manager": FLAG}),
+    # nic_connection: the farthest that each GPU's NIC may be, null where NICs are not seen; parts: exact places.
+    "affinity": Nullable(
+        {
+            "numa_nodes": POSITIVE,
+            "nic_connection": Nullable(CONNECTION),
+            "parts": Nullable([{"slot": TEXT, "numa_node": COUNT, "nic": Nullable(TEXT)}]),
+        }
     ),
     "nic": Nullable(
         {
@@ -161,6 +197,7 @@ _CHOICES = {
     BACKEND: ("gloo", "nccl"),
     TORCH_DEVICE: ("cpu", "cuda"),
     LINK_LAYER: ("Ethernet", "InfiniBand"),
+    CONNECTION: ("PIX", "PXB", "PHB", "NODE", "SYS"),
 }
 _ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?")
 

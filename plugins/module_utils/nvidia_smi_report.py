@@ -1,8 +1,8 @@
 """What ``nvidia-smi -q`` prints, as text or as XML, read into one tree.
 
-Text (``-q``, ``-q -d ECC,POWER``) nests by indentation, and a line with a value may have lines below it (``HW Slowdown``
-holds ``HW Thermal Slowdown``, ``Process ID`` the process' name). XML (``-q -x``) nests by element. Both become nodes
-whose names are written alike: small letters, ``_`` between words.
+Text (``-q``, ``-q -d ECC,POWER``) nests by indentation, and a line with a value may have lines below it (``HW
+Slowdown`` holds ``HW Thermal Slowdown``, ``Process ID`` the process' name). XML (``-q -x``) nests by element. Both
+become nodes whose names are written alike: small letters, ``_`` between words.
 
 Format: NVIDIA's nvsmi_device DTD, versions 10 to 12, and the text of drivers 450 to 590.
 """

@@ -36,7 +36,14 @@ FINGERPRINT = {name: f"{name} 1" for name in COMPONENTS}
 EXPECT: dict[str, Any] = {
     # What a class may state as null, it does.
     **{name: None for name, kind in SCHEMA.items() if isinstance(kind, Nullable)},
-    "gpu": {"model": "GPU", "count": 1, "memory_mib": 1, "parts": [{"slot": "SXM1", "address": "0000:1b:00.0"}]},
+    "gpu": {
+        "model": "GPU",
+        "count": 1,
+        "memory_mib": 1,
+        "parts": [{"slot": "SXM1", "address": "0000:1b:00.0"}],
+        "row_remap": None,
+        "retired_pages": None,
+    },
     "cpu": {"sockets": 1, "cores": 1},
     "memory": {"mib": 1, "tolerance_percent": 5},
     "clock": {"offset_ms": 100},

@@ -1,12 +1,14 @@
 """What the tests of node code share: a class, a healthy host that plays back outputs, and recorded files."""
 
 import copy
+import re
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.blocks import split
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.probes import fabric_manager
 from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
 
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "recorded"
@@ -40,17 +42,47 @@ EXPECT = {
 
 
 def gpu_xml(addresses, attached=None, model=MODEL, memory="81559 MiB", serial="165{:d}"):
+    """Return the report of healthy GPUs at these addresses."""
+    text = (HEALTHY / "nvidia_smi.xml").read_text()
+    before, gpu, _ = re.split(r"(?s)(\t<gpu id=.*?</gpu>\n)", text, maxsplit=1)
+    values = {"product_name": model, "vbios_version": "96.00"}
     gpus = "".join(
-        f'<gpu id="{address}"><product_name>{model}</product_name><serial>{serial.format(index)}</serial>'
-        f"<uuid>GPU-{index}</uuid><vbios_version>96.00</vbios_version><platformInfo><module_id>{index}</module_id>"
-        f"</platformInfo><fb_memory_usage><total>{memory}</total></fb_memory_usage></gpu>"
+        _with_values(
+            re.sub(r"(<total>)81559 MiB", rf"\g<1>{memory}", gpu.replace(_ADDRESS.search(gpu)[1], address)),
+            {**values, "serial": serial.format(index), "uuid": f"GPU-{index}", "module_id": index},
+        )
         for index, address in enumerate(addresses, 1)
     )
     count = len(addresses) if attached is None else attached
-    return (
-        '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n<nvidia_smi_log>'
-        f"<driver_version>570.86.15</driver_version><attached_gpus>{count}</attached_gpus>{gpus}</nvidia_smi_log>"
-    )
+    return _with_values(before, {"attached_gpus": count}) + gpus + "</nvidia_smi_log>"
+
+
+_ADDRESS = re.compile(r'<gpu id="([^"]+)"')
+
+
+def _with_values(text, values):
+    for name, value in values.items():
+        text = re.sub(rf"<{name}>.*</{name}>", f"<{name}>{value}</{name}>", text)
+    return text
+
+
+def nvlink_text(count):
+    """Return ``nvidia-smi nvlink --status`` of as many healthy GPUs, with the UUIDs of gpu_xml."""
+    links = (HEALTHY / "nvlink.txt").read_text().split("GPU 1:")[0].split("\n", 1)[1]
+    return "".join(f"GPU {index}: {MODEL} (UUID: GPU-{index + 1})\n{links}" for index in range(count))
+
+
+TOPOLOGY = """\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID
+GPU0\t X \tNV18\tPIX\tSYS\t0-47,96-143\t0\t\tN/A
+GPU1\tNV18\t X \tSYS\tPIX\t48-95,144-191\t1\t\tN/A
+NIC0\tPIX\tSYS\t X \tSYS\t\t\t\t
+NIC1\tSYS\tPIX\tSYS\t X \t\t\t\t
+
+NIC Legend:
+
+  NIC0: mlx5_0
+  NIC1: mlx5_1
+"""
 
 
 class FakeHost:
@@ -62,6 +94,10 @@ class FakeHost:
         self.asked = set()
         self.outputs = {
             "nvidia-smi": Output(gpu_xml(["00000000:1B:00.0", "00000000:AB:00.0"])),
+            "nvidia-smi nvlink --status": Output(nvlink_text(2)),
+            "nvidia-smi topo -m": Output(TOPOLOGY),
+            " ".join(fabric_manager.ARGV): split((HEALTHY / "fabric_manager.txt").read_text())["service"],
+            "nv-fabricmanager": split((HEALTHY / "fabric_manager.txt").read_text())["version"],
             "journalctl": Output("2025-01-21T04:41:44+0000 host kernel: Linux version 6.1.0\n"),
             "lscpu": Output(
                 '{"lscpu": [{"field": "Core(s) per socket:", "data": "48"}, {"field": "Socket(s):", "data": "2"}]}'

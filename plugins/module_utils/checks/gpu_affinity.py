@@ -1,0 +1,104 @@
+"""Is each GPU connected to the other GPUs, to a NIC and to the processors as in its class?
+
+A GPU whose NIC hangs on another socket, or a kernel that was told not to know NUMA (``numa=off``), costs bandwidth in
+every job and no test of a single part sees it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..expectations import gpu_subjects
+from ..finding import FAIL, PASS, Finding
+from ..gpu_parts import addresses_in_order, unread
+from ..probes.topology import Row, Topology
+
+NAME = "gpu_affinity"
+PROBES: tuple[str, ...] = ("topology",)
+OPTIONAL_PROBES: tuple[str, ...] = ("nvidia_smi",)
+# Closest first, in the words of nvidia-smi's legend.
+CONNECTIONS = ("PIX", "PXB", "PHB", "NODE", "SYS")
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the GPU parts, and the host for its NUMA nodes."""
+    parts = gpu_subjects(expect) if expect["affinity"] else {}
+    return [*parts.values(), "host"] if parts else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Judge each GPU's row of the matrix, and how the GPUs are spread over NUMA nodes."""
+    topology: Topology = values["topology"]
+    addresses = addresses_in_order(len(topology.gpus), values, expect)
+    rows = {address: row for address, row in zip(addresses, topology.gpus) if address}
+    declared = gpu_subjects(expect)
+    findings = []
+    for part in expect["gpu"]["parts"]:
+        address, subject = part["address"], declared[part["address"]]
+        if address in rows:
+            findings.append(_judged(subject, part["slot"], rows[address], expect))
+        else:
+            why = f"nvidia-smi topo lists {len(topology.gpus)} GPUs, and none is known to be this one"
+            findings.append(unread(NAME, subject, why))
+    return [*findings, _spread(topology, expect)]
+
+
+def _judged(subject: str, slot: str, row: Row, expect: Mapping[str, Any]) -> Finding:
+    wanted = expect["affinity"]
+    if expect["nvlink"]:
+        link = f"NV{expect['nvlink']['links']}"
+        others = {index: found for index, found in row.gpus.items() if found != link}
+        if others:
+            found = ", ".join(f"{kind} to GPU{index}" for index, kind in others.items())
+            why = f"connected by {found}, the class has {link} to every GPU"
+            return Finding(NAME, subject, FAIL, next(iter(others.values())), link, "", why, "investigate")
+    if row.numa_node is None or row.cpus is None:
+        return unread(NAME, subject, "could not be read: the processors or NUMA node next to the GPU")
+    place = next((part for part in wanted["parts"] or () if part["slot"] == slot), None)
+    if place and row.numa_node != place["numa_node"]:
+        why = f"lies at NUMA node {row.numa_node}, declared {place['numa_node']}"
+        return Finding(NAME, subject, FAIL, row.numa_node, place["numa_node"], "NUMA node", why, "investigate")
+    return _nearest(subject, row, wanted["nic_connection"], place["nic"] if place else None)
+
+
+def _nearest(subject: str, row: Row, limit: str | None, nic: str | None) -> Finding:
+    node = f"NUMA node {row.numa_node}"
+    if limit is None:
+        return Finding(NAME, subject, PASS, node, None)
+    expected = f"{nic or 'a NIC'} at {limit} or closer"
+    if not row.nics:
+        why = "nvidia-smi sees no NIC: RDMA drivers not loaded, or the NICs are gone"
+        return Finding(NAME, subject, FAIL, "no NIC", expected, "", why, "investigate")
+    ranked = sorted(
+        (CONNECTIONS.index(kind), device)
+        for device, kind in row.nics.items()
+        if kind in CONNECTIONS and nic in (None, device)
+    )
+    if not ranked:
+        what = f"connection to {nic}" if nic in row.nics else f"{nic or 'connection to any NIC'}"
+        return unread(NAME, subject, f"could not be read: {what}", expected)
+    rank, device = ranked[0]
+    measured = f"{device} at {CONNECTIONS[rank]}"
+    if rank > CONNECTIONS.index(limit):
+        why = f"its nearest NIC is {measured}, class limit {limit}"
+        return Finding(NAME, subject, FAIL, measured, expected, "", why, "investigate")
+    return Finding(NAME, subject, PASS, f"{measured}, {node}", expected)
+
+
+def _spread(topology: Topology, expect: Mapping[str, Any]) -> Finding:
+    wanted = expect["affinity"]["numa_nodes"]
+    nodes = [row.numa_node for row in topology.gpus]
+    if None in nodes or len(nodes) != expect["gpu"]["count"]:
+        why = f"NUMA nodes of {sum(node is not None for node in nodes)} of {expect['gpu']['count']} GPUs could be read"
+        return unread(NAME, "host", why, wanted, "NUMA nodes")
+    found = Counter(nodes)
+    if len(found) == 1 < wanted:
+        why = f"all GPUs lie at one NUMA node, class has {wanted}: numa=off, or the BIOS interleaves memory"
+        return Finding(NAME, "host", FAIL, 1, wanted, "NUMA nodes", why, "investigate")
+    if len(found) != wanted or len(set(found.values())) != 1:
+        spread = ", ".join(f"{times} at node {node}" for node, times in sorted(found.items(), key=str))
+        why = f"GPUs are spread unlike the class (the same number at each of {wanted} nodes): {spread}"
+        return Finding(NAME, "host", FAIL, len(found), wanted, "NUMA nodes", why, "investigate")
+    return Finding(NAME, "host", PASS, wanted, wanted, "NUMA nodes")

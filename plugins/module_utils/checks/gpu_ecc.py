@@ -1,0 +1,72 @@
+"""Do the GPU's memory error counters stay within what NVIDIA and others accept?
+
+Volatile counters begin at the last load of the driver, aggregate ones at the board's birth. An uncorrectable error in
+HBM costs a row (gpu_row_remap), one in SRAM (caches, registers) has no spare: too many of them end the board's life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..expectations import gpu_subjects
+from ..finding import FAIL, PASS, Finding
+from ..gpu_parts import each_gpu, missing, unread
+from ..probes.nvidia_smi import Gpu
+
+NAME = "gpu_ecc"
+PROBES: tuple[str, ...] = ("nvidia_smi",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the GPU parts of the class."""
+    return list(gpu_subjects(expect).values())
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Give the worst that each GPU's counters say."""
+    return each_gpu(NAME, values, expect, lambda subject, gpu: _judged(subject, gpu, expect["gpu"]["ecc"]))
+
+
+def _judged(subject: str, gpu: Gpu, limits: Mapping[str, Any]) -> Finding:
+    now, ever = gpu.volatile, gpu.aggregate
+
+    def fail(measured: Any, expected: Any, unit: str, why: str, action: str) -> Finding:
+        return Finding(NAME, subject, FAIL, measured, expected, unit, why, action)
+
+    if gpu.sram_threshold_exceeded:
+        return fail("exceeded", "not exceeded", "", "SRAM errors exceed the driver's threshold (NVIDIA: RMA)", "rma")
+    if gpu.memory_unrepairable:
+        return fail("unrepairable", "repairable", "", "the driver calls the GPU's memory unrepairable", "rma")
+    limit = limits["sram_uncorrectable_aggregate"]
+    if ever.sram_uncorrectable is not None and ever.sram_uncorrectable > limit:
+        why = f"{ever.sram_uncorrectable} uncorrectable SRAM errors in the GPU's life, class limit {limit}: ask for RMA"
+        return fail(ever.sram_uncorrectable, limit, "errors", why, "rma")
+    for memory, count in (("SRAM", now.sram_uncorrectable), ("HBM", now.dram_uncorrectable)):
+        if count:
+            why = f"{count} uncorrectable {memory} errors since the driver was loaded, class limit 0: reset, test again"
+            return fail(count, 0, "errors", why, "reset_gpu")
+    if gpu.repair_pending:
+        why = "a repair of memory channel or processor cluster takes effect at the next reset"
+        return fail("repair pending", "none pending", "", why, "reset_gpu")
+    for memory, count, limit in (
+        ("SRAM", now.sram_correctable, limits["sram_correctable"]),
+        ("HBM", now.dram_correctable, limits["dram_correctable"]),
+    ):
+        if count is not None and count > limit:
+            why = f"{count} corrected {memory} errors since the driver was loaded, class limit {limit}"
+            return fail(count, limit, "errors", why, "investigate")
+    why = missing(
+        volatile_uncorrectable_SRAM_errors=now.sram_uncorrectable,
+        volatile_uncorrectable_HBM_errors=now.dram_uncorrectable,
+        volatile_corrected_SRAM_errors=now.sram_correctable,
+        volatile_corrected_HBM_errors=now.dram_correctable,
+        aggregate_uncorrectable_SRAM_errors=ever.sram_uncorrectable,
+        SRAM_threshold=gpu.sram_threshold_exceeded if limits["sram_threshold"] else False,
+    )
+    if why:
+        return unread(NAME, subject, why, 0, "errors")
+    if ever.sram_uncorrectable:
+        why = f"{ever.sram_uncorrectable} uncorrectable SRAM errors in the GPU's life, none since the driver was loaded"
+        return Finding(NAME, subject, PASS, 0, 0, "errors", why, "investigate")
+    return Finding(NAME, subject, PASS, 0, 0, "errors")

@@ -1,0 +1,59 @@
+"""Does each GPU have all NVLinks of its class, each at its speed?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..expectations import gpu_subjects
+from ..finding import FAIL, PASS, Finding
+from ..gpu_parts import addresses_in_order, unread
+from ..probes.nvlink import Links
+
+NAME = "gpu_nvlink"
+PROBES: tuple[str, ...] = ("nvlink",)
+# Tells which of its GPUs is which by UUID; without it, the order does.
+OPTIONAL_PROBES: tuple[str, ...] = ("nvidia_smi",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the GPU parts of a class with NVLink."""
+    return list(gpu_subjects(expect).values()) if expect["nvlink"] else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Count links and compare each one's speed with the class."""
+    gpus: Sequence[Links] = values["nvlink"]
+    addresses = addresses_in_order(len(gpus), values, expect, [gpu.uuid for gpu in gpus])
+    listed = {address: gpu for address, gpu in zip(addresses, gpus) if address}
+    return [
+        _judged(subject, listed[address], expect["nvlink"])
+        if address in listed
+        else unread(NAME, subject, f"nvidia-smi nvlink lists {len(gpus)} GPUs, and none is known to be this one")
+        for address, subject in gpu_subjects(expect).items()
+    ]
+
+
+def _judged(subject: str, gpu: Links, wanted: Mapping[str, Any]) -> Finding:
+    count, speed = wanted["links"], wanted["link_gb_per_s"]
+    down = [number for number, found in gpu.speeds.items() if found == 0]
+    if down or "inactive" in gpu.said.lower():
+        which = f"NVLinks {_numbers(down)} are down" if down else gpu.said
+        up = sum(1 for found in gpu.speeds.values() if found)
+        return Finding(NAME, subject, FAIL, up, count, "links up", f"{which}, class floor {count} up", "reset_gpu")
+    slow = {number: found for number, found in gpu.speeds.items() if found is not None and found < speed}
+    if slow:
+        why = f"NVLinks {_numbers(slow)} run at {min(slow.values()):g} GB/s at the least, class floor {speed:g} GB/s"
+        return Finding(NAME, subject, FAIL, min(slow.values()), speed, "GB/s", why, "reset_gpu")
+    unknown = [number for number, found in gpu.speeds.items() if found is None]
+    if unknown or (not gpu.speeds and gpu.said):
+        why = f"the speed of NVLinks {_numbers(unknown)} could not be read" if unknown else gpu.said
+        return unread(NAME, subject, why, count, "links up")
+    if len(gpu.speeds) != count:
+        why = f"{len(gpu.speeds)} NVLinks listed, the class has {count}"
+        return Finding(NAME, subject, FAIL, len(gpu.speeds), count, "links up", why, "investigate")
+    return Finding(NAME, subject, PASS, len(gpu.speeds), count, "links up")
+
+
+def _numbers(links: Sequence[int] | Mapping[int, Any]) -> str:
+    return ", ".join(str(number) for number in sorted(links))

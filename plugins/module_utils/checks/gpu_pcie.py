@@ -1,0 +1,80 @@
+"""Does each GPU have the PCIe link of its class, and does the link carry its packets at the first try?
+
+An idle GPU may lower its generation to save power: the generation of the moment is judged only while the GPU works.
+Lanes are not given up to save power.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..expectations import gpu_subjects
+from ..finding import FAIL, PASS, Finding
+from ..gpu_parts import each_gpu, missing, unread
+from ..probes.nvidia_smi import Gpu
+
+NAME = "gpu_pcie"
+PROBES: tuple[str, ...] = ("nvidia_smi",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the GPU parts of the class."""
+    return list(gpu_subjects(expect).values())
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Compare width, generation and replays with the class."""
+    return each_gpu(NAME, values, expect, lambda subject, gpu: _judged(subject, gpu, expect["gpu"]))
+
+
+def _judged(subject: str, gpu: Gpu, wanted: Mapping[str, Any]) -> Finding:
+    link, generation, width = gpu.pcie, wanted["pcie_generation"], wanted["pcie_width"]
+    expected = f"Gen{generation} x{width}"
+    if link.width is not None and link.width < width:
+        why = f"PCIe link has {link.width} lanes, class floor {width}"
+        return Finding(NAME, subject, FAIL, _shown(gpu), expected, "", why, "reseat")
+    if link.generation_max is not None and link.generation_max < generation:
+        card = link.generation_max_device
+        by = "the GPU" if card is not None and card < generation else "slot or BIOS"
+        why = f"PCIe link can do Gen{link.generation_max} at most, class floor Gen{generation}: limited by {by}"
+        return Finding(NAME, subject, FAIL, _shown(gpu), expected, "", why, "investigate")
+    idle = _idle(gpu)
+    if idle is False and link.generation is not None and link.generation < generation:
+        why = f"PCIe link is at Gen{link.generation} while the GPU works, class floor Gen{generation}"
+        return Finding(NAME, subject, FAIL, _shown(gpu), expected, "", why, "reseat")
+    limit = wanted["pcie_replays"]
+    if limit is not None and link.replays is not None and link.replays > limit:
+        why = f"{link.replays} PCIe replays since the last reset, class limit {limit}: a bad link sends packets again"
+        return Finding(NAME, subject, FAIL, link.replays, limit, "replays", why, "reseat")
+    why = missing(
+        PCIe_width=link.width,
+        highest_PCIe_generation=link.generation_max,
+        PCIe_generation=link.generation,
+        PCIe_replays=0 if limit is None else link.replays,
+        whether_the_GPU_is_idle=idle if link.generation is None or link.generation < generation else False,
+    )
+    if why:
+        return unread(NAME, subject, why, expected)
+    notes = []
+    if link.generation is not None and link.generation < generation:
+        notes.append(f"idle: its Gen{link.generation} of now was not judged")
+    if link.replays:
+        notes.append(f"{link.replays} PCIe replays since the last reset, to be watched under load")
+    return Finding(NAME, subject, PASS, _shown(gpu), expected, "", "; ".join(notes))
+
+
+def _idle(gpu: Gpu) -> bool | None:
+    """Return whether nothing runs on the GPU; None when the driver tells neither reason nor load."""
+    if gpu.utilisation_percent:
+        return False
+    idle = gpu.throttle.get("idle")
+    if idle is None:
+        return None if gpu.utilisation_percent is None else True
+    # A GPU that has just been left is at no load, and its link may already be slow.
+    return idle or gpu.utilisation_percent == 0
+
+
+def _shown(gpu: Gpu) -> str:
+    link = gpu.pcie
+    return f"Gen{link.generation or '?'} (Gen{link.generation_max or '?'} at most) x{link.width or '?'}"

@@ -1,0 +1,39 @@
+"""Does the driver itself ask for a GPU to be reset or the host to be rebooted?
+
+Drivers from 550 on name the action (``GPU Recovery Action``), those before tell whether a reset is required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..expectations import gpu_subjects
+from ..finding import FAIL, PASS, Finding
+from ..gpu_parts import each_gpu, unread
+from ..probes.nvidia_smi import Gpu
+
+NAME = "gpu_recovery"
+PROBES: tuple[str, ...] = ("nvidia_smi",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the GPU parts of the class."""
+    return list(gpu_subjects(expect).values())
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Pass on what the driver asks for."""
+
+    def judge(subject: str, gpu: Gpu) -> Finding:
+        asked = gpu.recovery_action
+        if asked is None and gpu.reset_required is not None:
+            asked = "Reset" if gpu.reset_required else "None"
+        if asked is None:
+            return unread(NAME, subject, "could not be read: recovery action", "None")
+        if asked.lower() == "none":
+            return Finding(NAME, subject, PASS, asked, "None")
+        action = "reboot" if "reboot" in asked.lower() else "reset_gpu"
+        return Finding(NAME, subject, FAIL, asked, "None", "", f"the driver asks for: {asked}", action)
+
+    return each_gpu(NAME, values, expect, judge)

@@ -1,0 +1,47 @@
+"""Does anything but idleness or the power limit slow a GPU down?
+
+At full load the power limit (SW power cap) is what holds a healthy GPU back, and an idle one lowers its clocks. Heat
+and the power brake (a signal of the host's power supply) are faults of the host or the part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..expectations import gpu_subjects
+from ..finding import FAIL, PASS, Finding
+from ..gpu_parts import each_gpu, missing, unread
+from ..probes.nvidia_smi import Gpu
+
+NAME = "gpu_throttle"
+PROBES: tuple[str, ...] = ("nvidia_smi",)
+
+_FAULTS = {
+    "hw_power_brake_slowdown": "power brake (the host's power supply asks for it)",
+    "hw_thermal_slowdown": "hardware thermal slowdown",
+    "sw_thermal_slowdown": "software thermal slowdown",
+    "hw_slowdown": "hardware slowdown",
+}
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the GPU parts of the class."""
+    return list(gpu_subjects(expect).values())
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Name the reasons that hold now and should not."""
+
+    def judge(subject: str, gpu: Gpu) -> Finding:
+        found = [words for reason, words in _FAULTS.items() if gpu.throttle.get(reason)]
+        if found:
+            at = "" if gpu.temperature_celsius is None else f" at {gpu.temperature_celsius:g} C"
+            why = f"slowed down{at} by {', '.join(found)}: look at cooling and power, test again under load"
+            return Finding(NAME, subject, FAIL, ", ".join(found), "none", "", why, "investigate")
+        why = missing(**{reason: gpu.throttle.get(reason) for reason in _FAULTS})
+        if why:
+            return unread(NAME, subject, why, "none")
+        return Finding(NAME, subject, PASS, "none", "none")
+
+    return each_gpu(NAME, values, expect, judge)

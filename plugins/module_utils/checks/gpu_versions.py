@@ -1,0 +1,52 @@
+"""Do driver and VBIOS have the versions declared, or, where none is declared, one for all GPUs of the node?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..expectations import gpu_subjects
+from ..finding import FAIL, PASS, Finding
+from ..gpu_parts import each_gpu, unread
+from ..probes.nvidia_smi import Gpu, Gpus
+
+NAME = "gpu_versions"
+PROBES: tuple[str, ...] = ("nvidia_smi",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the GPU parts of the class for their VBIOS, the host for the driver."""
+    parts = gpu_subjects(expect)
+    return [*parts.values(), "host"] if parts else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Compare with what is declared; the odd one out is named where nothing is."""
+    report: Gpus = values["nvidia_smi"]
+    declared = expect["gpu"]["vbios"]
+    found = Counter(gpu.vbios for gpu in report.gpus if gpu.vbios)
+    most = [version for version, times in found.items() if times == max(found.values())]
+
+    def judge(subject: str, gpu: Gpu) -> Finding:
+        if gpu.vbios is None:
+            return unread(NAME, subject, "could not be read: VBIOS version", declared)
+        if declared is not None and gpu.vbios != declared:
+            why = f"VBIOS is {gpu.vbios}, declared {declared}"
+            return Finding(NAME, subject, FAIL, gpu.vbios, declared, "", why, "investigate")
+        if declared is None and [gpu.vbios] != most:
+            others = ", ".join(sorted(version for version in found if version != gpu.vbios))
+            why = f"VBIOS is {gpu.vbios}, other GPUs of the node have {others}: spread across the node's GPUs"
+            return Finding(NAME, subject, FAIL, gpu.vbios, "one version", "", why, "investigate")
+        return Finding(NAME, subject, PASS, gpu.vbios, declared or "one version")
+
+    return [*each_gpu(NAME, values, expect, judge), _driver(report, expect["gpu"]["driver"])]
+
+
+def _driver(report: Gpus, declared: str | None) -> Finding:
+    if report.driver is None:
+        return unread(NAME, "host", "could not be read: driver version", declared)
+    if declared is not None and report.driver != declared:
+        why = f"driver is {report.driver}, declared {declared}"
+        return Finding(NAME, "host", FAIL, report.driver, declared, "", why, "investigate")
+    return Finding(NAME, "host", PASS, report.driver, declared or "any version")

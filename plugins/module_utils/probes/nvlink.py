@@ -1,0 +1,76 @@
+"""``nvidia-smi nvlink --status``: each GPU's NVLinks and their speed.
+
+Format: drivers 450 to 590. A heading for each GPU, then ``Link 0: 26.562 GB/s`` or ``Link 0: <inactive>``; in their
+place a sentence when the GPU is in MIG mode or all of its links are down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..examine import Unreadable
+from ..host import Host, Output
+
+NAME = "nvlink"
+ARGV = ("nvidia-smi", "nvlink", "--status")
+TIMEOUT_SECONDS = 60.0
+
+_GPU = re.compile(r"GPU (\d+): (.+) \(UUID: ([^)\s]+)\)")
+_LINK = re.compile(r"Link (\d+): (\S.*)")
+_SPEED = re.compile(r"(\d+(?:\.\d+)?) GB/s")
+
+
+@dataclass(frozen=True)
+class Links:
+    """The NVLinks of one GPU: speed in GB/s by link number, 0 for one that is down, None for one that is not readable.
+
+    ``said`` is what the tool says instead of links.
+    """
+
+    index: int
+    uuid: str
+    speeds: Mapping[int, float | None]
+    said: str = ""
+
+
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+    """Run the tool once."""
+    return host.run(ARGV, TIMEOUT_SECONDS)
+
+
+def parse(output: Output) -> tuple[Links, ...]:
+    """Return the GPUs in the tool's order, which is that of their PCI addresses; raises Unreadable."""
+    if output.rc != 0:
+        text = (output.stderr or output.stdout).strip().splitlines()
+        raise Unreadable(f"exit status {output.rc}: {text[0][:200] if text else 'no message'}")
+    gpus: list[tuple[int, str, dict[int, float | None], list[str]]] = []
+    for line in filter(None, (line.strip() for line in output.stdout.splitlines())):
+        heading = _GPU.fullmatch(line)
+        if heading:
+            gpus.append((int(heading.group(1)), heading.group(3), {}, []))
+            continue
+        if not gpus:
+            raise Unreadable(f"begins with {line[:60]!r}, expected a heading such as 'GPU 0: NVIDIA H100 (UUID: ...)'")
+        link = _LINK.fullmatch(line)
+        if not link:
+            gpus[-1][3].append(line)
+            continue
+        number, speeds = int(link.group(1)), gpus[-1][2]
+        if number in speeds:
+            raise Unreadable(f"lists link {number} of GPU {gpus[-1][0]} twice: a heading is missing")
+        speeds[number] = _speed(link.group(2))
+    if not gpus:
+        raise Unreadable("nothing printed, expected a heading for each GPU")
+    if [index for index, *_ in gpus] != list(range(len(gpus))):
+        raise Unreadable(f"lists GPUs {', '.join(str(index) for index, *_ in gpus)}, expected 0, 1, ... each once")
+    return tuple(Links(index, uuid, speeds, "; ".join(said)[:200]) for index, uuid, speeds, said in gpus)
+
+
+def _speed(text: str) -> float | None:
+    if text.lower() in ("<inactive>", "inactive"):
+        return 0.0
+    match = _SPEED.fullmatch(text)
+    return float(match.group(1)) if match else None

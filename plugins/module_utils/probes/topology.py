@@ -1,0 +1,119 @@
+"""``nvidia-smi topo -m``: how GPUs and NICs are connected to each other, and to which processors and NUMA node.
+
+Format: drivers 450 to 590. The heading may be underlined by terminal escapes; columns stand between tabs, empty ones at
+the end of a NIC's row. NICs have columns of their own where the driver sees any: ``NIC0`` with a legend (since driver
+515), before that the device's name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..examine import Unreadable
+from ..host import Host, Output
+
+NAME = "topology"
+ARGV = ("nvidia-smi", "topo", "-m")
+TIMEOUT_SECONDS = 60.0
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_PART = re.compile(r"GPU\d+|NIC\d+|[a-z][a-z0-9]*_\w+")
+_LEGEND = re.compile(r"\s*(NIC\d+):\s+(\S+)\s*")
+_CPUS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One GPU: its connection to each other GPU by index and to each NIC by device name (``NV18``, ``PIX``, ``SYS``),
+    its processors (``0-47,96-143``) and its NUMA node; None where the tool gives none."""
+
+    index: int
+    gpus: Mapping[int, str]
+    nics: Mapping[str, str]
+    cpus: str | None
+    numa_node: int | None
+
+
+@dataclass(frozen=True)
+class Topology:
+    """All GPUs in the tool's order, which is that of their PCI addresses, and the device names of the NICs."""
+
+    gpus: tuple[Row, ...]
+    nics: tuple[str, ...]
+
+
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+    """Run the tool once."""
+    return host.run(ARGV, TIMEOUT_SECONDS)
+
+
+def parse(output: Output) -> Topology:
+    """Return the matrix; raises Unreadable when it is not whole or contradicts itself."""
+    if output.rc != 0:
+        text = (output.stderr or output.stdout).strip().splitlines()
+        raise Unreadable(f"exit status {output.rc}: {text[0][:200] if text else 'no message'}")
+    lines = _ESCAPE.sub("", output.stdout).split("\n")
+    start = next((at for at, line in enumerate(lines) if line.split()[:1] == ["GPU0"]), None)
+    if start is None:
+        raise Unreadable("no line that begins with GPU0, expected the heading of a matrix")
+    columns = _columns(lines[start])
+    rows: dict[str, list[str]] = {}
+    for line in lines[start + 1 :]:
+        cells = line.split()
+        if not cells or cells[0] not in columns:
+            break
+        if cells[0] in rows:
+            raise Unreadable(f"two rows for {cells[0]}")
+        rows[cells[0]] = _row(cells, columns)
+    # A name in a line without its end may have been cut off.
+    legend = {match.group(1): match.group(2) for match in map(_LEGEND.fullmatch, lines[:-1]) if match}
+    _consistent(rows, columns)
+    gpus = [name for name in columns if name.startswith("GPU")]
+    nics = {name: legend.get(name, name) for name in columns if name not in gpus}
+    if len(set(nics.values())) != len(nics):
+        raise Unreadable("the legend names one NIC twice")
+    found = []
+    for index, name in enumerate(gpus):
+        if name != f"GPU{index}" or name not in rows:
+            raise Unreadable(f"no row for GPU{index} of {len(gpus)}")
+        cells, rest = rows[name][: len(columns)], rows[name][len(columns) :]
+        seen = dict(zip(columns, cells))
+        found.append(
+            Row(
+                index,
+                {at: seen[other] for at, other in enumerate(gpus) if other != name},
+                {device: seen[nic] for nic, device in nics.items()},
+                rest[0] if rest and _CPUS.fullmatch(rest[0]) else None,
+                int(rest[1]) if len(rest) > 1 and rest[1].isdigit() else None,
+            )
+        )
+    return Topology(tuple(found), tuple(nics.values()))
+
+
+def _columns(heading: str) -> list[str]:
+    # "CPU Affinity", "NUMA Affinity" and "GPU NUMA ID" follow the parts.
+    before, found, _ = heading.partition("CPU Affinity")
+    columns = before.split()
+    if not found or not all(_PART.fullmatch(name) for name in columns) or len(set(columns)) != len(columns):
+        raise Unreadable(f"heading is {heading.strip()[:200]!r}, expected GPU0, GPU1, ... CPU Affinity")
+    return columns
+
+
+def _row(cells: Sequence[str], columns: Sequence[str]) -> list[str]:
+    name, values = cells[0], list(cells[1:])
+    if len(values) < len(columns):
+        raise Unreadable(f"row {name} has {len(values)} cells, expected at least {len(columns)}")
+    if [at for at, value in enumerate(values[: len(columns)]) if value == "X"] != [columns.index(name)]:
+        raise Unreadable(f"row {name} has its X in another place than column {name}")
+    return values
+
+
+def _consistent(rows: Mapping[str, Sequence[str]], columns: Sequence[str]) -> None:
+    for name, cells in rows.items():
+        for other, cell in zip(columns, cells):
+            back = rows[other][columns.index(name)] if other in rows else cell
+            if back != cell:
+                raise Unreadable(f"{name} to {other} is {cell}, {other} to {name} is {back}")
