@@ -54,6 +54,8 @@ HEALTHY: dict[str, Any] = {
     # {"SXM6": {"memory": "Skip", "targeted_power": {"status": "Fail", "warning": "...", "error_severity": 1}}}.
     "dcgm_results": {},
     "dcgm_runtime_error": None,
+    # What a link has counted, by slot, link number and counter: {"SXM6": {"3": {"CRC Data Error": 12}}}.
+    "nvlink_errors": {},
     # GB/s of a GPU in a test case of nvbandwidth: {"host_to_device_memcpy_ce": {"SXM6": 24.1}}.
     "gpu_bandwidths": {},
     # How nvbandwidth ends instead of measuring.
@@ -229,6 +231,8 @@ def check_gpu_loads(state: Mapping[str, Any], slots: set[str]) -> None:
             if status not in DIAG_STATUSES:
                 where = f"dcgm_results.{slot}.{test}"
                 raise StateError(f"{where}: found {status!r}, expected one of {', '.join(DIAG_STATUSES)}")
+    if unknown := sorted(set(state["nvlink_errors"]) - slots):
+        raise StateError(f"nvlink_errors: found {', '.join(unknown)}, expected slots of {', '.join(sorted(slots))}")
     for testcase, values in state["gpu_bandwidths"].items():
         if unknown := sorted(set(values) - slots):
             raise StateError(f"gpu_bandwidths.{testcase}: found {', '.join(unknown)}, expected slots")

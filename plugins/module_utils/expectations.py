@@ -176,8 +176,14 @@ SCHEMA: dict[str, Any] = {
         }
     ),
     # Which tests each level of `dcgmi diag` must have passed (all lower levels' too), and whether the extended utility
-    # diagnostic must be among those of level 4.
-    "dcgm": Nullable({"required": [{"level": DIAG_LEVEL, "tests": [TEXT]}], "eud_required": FLAG}),
+    # diagnostic must be among those of level 4. nvlink_errors: what all links of a GPU may have counted; null: unread.
+    "dcgm": Nullable(
+        {
+            "required": [{"level": DIAG_LEVEL, "tests": [TEXT]}],
+            "eud_required": FLAG,
+            "nvlink_errors": Nullable(COUNT),
+        }
+    ),
     # Which tests of nvbandwidth run, what each GPU must reach in them, and how far below the node's median it may lie.
     "nvbandwidth": Nullable({"floors": [{"testcase": TEXT, "gb_per_s": NUMBER}], "spread_percent": NUMBER}),
     # PATH in which probes look for tools, and what stands before every path they read.

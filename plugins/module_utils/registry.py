@@ -33,6 +33,7 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
         "gpu_settings",
         "gpu_pcie",
         "gpu_nvlink",
+        "gpu_nvlink_errors",
         "gpu_fabric",
         "fabric_manager",
         "gpu_row_remap",

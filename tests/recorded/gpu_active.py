@@ -15,6 +15,7 @@ from .row import Row
 ADDRESSES = tuple(f"0000:{bus:02x}:00.0" for bus in range(0x10, 0x18))
 V100 = ("0000:60:00.0",)
 DIAG = ("dcgm_diag",)
+LISTED = "dcgmi discovery -l"
 BANDWIDTH = ("gpu_bandwidth",)
 
 
@@ -24,16 +25,21 @@ def gpus(addresses: Sequence[str]) -> dict[str, Any]:
     return {"gpu": {"count": len(parts), "parts": parts}}
 
 
+def listing(addresses: Sequence[str]) -> str:
+    """Return what ``dcgmi discovery -l`` prints of these GPUs."""
+    lines = [f"{len(addresses)} GPU{'s' if len(addresses) != 1 else ''} found.", "| GPU ID | Device Information |"]
+    for number, address in enumerate(addresses):
+        lines += [f"| {number:<6} | Name: GPU |", f"|        | PCI Bus ID: {address} |"]
+    return "\n".join(lines) + "\n"
+
+
 def diag(level: int, addresses: Sequence[str], exit_status: int = 0) -> Callable[[bytes], Output]:
     """Return what makes the stress' output of a recorded ``dcgmi diag``: discovery names the GPUs."""
-    listing = [f"{len(addresses)} GPU{'s' if len(addresses) != 1 else ''} found.", "| GPU ID | Device Information |"]
-    for number, address in enumerate(addresses):
-        listing += [f"| {number:<6} | Name: GPU |", f"|        | PCI Bus ID: {address} |"]
 
     def run(data: bytes) -> Output:
         return blocks.joined(
             {
-                "dcgmi discovery -l": Output("\n".join(listing) + "\n"),
+                LISTED: Output(listing(addresses)),
                 f"dcgmi diag -r {level} -j": Output(data.decode(), rc=exit_status),
             }
         )
@@ -48,14 +54,19 @@ def fragment(data: bytes) -> Output:
     return diag(4, ADDRESSES)(json.dumps(document).encode())
 
 
+def nvlink_errors(data: bytes) -> Output:
+    """Return what makes the probe's output of one GPU's recorded counters."""
+    return blocks.joined({LISTED: Output(listing(ADDRESSES[:1])), "dcgmi nvlink -e -g 0 -j": Output(data.decode())})
+
+
 def nvbandwidth(addresses: Sequence[str], exit_status: int = 0) -> Callable[[bytes], Output]:
     """Return what makes the stress' output of a recorded nvbandwidth: nvidia-smi names the GPUs."""
-    listing = "".join(f"{index}, 0000{address}\n" for index, address in enumerate(addresses))
+    named = "".join(f"{index}, 0000{address}\n" for index, address in enumerate(addresses))
 
     def run(data: bytes) -> Output:
         return blocks.joined(
             {
-                "nvidia-smi --query-gpu=index,pci.bus_id --format=csv,noheader": Output(listing),
+                "nvidia-smi --query-gpu=index,pci.bus_id --format=csv,noheader": Output(named),
                 "nvbandwidth -j -t recorded": Output(data.decode(), rc=exit_status),
             }
         )
@@ -197,6 +208,24 @@ ROWS = [
         diag(4, ADDRESSES[:1], 226),
     ),
     Row(
+        "dcgmi/nvlink-errors-json-crc.json",
+        "dcgmi_nvlink",
+        ("gpu_nvlink_errors",),
+        "fail",
+        {**gpus(ADDRESSES[:1]), "nvlink": {"links": 2}},
+        "12 CRC errors on link 0",
+        nvlink_errors,
+    ),
+    Row(
+        "dcgmi/nvlink-errors-json-pass.json",
+        "dcgmi_nvlink",
+        ("gpu_nvlink_errors",),
+        "pass",
+        {**gpus(ADDRESSES[:1]), "nvlink": {"links": 2}},
+        "both links of the cut-down output are clean",
+        nvlink_errors,
+    ),
+    Row(
         "nvbandwidth/h2d-ce-8gpu-gen4.txt",
         "nvbandwidth",
         BANDWIDTH,
@@ -273,8 +302,6 @@ ROWS = [
 NOT_COVERED = {
     "dcgmi/discovery-l-v100.txt": "tells which GPU dcgmi diag means by a number (a test reads it); no check judges it",
     "dcgmi/mndiag-mnubergemm-mixed-errors.log": "diagnostic across GB200 nodes; collectives prove several nodes",
-    "dcgmi/nvlink-errors-json-crc.json": "DCGM's counters of NVLink errors are not read",
-    "dcgmi/nvlink-errors-json-pass.json": "as above",
     "dcgmi/nvlink-s-a100x8-all-up.txt": "the links' state is read from nvidia-smi",
     "gpu-burn/gpu-burn-t4-faulty.log": "gpu-burn is not used: gpu_stress compares results bit for bit",
     "other/gpu-burn-a100x8-ok.log": "as above",

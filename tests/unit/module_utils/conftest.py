@@ -85,6 +85,17 @@ NIC Legend:
 """
 
 
+def dcgmi_outputs(addresses):
+    """Return what dcgmi says of healthy GPUs at these addresses, by command."""
+    outputs = split((HEALTHY / "dcgmi_nvlink.txt").read_text())
+    rows = "".join(
+        f"| {number}      | Name: {MODEL} |\n|        | PCI Bus ID: {address} |\n"
+        for number, address in enumerate(addresses)
+    )
+    listing = f"{len(addresses)} GPUs found.\n| GPU ID | Device Information |\n{rows}"
+    return {**outputs, "dcgmi discovery -l": Output(listing)}
+
+
 class FakeHost:
     """Plays back outputs by command, tool or path; ``outputs`` may be changed between examinations."""
 
@@ -98,6 +109,7 @@ class FakeHost:
             "nvidia-smi topo -m": Output(TOPOLOGY),
             " ".join(fabric_manager.ARGV): split((HEALTHY / "fabric_manager.txt").read_text())["service"],
             "nv-fabricmanager": split((HEALTHY / "fabric_manager.txt").read_text())["version"],
+            **dcgmi_outputs(["00000000:1B:00.0", "00000000:AB:00.0"]),
             "journalctl": Output("2025-01-21T04:41:44+0000 host kernel: Linux version 6.1.0\n"),
             "lscpu": Output(
                 '{"lscpu": [{"field": "Core(s) per socket:", "data": "48"}, {"field": "Socket(s):", "data": "2"}]}'

@@ -89,3 +89,14 @@ def test_faulty_drives_are_named(burn_in: Examine, set_faults: SetFaults) -> Non
         ("nvme_smart", "nvme 4"): ("fail", "replace"),
         ("nvme_smart", "nvme 8"): ("incomplete", "investigate"),
     }
+
+
+def test_nvlink_that_counts_errors_is_named(burn_in: Examine, set_faults: SetFaults) -> None:
+    set_faults(nvlink_errors={"SXM6": {"3": {"CRC Data Error": 12}}, "SXM2": {"0": {"Replay Error": 4}}})
+    found = {
+        subject.split()[1]: finding for (check, subject), finding in burn_in().items() if check == "gpu_nvlink_errors"
+    }
+    failed = found.pop("SXM6")
+    assert (failed.verdict, failed.measured, failed.action) == ("fail", 12, "reset_gpu")
+    assert "link 3 CRC Data Error 12" in failed.reason
+    assert {finding.verdict for finding in found.values()} == {"pass"} and len(found) == 7

@@ -93,6 +93,14 @@ def test_dcgmi_discovery_has_the_lines_of_a_recorded_one(tool: Run, set_faults: 
     assert widths[0] == widths[1]
 
 
+def test_dcgmi_nvlink_has_the_keys_of_a_recorded_one(tool: Run, recorded: Path) -> None:
+    real = json.loads((recorded / "dcgmi" / "nvlink-errors-json-pass.json").read_text())
+    ours = json.loads(tool("dcgmi", "nvlink", "-e", "-g", "0", "-j").stdout)
+    # The recorded one is cut down to two links.
+    links = {name: ours["body"].pop(name) for name in list(ours["body"]) if name not in real["body"]}
+    assert (ours, len(links)) == (real, 16)
+
+
 def test_nvbandwidth_has_the_keys_and_layout_of_a_recorded_one(
     tool: Run, set_faults: SetFaults, recorded: Path
 ) -> None:
@@ -204,6 +212,7 @@ def test_nvbandwidth_without_cuda_passes_nobody(load: Load, set_faults: SetFault
     [
         ({"dcgm_results": {"SXM9": {"memory": "Fail"}}}, "dcgm_results: found SXM9"),
         ({"dcgm_results": {"SXM1": {"memory": "Broken"}}}, "dcgm_results.SXM1.memory: found 'Broken'"),
+        ({"nvlink_errors": {"SXM9": {}}}, "nvlink_errors: found SXM9"),
         ({"gpu_bandwidths": {"host_to_device_memcpy_ce": {"SXM9": 1}}}, "found SXM9"),
         ({"gpu_bandwidths": {"host_to_device_memcpy_ce": {"SXM1": "slow"}}}, "expected numbers"),
         ({"nvbandwidth_error": "fire"}, "nvbandwidth_error: found 'fire'"),
