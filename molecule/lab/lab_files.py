@@ -15,7 +15,15 @@ WRITTEN = "files"
 
 def files_of(state: Mapping[str, Any]) -> dict[str, str]:
     """Return the text of each file by its path below the host's root: ``{"proc/meminfo": "MemTotal: ..."}``."""
-    return {**memory(state), **nvme(state), **lab_nics.files(state)}
+    return {
+        **memory(state),
+        **cpus(state),
+        **numa(state),
+        **edac(state),
+        **kernel(state),
+        **nvme(state),
+        **lab_nics.files(state),
+    }
 
 
 def write_files(directory: Path, state: Mapping[str, Any]) -> None:
@@ -51,7 +59,8 @@ def _prune(root: Path, directory: Path) -> None:
 
 def memory(state: Mapping[str, Any]) -> dict[str, str]:
     """Return /proc/meminfo, in the layout of Linux 5.15 on a machine with 1 GiB pages."""
-    total = int(state["memory_mib"]) * 1024
+    total = sum(node_mib(state)) * 1024
+    swap = int(state["swap_mib"]) * 1024
     fields = {
         "MemTotal": total,
         "MemFree": total * 97 // 100,
@@ -61,8 +70,8 @@ def memory(state: Mapping[str, Any]) -> dict[str, str]:
         "SwapCached": 0,
         "Active": 912344,
         "Inactive": 1402112,
-        "SwapTotal": 0,
-        "SwapFree": 0,
+        "SwapTotal": swap,
+        "SwapFree": swap,
         "Dirty": 112,
         "Writeback": 0,
         "Shmem": 20480,
@@ -77,17 +86,108 @@ def memory(state: Mapping[str, Any]) -> dict[str, str]:
         "VmallocUsed": 1204224,
         "HardwareCorrupted": 0,
         "AnonHugePages": 0,
-        "HugePages_Total": None,
-        "HugePages_Free": None,
-        "HugePages_Rsvd": None,
-        "HugePages_Surp": None,
         "Hugepagesize": 2048,
-        "Hugetlb": 0,
         "DirectMap4k": 804224,
         "DirectMap2M": 24204224,
     }
-    lines = [f"{name + ':':16}{0:8d}" if kib is None else f"{name + ':':16}{kib:8d} kB" for name, kib in fields.items()]
-    return {"proc/meminfo": "\n".join(lines) + "\n"}
+    files = {"proc/meminfo": "".join(f"{name + ':':16}{kib:8d} kB\n" for name, kib in fields.items())}
+    place = "sys/kernel/mm"
+    for size in (2048, 1048576):
+        files[f"{place}/hugepages/hugepages-{size}kB/nr_hugepages"] = f"{state['hugepages'].get(str(size), 0)}\n"
+    modes = ("always", "madvise", "never")
+    chosen = " ".join(f"[{mode}]" if mode == state["transparent_hugepage"] else mode for mode in modes)
+    files[f"{place}/transparent_hugepage/enabled"] = f"{chosen}\n"
+    return files
+
+
+def node_count(state: Mapping[str, Any]) -> int:
+    """Return the number of NUMA nodes."""
+    return 1 if state["numa_off"] else int(state["numa_nodes"] or state["cpu"]["sockets"])
+
+
+def node_mib(state: Mapping[str, Any]) -> list[int]:
+    """Return the memory of each NUMA node: its share, less the modules that are missing there."""
+    count, slots = node_count(state), [dimm["slot"] for dimm in state["dimms"]]
+    shares = [int(state["memory_mib"]) // count] * count
+    shares[0] += int(state["memory_mib"]) - sum(shares)
+    for index, dimm in enumerate(state["dimms"]):
+        if dimm["slot"] in state["dimms_missing"]:
+            shares[index * count // len(slots)] -= dimm["size_mib"]
+    return shares
+
+
+def cpus(state: Mapping[str, Any]) -> dict[str, str]:
+    """Return /proc/cpuinfo and the governors: two threads a core, the second ones counted after all the first."""
+    sockets, cores = int(state["cpu"]["sockets"]), int(state["cpu"]["cores"])
+    files, blocks = {}, []
+    for number in range(2 * cores):
+        core = number % cores
+        fields = {
+            "processor": number,
+            "vendor_id": "GenuineIntel",
+            "cpu family": 6,
+            "model": 143,
+            "model name": "Intel(R) Xeon(R) Platinum 8468",
+            "stepping": 8,
+            "microcode": state["cpu_microcode"].get(str(number), "0x2b000603"),
+            "cpu MHz": "3100.000",
+            "physical id": core * sockets // cores,
+            "siblings": 2 * cores // sockets,
+            "core id": core % (cores // sockets),
+            "cpu cores": cores // sockets,
+            "flags": "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat",
+        }
+        blocks.append("".join(_field(name, value) for name, value in fields.items()) + "power management:\n\n")
+        files[f"sys/devices/system/cpu/cpu{number}/cpufreq/scaling_governor"] = f"{state['cpu_governor']}\n"
+    return {**files, "proc/cpuinfo": "".join(blocks)}
+
+
+def _field(name: str, value: object) -> str:
+    # The kernel fills up to sixteen columns with tabs.
+    return f"{name}{chr(9) * (2 - len(name) // 8)}: {value}\n"
+
+
+def numa(state: Mapping[str, Any]) -> dict[str, str]:
+    """Return CPUs and memory of each NUMA node."""
+    cores, shares = int(state["cpu"]["cores"]), node_mib(state)
+    files = {}
+    for node, mib in enumerate(shares):
+        first, last = node * cores // len(shares), (node + 1) * cores // len(shares) - 1
+        place = f"sys/devices/system/node/node{node}"
+        files[f"{place}/cpulist"] = f"{first}-{last},{cores + first}-{cores + last}\n"
+        fields = {"MemTotal": mib * 1024, "MemFree": mib * 1024 * 97 // 100, "MemUsed": mib * 1024 * 3 // 100}
+        files[f"{place}/meminfo"] = "".join(f"Node {node} {name + ':':15}{kib:9d} kB\n" for name, kib in fields.items())
+    return files
+
+
+def edac(state: Mapping[str, Any]) -> dict[str, str]:
+    """Return the error counts of four memory controllers for each socket, as the i10nm driver shows them."""
+    files: dict[str, str] = {}
+    controllers, slots = 4 * int(state["cpu"]["sockets"]), len(state["dimms"])
+    totals = {number: {"ce": 0, "ue": 0} for number in range(controllers)}
+    for index, dimm in enumerate(state["dimms"]):
+        controller, position = index * controllers // slots, index * controllers % slots // controllers
+        if dimm["slot"] in state["dimms_missing"]:
+            continue
+        errors = state["dimm_errors"].get(dimm["slot"], {})
+        counts = {"ce": int(errors.get("correctable", 0)), "ue": int(errors.get("uncorrectable", 0))}
+        place = f"sys/devices/system/edac/mc/mc{controller}/dimm{position}"
+        files[f"{place}/dimm_label"] = f"{dimm['slot']}\n"
+        for kind, count in counts.items():
+            files[f"{place}/dimm_{kind}_count"] = f"{count}\n"
+            totals[controller][kind] += count
+    for controller, counts in totals.items():
+        for kind, count in counts.items():
+            files[f"sys/devices/system/edac/mc/mc{controller}/{kind}_count"] = f"{count}\n"
+    return files
+
+
+def kernel(state: Mapping[str, Any]) -> dict[str, str]:
+    """Return how the kernel was started and which clock it reads."""
+    return {
+        "proc/cmdline": f"{state['kernel_command_line']}\n",
+        "sys/devices/system/clocksource/clocksource0/current_clocksource": f"{state['clocksource']}\n",
+    }
 
 
 def nvme(state: Mapping[str, Any]) -> dict[str, str]:

@@ -19,9 +19,12 @@ RAILS = tuple(
     {"rail": rail, "device": f"mlx5_{rail}", "address": f"0000:{bus}:00.0", "interface": f"rdma{rail}"}
     for rail, bus in enumerate(NIC_BUSES)
 )
-
+DIMM_MIB = 65536
+DIMMS = tuple(
+    {"slot": f"{socket}{slot}", "size_mib": DIMM_MIB, "speed_mts": 4400} for socket in "AB" for slot in range(1, 17)
+)
 # Data drives, by number: the kernel's nvme0 is drive 1.
-NVME = tuple(f"0000:{bus}:00.0" for bus in ("1a", "1b", "3a", "3b", "9a", "9b", "ba", "bb"))
+NVME = tuple(f"0000:{bus}:00.0" for bus in ("18", "3a", "4b", "5c", "9a", "ba", "ca", "da"))
 
 HEALTHY: dict[str, Any] = {
     "gpus_missing": [],
@@ -39,8 +42,29 @@ HEALTHY: dict[str, Any] = {
     "driver": "570.86.15",
     "kernel": "5.15.0-1063-nvidia",
     "kernel_log": [],
+    "kernel_command_line": "BOOT_IMAGE=/boot/vmlinuz root=/dev/md0 ro quiet intel_iommu=on iommu=pt",
+    # What the kernel shows with all modules there; each one missing takes its size away.
     "memory_mib": 2064384,
+    "dimms": list(DIMMS),
+    "dimms_missing": [],
+    # By slot: size_mib and speed_mts of another module; correctable and uncorrectable errors.
+    "dimm_values": {},
+    "dimm_errors": {},
+    "swap_mib": 0,
+    # Pages set aside by size in KiB ("2048": 512).
+    "hugepages": {},
+    "transparent_hugepage": "madvise",
     "cpu": {"sockets": 2, "cores": 96},
+    "cpu_governor": "performance",
+    # By number of the CPU ("7": "0x2b000590").
+    "cpu_microcode": {},
+    # None: one for each socket.
+    "numa_nodes": None,
+    "clocksource": "tsc",
+    "nvme": list(NVME),
+    # By address of a GPU, NIC or drive the link (speed_gts, width); those with access control in the bridge above.
+    "pci_links": {},
+    "acs_enabled": [],
     "clock_offset_ms": 0.03,
     "clock_synchronised": True,
     # By drive number: which are gone, files of its sysfs directory, fields of its SMART health report.
@@ -211,12 +235,14 @@ def check(state: Mapping[str, Any]) -> None:
             raise StateError(f"tool_faults.{tool}: found {fault!r}, expected one of {', '.join(TOOL_FAULTS)}")
     for key, numbers in (
         ("memory_mib", [state["memory_mib"]]),
+        ("swap_mib", [state["swap_mib"]]),
         ("clock_offset_ms", [state["clock_offset_ms"]]),
         ("network_mbps", [1 if state["network_mbps"] is None else state["network_mbps"]]),
         ("cpu", [state["cpu"].get("sockets"), state["cpu"].get("cores")]),
     ):
         if not all(isinstance(number, int | float) for number in numbers):
             raise StateError(f"{key}: found {state[key]!r}, expected a number")
+    check_parts(state)
     if not isinstance(state["kernel_log"], list):
         raise StateError(f"kernel_log: found {state['kernel_log']!r}, expected a list of lines")
 
@@ -243,3 +269,32 @@ def check_gpu_loads(state: Mapping[str, Any], slots: set[str]) -> None:
         raise StateError(f"nvbandwidth_error: found {state['nvbandwidth_error']!r}, expected one of {expected}")
     if not all(isinstance(seconds, int | float) and seconds >= 0 for seconds in state["tool_seconds"].values()):
         raise StateError(f"tool_seconds: found {state['tool_seconds']!r}, expected numbers of seconds")
+
+
+def check_parts(state: Mapping[str, Any]) -> None:
+    """Raise StateError for memory modules, PCI devices and CPUs that the host does not have."""
+    dimms = {dimm["slot"] for dimm in state["dimms"]}
+    addresses = {part["address"] for part in (*state["gpus"], *state["nics"])} | set(state["nvme"])
+    for keys, known, what in (
+        (("dimms_missing", "dimm_values", "dimm_errors"), dimms, "slots of dimms"),
+        (("pci_links", "acs_enabled"), addresses, "addresses of gpus, nics or nvme"),
+    ):
+        for key in keys:
+            if unknown := sorted(set(state[key]) - known):
+                raise StateError(f"{key}: found {', '.join(unknown)}, expected {what}")
+    for key, fields in (
+        ("dimm_values", {"size_mib", "speed_mts"}),
+        ("dimm_errors", {"correctable", "uncorrectable"}),
+        ("pci_links", {"speed_gts", "width"}),
+    ):
+        for part, values in state[key].items():
+            if not isinstance(values, dict) or not values or set(values) - fields:
+                raise StateError(f"{key}.{part}: found {values!r}, expected {' and '.join(sorted(fields))}")
+    cpus = 2 * state["cpu"]["cores"] if isinstance(state["cpu"].get("cores"), int) else 0
+    if unknown := sorted(set(state["cpu_microcode"]) - {str(number) for number in range(cpus)}):
+        raise StateError(f"cpu_microcode: found {', '.join(unknown)}, expected numbers of CPUs")
+    if state["numa_nodes"] not in (None, *range(1, 65)):
+        raise StateError(f"numa_nodes: found {state['numa_nodes']!r}, expected a number of nodes")
+    for size, count in state["hugepages"].items():
+        if size not in ("2048", "1048576") or not isinstance(count, int):
+            raise StateError(f"hugepages: found {size}: {count!r}, expected 2048 or 1048576 and a number of pages")

@@ -118,9 +118,41 @@ SCHEMA: dict[str, Any] = {
             "growth": {name: Nullable(COUNT) for name in (*_PORT_COUNTERS, "carrier_changes", "rx_crc_errors")},
         }
     ),
-    "cpu": {"sockets": POSITIVE, "cores": POSITIVE},
-    "memory": {"mib": POSITIVE, "tolerance_percent": NUMBER},
-    "clock": {"offset_ms": NUMBER},
+    "cpu": {
+        "sockets": POSITIVE,
+        "cores": POSITIVE,
+        "threads_per_core": Nullable(POSITIVE),
+        "model": Nullable(TEXT),
+        "governor": Nullable(TEXT),
+        "microcode": Nullable(TEXT),
+    },
+    "memory": {
+        "mib": POSITIVE,
+        "tolerance_percent": NUMBER,
+        "dimms": Nullable(
+            {
+                "count": Nullable(POSITIVE),
+                "size_mib": Nullable(POSITIVE),
+                "speed_mts": Nullable(POSITIVE),
+                "slots": Nullable([TEXT]),
+            }
+        ),
+        "errors": Nullable({"correctable_per_dimm": COUNT, "uncorrectable": COUNT}),
+        "swap_mib": Nullable(COUNT),
+        "hugepages": Nullable(
+            {"transparent": Nullable(TEXT), "reserved": [{"size_kib": POSITIVE, "count": COUNT}]},
+        ),
+    },
+    "numa": Nullable({"nodes": POSITIVE, "memory_tolerance_percent": NUMBER}),
+    "kernel": Nullable({"command_line": {"required": [TEXT], "forbidden": [TEXT]}}),
+    "pcie": Nullable(
+        {
+            "acs_enabled": Nullable(FLAG),
+            "gpu": Nullable({"speed_gts": NUMBER, "width": POSITIVE}),
+            "devices": [{"name": TEXT, "address": PCI_ADDRESS, "speed_gts": NUMBER, "width": POSITIVE}],
+        }
+    ),
+    "clock": {"offset_ms": NUMBER, "clocksource": Nullable(TEXT)},
     "disk": {"paths": [{"path": PATH, "free_gib": NUMBER}]},
     # Without addresses the drives of the model count, without a model all of them. media_errors, percentage_used and
     # temperature_celsius are limits of the drives' own health reports.

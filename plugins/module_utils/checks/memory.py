@@ -18,7 +18,7 @@ def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
 
 def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
     """Compare the size; the tolerance is what firmware and kernel may take for themselves."""
-    mib: int = values["meminfo"]
+    mib: int = values["meminfo"].mib
     wanted, tolerance = expect["memory"]["mib"], expect["memory"]["tolerance_percent"]
     if abs(mib - wanted) * 100 <= wanted * tolerance:
         return [Finding(NAME, "host", PASS, mib, wanted, "MiB")]

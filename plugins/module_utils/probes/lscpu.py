@@ -1,8 +1,13 @@
-"""``lscpu -J``: sockets and cores."""
+"""``lscpu -J``: sockets, cores, threads, what is switched off.
+
+The plain table of ``lscpu`` is understood as well. Fields: lscpu(1); util-linux 2.38 nests the JSON fields in
+``children``, older ones do not.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +19,20 @@ NAME = "lscpu"
 ARGV = ("lscpu", "-J")
 TIMEOUT_SECONDS = 10.0
 
+_LINE = re.compile(r"^[ \t]*(\S[^:\n]*):[ \t]*([^\n]*\S)[ \t]*\n", re.MULTILINE)
+# What lscpu prints for what it does not know.
+_UNKNOWN = ("-", "")
+
 
 @dataclass(frozen=True)
 class Cpu:
-    """Sockets, and physical cores in all of them."""
+    """Sockets, physical cores in all of them; ``offline`` lists CPUs that are switched off (``48-95``), "" for none."""
 
     sockets: int
     cores: int
     model: str | None
+    threads_per_core: int | None = None
+    offline: str = ""
 
 
 def collect(host: Host, expect: Mapping[str, Any]) -> Output:
@@ -30,16 +41,28 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
 
 
 def parse(output: Output) -> Cpu:
-    """Return what lscpu says; raises Unreadable. util-linux 2.38 nests fields in ``children``, older ones do not."""
+    """Return what lscpu says; raises Unreadable."""
     if output.rc != 0:
         raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+    text = output.stdout
+    fields = _json_fields(text) if text.lstrip().startswith(("{", "[")) else dict(_LINE.findall(text))
+    sockets = _count(fields, "Socket(s)")
+    model = fields.get("Model name", "")
+    return Cpu(
+        sockets,
+        sockets * _count(fields, "Core(s) per socket"),
+        None if model in _UNKNOWN else model,
+        _count(fields, "Thread(s) per core") if "Thread(s) per core" in fields else None,
+        fields.get("Off-line CPU(s) list", ""),
+    )
+
+
+def _json_fields(text: str) -> dict[str, str]:
     try:
-        document = json.loads(output.stdout)
+        document = json.loads(text)
     except (ValueError, RecursionError) as exc:
         raise Unreadable(f"not JSON: {exc}") from exc
-    fields = dict(_fields(document.get("lscpu") if isinstance(document, dict) else None))
-    sockets = _count(fields, "Socket(s)")
-    return Cpu(sockets, sockets * _count(fields, "Core(s) per socket"), fields.get("Model name"))
+    return dict(_fields(document.get("lscpu") if isinstance(document, dict) else None))
 
 
 def _fields(items: Any) -> Iterator[tuple[str, str]]:

@@ -1,9 +1,10 @@
-"""``/proc/meminfo``: memory the kernel can use."""
+"""``/proc/meminfo``: memory the kernel can use, and how much it may swap (proc(5))."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..examine import Unreadable
@@ -13,14 +14,22 @@ NAME = "meminfo"
 PATH = "/proc/meminfo"
 
 
+@dataclass(frozen=True)
+class Memory:
+    """Both in MiB; ``swap_mib`` is None where the file does not say."""
+
+    mib: int
+    swap_mib: int | None
+
+
 def collect(host: Host, expect: Mapping[str, Any]) -> Output:
     """Read the file once."""
     return host.read(PATH)
 
 
-def parse(output: Output) -> int:
-    """Return MemTotal in MiB; raises Unreadable."""
-    match = re.search(r"^MemTotal:\s+(\d+) kB$", output.stdout, re.MULTILINE | re.ASCII)
-    if not match:
+def parse(output: Output) -> Memory:
+    """Return MemTotal and SwapTotal; raises Unreadable."""
+    kib = dict(re.findall(r"^(MemTotal|SwapTotal):\s+(\d+) kB$", output.stdout, re.MULTILINE | re.ASCII))
+    if "MemTotal" not in kib:
         raise Unreadable("no line 'MemTotal: N kB'")
-    return int(match.group(1)) // 1024
+    return Memory(int(kib["MemTotal"]) // 1024, -(-int(kib["SwapTotal"]) // 1024) if "SwapTotal" in kib else None)

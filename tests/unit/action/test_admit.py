@@ -33,6 +33,13 @@ NOW = 2_000_000_000.0
 HOUR = 3600.0
 STAGES = ("preflight", "burn_in", "acceptance")
 FINGERPRINT = {name: f"{name} 1" for name in COMPONENTS}
+
+
+def undeclared(section: str) -> dict[str, None]:
+    """Return what a section of a class may leave undeclared, undeclared."""
+    return {name: None for name, kind in SCHEMA[section].items() if isinstance(kind, Nullable)}
+
+
 EXPECT: dict[str, Any] = {
     # What a class may state as null, it does.
     **{name: None for name, kind in SCHEMA.items() if isinstance(kind, Nullable)},
@@ -44,9 +51,9 @@ EXPECT: dict[str, Any] = {
         "row_remap": None,
         "retired_pages": None,
     },
-    "cpu": {"sockets": 1, "cores": 1},
-    "memory": {"mib": 1, "tolerance_percent": 5},
-    "clock": {"offset_ms": 100},
+    "cpu": {**undeclared("cpu"), "sockets": 1, "cores": 1},
+    "memory": {**undeclared("memory"), "mib": 1, "tolerance_percent": 5},
+    "clock": {**undeclared("clock"), "offset_ms": 100},
     "disk": {"paths": [{"path": "/var", "free_gib": 5}]},
     "kernel_log": {},
 }

@@ -25,13 +25,20 @@ from ansible_collections.muster.cluster.plugins.module_utils.registry import req
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
 
 NOW = 2_000_000_000.0
+
+
+def undeclared(section: str) -> dict[str, None]:
+    """Return what a section of a class may leave undeclared, undeclared."""
+    return {name: None for name, kind in SCHEMA[section].items() if isinstance(kind, Nullable)}
+
+
 EXPECT: dict[str, Any] = {
     # What a class may state as null, it does.
     **{name: None for name, kind in SCHEMA.items() if isinstance(kind, Nullable)},
     "gpu": None,
-    "cpu": {"sockets": 1, "cores": 1},
-    "memory": {"mib": 1, "tolerance_percent": 5},
-    "clock": {"offset_ms": 100},
+    "cpu": {**undeclared("cpu"), "sockets": 1, "cores": 1},
+    "memory": {**undeclared("memory"), "mib": 1, "tolerance_percent": 5},
+    "clock": {**undeclared("clock"), "offset_ms": 100},
     "disk": {"paths": []},
     "kernel_log": {},
 }

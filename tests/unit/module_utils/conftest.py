@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.blocks import split
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.probes import fabric_manager
+from ansible_collections.muster.cluster.plugins.module_utils.probes import clocksource, fabric_manager
 from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
 
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "recorded"
@@ -35,8 +35,7 @@ EXPECT = {
         "rails": [{**rail, "interface": f"rdma{rail['rail']}"} for rail in HGX["nic"]["rails"]],
         "mtu_bytes": 9000,
     },
-    "cpu": {"sockets": 2, "cores": 96},
-    "memory": {"mib": 1000, "tolerance_percent": 5},
+    "memory": {**HGX["memory"], "mib": 1000},
     "tools": {"path": "/usr/bin", "root": "/"},
 }
 
@@ -96,6 +95,21 @@ def dcgmi_outputs(addresses):
     return {**outputs, "dcgmi discovery -l": Output(listing)}
 
 
+def healthy(probe):
+    """Return what a probe of a healthy host gives."""
+    (path,) = HEALTHY.glob(f"{probe}.*")
+    return path.read_text()
+
+
+def lspci():
+    """Return the healthy host's devices, the two GPUs of EXPECT at their addresses."""
+    text = healthy("lspci")
+    for before, after in (("0b", "1b"), ("85", "ab")):
+        text = text.replace(f"0000:{before}:00.0", f"0000:{after}:00.0")
+        text = text.replace(f"secondary={before}, subordinate={before}", f"secondary={after}, subordinate={after}")
+    return text
+
+
 class FakeHost:
     """Plays back outputs by command, tool or path; ``outputs`` may be changed between examinations."""
 
@@ -111,10 +125,13 @@ class FakeHost:
             "nv-fabricmanager": split((HEALTHY / "fabric_manager.txt").read_text())["version"],
             **dcgmi_outputs(["00000000:1B:00.0", "00000000:AB:00.0"]),
             "journalctl": Output("2025-01-21T04:41:44+0000 host kernel: Linux version 6.1.0\n"),
-            "lscpu": Output(
-                '{"lscpu": [{"field": "Core(s) per socket:", "data": "48"}, {"field": "Socket(s):", "data": "2"}]}'
-            ),
-            "/proc/meminfo": Output("MemTotal:       1024000 kB\nMemFree: 1 kB\n"),
+            "lscpu": Output(healthy("lscpu")),
+            "lspci": Output(lspci()),
+            "dmidecode -t memory": Output(healthy("dmidecode_memory")),
+            "/proc/meminfo": Output("MemTotal:       1024000 kB\nMemFree: 1 kB\nSwapTotal: 0 kB\n"),
+            "/proc/cpuinfo": Output(healthy("cpuinfo")),
+            "/proc/cmdline": Output(healthy("cmdline")),
+            clocksource.PATH: Output(healthy("clocksource")),
             "/proc/sys/kernel/random/boot_id": Output(BOOT + "\n"),
             "uname": Output("6.1.0\n"),
             "chronyc": Output("C0A80101,ntp,3,1.0,0.000012,0.0,0.0,0.0,0.0,0.0,0.0,0.0,64.0,Normal\n"),
@@ -122,6 +139,10 @@ class FakeHost:
             "find": Output(""),
             **split((HEALTHY / "infiniband.txt").read_text()),
             **split((HEALTHY / "net_devices.txt").read_text()),
+            **split(healthy("cpufreq")),
+            **split(healthy("numa")),
+            **split(healthy("edac")),
+            **split(healthy("hugepages")),
             **split((HEALTHY / "nvme_sysfs.txt").read_text()),
             "mlxlink": split((HEALTHY / "mlxlink.txt").read_text())["mlx5_0"],
             "smartctl": split((HEALTHY / "smartctl.txt").read_text())["nvme 1"],

@@ -14,6 +14,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import kernel_log, nvidia_smi
 from ansible_collections.muster.cluster.plugins.module_utils.probes.chrony import Tracking
 from ansible_collections.muster.cluster.plugins.module_utils.probes.lscpu import Cpu
+from ansible_collections.muster.cluster.plugins.module_utils.probes.meminfo import Memory
 from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS
 
 FIRST, SECOND = "gpu SXM1 0000:1b:00.0", "gpu SXM6 0000:ab:00.0"
@@ -39,7 +40,7 @@ def test_cpu(expect, sockets, cores, verdict):
     [(949, "fail", "reseat"), (950, "pass", "none"), (1050, "pass", "none"), (1051, "fail", "investigate")],
 )
 def test_memory(expect, mib, verdict, action):
-    (finding,) = memory.decide({"meminfo": mib}, expect)
+    (finding,) = memory.decide({"meminfo": Memory(mib, 0)}, expect)
     assert (finding.verdict, finding.action, finding.measured, finding.expected) == (verdict, action, mib, 1000)
 
 

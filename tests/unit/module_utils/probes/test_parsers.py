@@ -31,7 +31,8 @@ LSCPU_NEW = """{ "lscpu": [ {"field": "Vendor ID:", "data": "GenuineIntel", "chi
     [
         (lscpu, LSCPU_OLD, lscpu.Cpu(2, 96, None)),
         (lscpu, LSCPU_NEW, lscpu.Cpu(2, 96, "Xeon")),
-        (meminfo, "MemTotal:       2097152 kB\nMemFree:  5 kB\n", 2048),
+        (meminfo, "MemTotal:       2097152 kB\nMemFree:  5 kB\nSwapTotal: 1025 kB\n", meminfo.Memory(2048, 2)),
+        (meminfo, "MemTotal:       2097152 kB\nSwapTotal: N/A\n", meminfo.Memory(2048, None)),
         (boot_id, "11111111-2222-3333-4444-555555555555\n", "11111111-2222-3333-4444-555555555555"),
         (uname, "6.1.0-28-amd64\n", "6.1.0-28-amd64"),
         (chrony, TRACKING, chrony.Tracking(True, "ntp.example", 0.25)),

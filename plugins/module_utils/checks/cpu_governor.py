@@ -1,0 +1,33 @@
+"""Do all CPUs run under the declared frequency governor?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+
+NAME = "cpu_governor"
+PROBES: tuple[str, ...] = ("cpufreq",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the CPU, unless the class has no frequency scaling (guests of a cloud)."""
+    return [] if expect["cpu"]["governor"] is None else ["cpu"]
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Compare each CPU's governor; one slow CPU holds up a whole collective."""
+    governors: Mapping[int, str] = values["cpufreq"]
+    wanted, cores = expect["cpu"]["governor"], expect["cpu"]["cores"]
+    wrong = {cpu: name for cpu, name in sorted(governors.items()) if name != wanted}
+    if wrong:
+        cpu, name = next(iter(wrong.items()))
+        why = f"governor of {len(wrong)} of {len(governors)} CPUs is not {wanted}, of CPU {cpu} first"
+        measured = ", ".join(sorted(Counter(wrong.values()))) if len(wrong) > 1 else name
+        return [Finding(NAME, "cpu", FAIL, measured, wanted, "", why, "investigate")]
+    if len(governors) % cores:
+        why = f"governors of {len(governors)} CPUs read, expected some multiple of {cores} cores"
+        return [Finding(NAME, "cpu", INCOMPLETE, wanted, wanted, "", why, "investigate")]
+    return [Finding(NAME, "cpu", PASS, wanted, wanted)]

@@ -1,0 +1,45 @@
+"""Do all CPUs run the same stepping and microcode, and the declared one where one is declared?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..probes.cpuinfo import LogicalCpu
+
+NAME = "microcode"
+PROBES: tuple[str, ...] = ("cpuinfo",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the CPU."""
+    return ["cpu"]
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Compare the CPUs with each other, then with the class: mixed ones differ in speed and in faults worked around."""
+    cpus: Sequence[LogicalCpu] = values["cpuinfo"]
+    wanted, cores = expect["cpu"]["microcode"], expect["cpu"]["cores"]
+    expected = wanted or "the same on all CPUs"
+    for what, of in (("model", "model"), ("microcode", "microcode")):
+        counts = Counter(getattr(cpu, of) for cpu in cpus)
+        if len(set(counts) - {None}) > 1:
+            usual = counts.most_common(1)[0][0]
+            odd = next(cpu for cpu in cpus if getattr(cpu, of) not in (usual, None))
+            found = f"{getattr(odd, of)} on CPU {odd.number} (socket {odd.socket}), {usual} on {counts[usual]} others"
+            why = f"{what} differs between CPUs: {found}"
+            return [Finding(NAME, "cpu", FAIL, str(getattr(odd, of)), expected, "", why, "investigate")]
+    versions = {cpu.microcode for cpu in cpus}
+    if None in versions or len(cpus) % cores:
+        known = sum(cpu.microcode is not None for cpu in cpus)
+        why = f"microcode of {known} CPUs read, expected some multiple of {cores} cores"
+        return [Finding(NAME, "cpu", INCOMPLETE, None, expected, "", why, "investigate")]
+    version = str(cpus[0].microcode)
+    if wanted is None:
+        why = "no version declared: CPUs compared with each other alone"
+        return [Finding(NAME, "cpu", PASS, version, expected, "", why)]
+    if version != wanted:
+        return [Finding(NAME, "cpu", FAIL, version, wanted, "", "another version of microcode", "investigate")]
+    return [Finding(NAME, "cpu", PASS, version, wanted)]

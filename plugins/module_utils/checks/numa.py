@@ -1,0 +1,41 @@
+"""Are there as many NUMA nodes as declared, each with its share of CPUs and memory?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, PASS, Finding
+from ..probes.numa import Node
+
+NAME = "numa"
+PROBES: tuple[str, ...] = ("numa",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the host, unless the class declares no NUMA nodes."""
+    return [] if expect["numa"] is None else ["host"]
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Compare the number of nodes with the class, then the nodes with each other."""
+    nodes: Mapping[int, Node] = values["numa"]
+    wanted, tolerance = expect["numa"]["nodes"], expect["numa"]["memory_tolerance_percent"]
+    if len(nodes) != wanted:
+        why = "another number of NUMA nodes: firmware setting (sub-NUMA clustering, NPS), numa=off, or a CPU is missing"
+        return [Finding(NAME, "host", FAIL, len(nodes), wanted, "nodes", why, "investigate")]
+    cpus = {number: node.cpus for number, node in nodes.items()}
+    if len(set(cpus.values())) > 1 or not all(cpus.values()):
+        why = f"CPUs: spread across the host's NUMA nodes ({_shares(cpus)})"
+        return [Finding(NAME, "host", FAIL, min(cpus.values()), "the same on all nodes", "CPUs", why, "investigate")]
+    mib = {number: node.mib for number, node in nodes.items()}
+    least = min(mib, key=lambda number: mib[number])
+    if mib[least] * 100 < max(mib.values()) * (100 - tolerance) or not mib[least]:
+        why = f"memory of node{least}: spread across the host's NUMA nodes, as with a DIMM missing ({_shares(mib)})"
+        expected = f"at most {tolerance:g} % below the largest"
+        return [Finding(NAME, "host", FAIL, mib[least], expected, "MiB", why, "reseat")]
+    return [Finding(NAME, "host", PASS, len(nodes), wanted, "nodes")]
+
+
+def _shares(of: Mapping[int, int]) -> str:
+    return ", ".join(f"node{number} {value}" for number, value in of.items())

@@ -1,0 +1,157 @@
+"""Did GPUs, NICs and drives negotiate the PCIe link that they and the class promise?
+
+Only the device's own end is judged: a switch port that can do more than the drive below it says "downgraded" by design.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..expectations import gpu_subjects
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..probes.lspci import Device, Link
+
+NAME = "pcie_links"
+PROBES: tuple[str, ...] = ("lspci",)
+
+# The speed to which an idle GPU slows its link; the generation is judged under load.
+_IDLE_GTS = 2.5
+_NICS = ("Ethernet controller", "Infiniband controller", "Network controller")
+_DRIVES = ("Non-Volatile memory controller",)
+# PCIe 4.0: slower network controllers serve management, in whatever slot was left.
+_FAST_NIC_GTS = 16.0
+# What is expected of a device whose link the class does not declare.
+_AS_CAN = "what the device can do"
+
+
+def is_fast_nic(device: Device) -> bool:
+    """Say whether a device is a network interface of its own (not a virtual function) that can do PCIe 4.0."""
+    return _is_nic(device) and device.capable is not None and device.capable.speed_gts >= _FAST_NIC_GTS
+
+
+def _is_nic(device: Device) -> bool:
+    return device.kind in _NICS and "Virtual Function" not in device.name
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the GPUs, the other declared devices, and the host for what is not declared."""
+    if expect["pcie"] is None or (expect["pcie"]["gpu"] is None and not expect["pcie"]["devices"]):
+        return []
+    return [*_wanted(expect), "host"]
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Compare each declared device with the class; NICs and drives besides, with what they can do and their like."""
+    devices: Mapping[str, Device] = values["lspci"]
+    wanted = _wanted(expect)
+    gpus = gpu_subjects(expect)
+    findings = [
+        _declared(subject, devices.get(address), link, idles=address in gpus)
+        for subject, (address, link) in wanted.items()
+    ]
+    declared = {address for address, _ in wanted.values()} | set(gpus)
+    others = [device for device in devices.values() if device.address not in declared and _is_judged(device)]
+    return [*findings, *_undeclared(others, devices, expect)]
+
+
+def _wanted(expect: Mapping[str, Any]) -> dict[str, tuple[str, Link]]:
+    """Return address and link by subject."""
+    gpu = expect["pcie"]["gpu"]
+    wanted = {}
+    if gpu is not None:
+        link = Link(gpu["speed_gts"], gpu["width"])
+        wanted = {subject: (address, link) for address, subject in gpu_subjects(expect).items()}
+    for item in expect["pcie"]["devices"]:
+        wanted[item["name"]] = (item["address"], Link(item["speed_gts"], item["width"]))
+    return wanted
+
+
+def _declared(subject: str, device: Device | None, wanted: Link, idles: bool) -> Finding:
+    if device is None:
+        why = f"no device at the address of {subject}"
+        return Finding(NAME, subject, FAIL, "absent", str(wanted), "", why, "reseat")
+    link = device.link
+    if link is None:
+        why = f"lspci does not tell the link of {device.address}"
+        return Finding(NAME, subject, INCOMPLETE, None, str(wanted), "", why, "investigate")
+    idle = idles and link.speed_gts == _IDLE_GTS and wanted.speed_gts > _IDLE_GTS
+    if link.width < wanted.width or (link.speed_gts < wanted.speed_gts and not idle):
+        why = f"link of {device.address} below the class floor{_can(device)}"
+        return Finding(NAME, subject, FAIL, str(link), str(wanted), "", why, "reseat")
+    why = ""
+    if idle:
+        if device.capable is None or device.capable.speed_gts < wanted.speed_gts:
+            why = f"link of {device.address} is idle, and what it can do is {device.capable or 'unknown'}"
+            return Finding(NAME, subject, INCOMPLETE, str(link), str(wanted), "", why, "investigate")
+        why = "width judged; an idle GPU slows its link, its speed is judged under load"
+    return Finding(NAME, subject, PASS, str(link), str(wanted), "", why)
+
+
+def _is_judged(device: Device) -> bool:
+    if device.kind in _DRIVES:
+        return True
+    # A NIC whose ability cannot be read may be a fast one.
+    return is_fast_nic(device) or (_is_nic(device) and not device.capable and not device.readable)
+
+
+def _undeclared(
+    others: Sequence[Device], devices: Mapping[str, Device], expect: Mapping[str, Any]
+) -> Iterator[Finding]:
+    best: dict[str, Link] = {}
+    like: dict[str, list[Device]] = defaultdict(list)
+    for device in others:
+        like[device.name].append(device)
+    for name, group in like.items():
+        links = [device.link for device in group if device.link]
+        if links:
+            best[name] = max(links, key=lambda link: link.speed_gts * link.width)
+    faults = []
+    unread = []
+    for device in others:
+        subject = f"{'nvme' if device.kind in _DRIVES else 'nic'} {device.address}"
+        if device.link is None or device.capable is None:
+            unread.append(subject)
+            continue
+        for promised, what in (
+            (device.capable, "below what it can do (a slot made so is declared under pcie.devices)"),
+            (best[device.name], "spread across the host's devices of its kind"),
+        ):
+            if device.link.speed_gts < promised.speed_gts or device.link.width < promised.width:
+                why = f"link of {device.name}: {what}, {promised}"
+                faults.append(Finding(NAME, subject, FAIL, str(device.link), _AS_CAN, "", why, "reseat"))
+                break
+    yield from faults
+    yield _host(others, faults, unread, devices, expect)
+
+
+def _host(
+    others: Sequence[Device],
+    faults: Sequence[Finding],
+    unread: Sequence[str],
+    devices: Mapping[str, Device],
+    expect: Mapping[str, Any],
+) -> Finding:
+    if faults:
+        why = f"see {', '.join(finding.subject for finding in faults)}"
+        return Finding(NAME, "host", FAIL, f"{len(faults)} slow links", _AS_CAN, "", why, "reseat")
+    # Two functions of one NIC are one NIC.
+    nics = {address.rpartition(".")[0] for address, device in devices.items() if is_fast_nic(device)}
+    if unread:
+        why = f"lspci does not tell the link of {', '.join(unread[:8])}{' and others' if len(unread) > 8 else ''}"
+        return Finding(NAME, "host", INCOMPLETE, None, _AS_CAN, "", why, "investigate")
+    if len(nics) < (count := _nic_count(expect)):
+        why = f"links of {len(nics)} fast NICs seen, expected at least {count}"
+        return Finding(NAME, "host", INCOMPLETE, None, _AS_CAN, "", why, "investigate")
+    why = f"undeclared NICs and drives ({len(others)}): compared with what they can do and with each other alone"
+    return Finding(NAME, "host", PASS, f"{len(others)} links", _AS_CAN, "", why if others else "")
+
+
+def _nic_count(expect: Mapping[str, Any]) -> int:
+    nic = expect["nic"]
+    return 0 if nic is None else len(nic["rails"])
+
+
+def _can(device: Device) -> str:
+    return f" (it can do {device.capable})" if device.capable else ""

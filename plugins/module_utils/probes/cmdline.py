@@ -1,0 +1,32 @@
+"""``/proc/cmdline``: what the kernel was started with (Linux, Documentation/admin-guide/kernel-parameters.rst)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ..examine import Unreadable
+from ..host import Host, Output
+
+NAME = "cmdline"
+PATH = "/proc/cmdline"
+
+# Blanks inside of double quotes belong to the value.
+_WORD = re.compile(r'(?:[^\s"]|"[^"]*")+')
+
+
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+    """Read the file once."""
+    return host.read(PATH)
+
+
+def parse(output: Output) -> tuple[str, ...]:
+    """Return the parameters in order, without quotes; raises Unreadable. The kernel ends the line with a newline."""
+    text = output.stdout
+    if text.count('"') % 2 or not re.fullmatch(r"[^\n\0]+\n", text):
+        raise Unreadable(f"{PATH} holds {text[:60]!r}, expected one line of parameters")
+    words = tuple(word.replace('"', "") for word in _WORD.findall(text))
+    if not words:
+        raise Unreadable(f"{PATH} is blank, expected the kernel's parameters")
+    return words

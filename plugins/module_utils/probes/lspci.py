@@ -1,0 +1,128 @@
+"""``lspci -D -vv``: PCI devices with their link and, on bridges, access control.
+
+Two ``v`` are the least that print LnkCap, LnkSta and ACSCtl (pciutils, ls-caps.c and ls-ecaps.c); one more, or no
+domain in the address, is understood as well. ``(ok)`` behind a speed or width came with pciutils 3.6 and went with 3.8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..examine import Unreadable
+from ..expectations import pci_address
+from ..host import Host, Output
+
+NAME = "lspci"
+ARGV = ("lspci", "-D", "-vv")
+# Vital product data of a NIC is read byte by byte.
+TIMEOUT_SECONDS = 60.0
+
+_HEADER = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (.+?): (.+)")
+_LINK_CAP = re.compile(r"^\s+LnkCap:\s.*?Speed ([\d.]+)GT/s.*?, Width x(\d+)", re.MULTILINE | re.ASCII)
+_LINK = re.compile(r"^\s+LnkSta:\s+Speed ([\d.]+)GT/s.*?, Width x(\d+)", re.MULTILINE | re.ASCII)
+_BUS = re.compile(r"^\s+Bus: primary=\w+, secondary=(\w+), subordinate=(\w+)", re.MULTILINE | re.ASCII)
+_PORT = re.compile(r"^\s+Capabilities: \[\w+\] Express(?: \(v\d\))? ([\w -]+?)(?: \(|,|$)", re.MULTILINE | re.ASCII)
+_ACS = re.compile(r"^\s+ACSCtl:\s+(SrcValid[+-].*DirectTrans[+-])", re.MULTILINE | re.ASCII)
+
+
+@dataclass(frozen=True)
+class Link:
+    """Speed in GT/s of one lane, and the number of lanes."""
+
+    speed_gts: float
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.speed_gts:g} GT/s x{self.width}"
+
+
+@dataclass(frozen=True)
+class Device:
+    """One PCI function.
+
+    ``port`` is its place in PCI Express (``Endpoint``, ``Root Port``; "" for none). ``capable`` is what its own end of
+    the link can do, ``link`` what was negotiated: None where it has none or lspci cannot say. ``buses`` are first and
+    last bus below a bridge. ``acs`` names the access controls that are on; None is a device without that capability.
+    ``readable`` is false where the capabilities are not there to be read, or not all of them.
+    """
+
+    address: str
+    kind: str
+    name: str
+    port: str
+    capable: Link | None
+    link: Link | None
+    buses: tuple[int, int] | None
+    acs: tuple[str, ...] | None
+    readable: bool
+
+
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+    """Run the tool once."""
+    return host.run(ARGV, TIMEOUT_SECONDS)
+
+
+def parse(output: Output) -> dict[str, Device]:
+    """Return the devices by address (``0000:1b:00.0``) in the tool's order; raises Unreadable."""
+    if output.rc != 0:
+        raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+    devices: dict[str, Device] = {}
+    # A device's lines are indented; lspci puts nothing else at the margin.
+    for block in re.split(r"(?<=\n)(?=[^\s])", output.stdout.lstrip("\n")):
+        header, _, text = block.partition("\n")
+        match = _HEADER.fullmatch(header.rstrip())
+        if not match or text.count("Control: I/O") > 1:
+            raise Unreadable(f"found {header[:60]!r}, expected a device such as '0000:1b:00.0 3D controller: NVIDIA'")
+        device = _device(match, text)
+        devices[device.address] = device
+    return devices
+
+
+def above(address: str, devices: Mapping[str, Device]) -> list[Device]:
+    """Return the bridges from a device up to its root port; empty unless the list has all of them."""
+    domain, bus = address.split(":")[:2]
+    secondary = {(bridge.address.split(":")[0], bridge.buses[0]): bridge for bridge in devices.values() if bridge.buses}
+    path: list[Device] = []
+    bridge = secondary.get((domain, int(bus, 16)))
+    while bridge and bridge not in path:
+        path.append(bridge)
+        bridge = secondary.get((domain, int(bridge.address.split(":")[1], 16)))
+    return path if path and path[-1].port == "Root Port" else []
+
+
+def _device(match: re.Match[str], text: str) -> Device:
+    short, kind, name = match.groups()
+    address = pci_address(short if short.count(":") > 1 else f"0000:{short}")
+    assert address is not None
+    bus = _BUS.search(text)
+    buses = (int(bus.group(1), 16), int(bus.group(2), 16)) if bus and _is_hex(*bus.groups()) else None
+    acs, port = _ACS.search(text), _PORT.search(text)
+    return Device(
+        address,
+        re.sub(r" \[[0-9a-f]{4}\]$", "", kind),
+        re.sub(r" \((?:rev|prog-if) .*", "", name),
+        port.group(1) if port else "",
+        _link(_LINK_CAP.search(text)),
+        _link(_LINK.search(text)),
+        buses,
+        tuple(word[:-1] for word in acs.group(1).split() if word.endswith("+")) if acs else None,
+        "Capabilities: [" in text
+        # What all but root see.
+        and "access denied" not in text
+        and bool(acs) == ("Access Control Services" in text)
+        # An empty line ends every device: what was cut short may have had more to say.
+        and text.endswith("\n\n"),
+    )
+
+
+def _is_hex(*words: str) -> bool:
+    return all(re.fullmatch(r"[0-9a-f]{2}", word) for word in words)
+
+
+def _link(match: re.Match[str] | None) -> Link | None:
+    if not match or match.group(1).count(".") > 1 or match.group(1).strip(".") == "":
+        return None
+    return Link(float(match.group(1)), int(match.group(2)))

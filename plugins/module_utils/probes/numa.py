@@ -1,0 +1,92 @@
+"""CPUs and memory of each NUMA node, from sysfs; the text of ``numactl --hardware`` is understood as well.
+
+Formats: Linux, Documentation/ABI/stable/sysfs-devices-node; numactl(8).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .. import blocks
+from ..examine import Unreadable
+from ..host import Host, Output
+
+NAME = "numa"
+CPUS = "/sys/devices/system/node/node*/cpulist"
+MEMORY = "/sys/devices/system/node/node*/meminfo"
+
+_PATH = re.compile(r".*/node(\d+)/(cpulist|meminfo)", re.ASCII)
+_TOTAL = re.compile(r"^Node \d+ MemTotal:\s+(\d+) kB$", re.MULTILINE | re.ASCII)
+_AVAILABLE = re.compile(r"^available: (\d+) nodes? \(.*\)$", re.MULTILINE | re.ASCII)
+_NODE_CPUS = re.compile(r"^node (\d+) cpus:((?: \d+)*) ?$", re.MULTILINE | re.ASCII)
+_NODE_SIZE = re.compile(r"^node (\d+) size: (\d+) MB$", re.MULTILINE | re.ASCII)
+
+
+@dataclass(frozen=True)
+class Node:
+    """How many CPUs that are on, and how many MiB of memory lie at one node."""
+
+    cpus: int
+    mib: int
+
+
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+    """Read two files for each node."""
+    return blocks.read_files(host, CPUS, MEMORY)
+
+
+def parse(output: Output) -> dict[int, Node]:
+    """Return the nodes by number; raises Unreadable."""
+    if output.rc != 0:
+        raise Unreadable(f"exit status {output.rc}: {(output.stderr or output.stdout).strip()[:200]}")
+    found = _numactl(output.stdout) if _AVAILABLE.search(output.stdout) else _sysfs(output.stdout)
+    if not found:
+        raise Unreadable(f"no file {CPUS}, expected one for each node")
+    return found
+
+
+def _sysfs(text: str) -> dict[int, Node]:
+    cpus: dict[int, int] = {}
+    mib: dict[int, int] = {}
+    for path, file in blocks.split(text).items():
+        match = _PATH.fullmatch(path)
+        if not match:
+            continue
+        if file.rc != 0:
+            raise Unreadable(file.error or f"{path}: exit status {file.rc}")
+        number = int(match.group(1))
+        if match.group(2) == "cpulist":
+            cpus[number] = _count(path, file.stdout.strip())
+        elif total := _TOTAL.search(file.stdout):
+            mib[number] = int(total.group(1)) // 1024
+        else:
+            raise Unreadable(f"{path}: no line 'Node {number} MemTotal: N kB'")
+    if cpus.keys() != mib.keys():
+        odd = ", ".join(f"node{number}" for number in sorted(cpus.keys() ^ mib.keys()))
+        raise Unreadable(f"cpulist or meminfo is missing of {odd}")
+    return {number: Node(cpus[number], mib[number]) for number in sorted(cpus)}
+
+
+def _count(path: str, cpulist: str) -> int:
+    """Return how many CPUs ``0-47,96-143`` names; an empty list is a node that has memory alone."""
+    count = 0
+    for part in cpulist.split(",") if cpulist else ():
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part, re.ASCII)
+        if not match:
+            raise Unreadable(f"{path}: found {cpulist[:60]!r}, expected a list such as 0-47,96-143")
+        count += int(match.group(2) or match.group(1)) - int(match.group(1)) + 1
+    return count
+
+
+def _numactl(text: str) -> dict[int, Node]:
+    cpus = {int(number): len(listed.split()) for number, listed in _NODE_CPUS.findall(text)}
+    mib = {int(number): int(size) for number, size in _NODE_SIZE.findall(text)}
+    available = _AVAILABLE.search(text)
+    assert available is not None
+    if cpus.keys() != mib.keys() or len(cpus) != int(available.group(1)):
+        found = f"CPUs of {len(cpus)} nodes and memory of {len(mib)}"
+        raise Unreadable(f"{found}, expected both of the {available.group(1)} that are available")
+    return {number: Node(cpus[number], mib[number]) for number in sorted(cpus)}
