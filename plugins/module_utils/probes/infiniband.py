@@ -201,6 +201,8 @@ def _of_ibstat(text: str) -> dict[str, Device]:
     for name, chunk in _chunks(text, re.compile(r"CA '([^']+)'")):
         parts = re.split(r"^\s*Port ([0-9]+):[ \t]*$", chunk, flags=re.MULTILINE)
         own = _fields(parts[0])
+        for index, number in enumerate(parts[1::2]):
+            _once(f"Port {number}", [f"Port {known}" for known in parts[1::2][:index]])
         ports = tuple(
             Port(
                 number=number,

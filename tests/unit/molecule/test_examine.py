@@ -100,3 +100,37 @@ def test_nvlink_that_counts_errors_is_named(burn_in: Examine, set_faults: SetFau
     assert (failed.verdict, failed.measured, failed.action) == ("fail", 12, "reset_gpu")
     assert "link 3 CRC Data Error 12" in failed.reason
     assert {finding.verdict for finding in found.values()} == {"pass"} and len(found) == 7
+
+
+def test_faulty_nics_are_named(burn_in: Examine, set_faults: SetFaults) -> None:
+    assert {finding.verdict for (check, _), finding in burn_in().items() if check.startswith("nic")} == {"pass"}
+    set_faults(
+        nics_missing=["mlx5_0"],
+        nics_down=["mlx5_1"],
+        nic_values={
+            "mlx5_2": {"ports/1/rate": "200 Gb/sec (2X NDR)"},
+            "mlx5_3": {"mlxlink/Effective Physical BER": "1E-9"},
+            "mlx5_4": {"ports/1/counters/link_downed": 255},
+            "mlx5_5": {"fw_ver": "28.39.1002"},
+            "mlx5_6": {"device/current_link_speed": "16.0 GT/s PCIe"},
+            "mlx5_7": {"mlxlink/Bin 8": 3},
+        },
+    )
+    found = {
+        key: (finding.verdict, finding.action)
+        for key, finding in burn_in().items()
+        if key[0].startswith("nic") and finding.action != "none"
+    }
+    missing = {key for key, answer in found.items() if answer == ("incomplete", "investigate")}
+    assert missing == {(f"nic_{name}", "nic mlx5_0") for name in ("link", "pcie", "firmware", "physical", "errors")}
+    assert {key: answer for key, answer in found.items() if key not in missing} == {
+        ("nic_inventory", "nic mlx5_0"): ("fail", "reseat"),
+        ("nic_link", "nic mlx5_1"): ("fail", "reseat"),
+        ("nic_physical", "nic mlx5_1"): ("fail", "reseat"),
+        ("nic_link", "nic mlx5_2"): ("fail", "reseat"),
+        ("nic_physical", "nic mlx5_3"): ("fail", "reseat"),
+        ("nic_errors", "nic mlx5_4"): ("fail", "reseat"),
+        ("nic_firmware", "nic mlx5_5"): ("fail", "investigate"),
+        ("nic_pcie", "nic mlx5_6"): ("fail", "reseat"),
+        ("nic_physical", "nic mlx5_7"): ("pass", "investigate"),
+    }

@@ -12,6 +12,7 @@ import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -165,11 +166,15 @@ def test_uname_shows_the_kernel_of_the_state(tool: Run, set_faults: SetFaults) -
     assert tool("uname", "-m").stdout.decode().strip() == os.uname().machine
 
 
-@pytest.mark.parametrize("name", ["nvidia-smi", "journalctl", "uname", "lscpu", "chronyc"])
+@pytest.mark.parametrize("name", ["nvidia-smi", "journalctl", "uname", "lscpu", "chronyc", "mlxlink"])
 def test_every_tool_can_break_in_every_way(name: str, tool: Run, set_faults: SetFaults) -> None:
-    arguments = {"nvidia-smi": ["-q", "-x"], "journalctl": ["-k"], "uname": ["-r"], "chronyc": ["tracking"]}.get(
-        name, []
-    )
+    arguments = {
+        "nvidia-smi": ["-q", "-x"],
+        "journalctl": ["-k"],
+        "uname": ["-r"],
+        "chronyc": ["tracking"],
+        "mlxlink": ["-d", "mlx5_0", "--json"],
+    }.get(name, [])
     whole = tool(name, *arguments).stdout
     outputs = {}
     for fault in ("crash", "truncate", "empty", "garble"):
@@ -201,3 +206,39 @@ def test_smartctl_of_a_drive_that_is_gone_says_so(tool: Run, set_faults: SetFaul
     set_faults(nvme_missing=[1])
     done = tool("smartctl", "-j", "-i", "-H", "-A", "/dev/nvme0")
     assert done.returncode == json.loads(done.stdout)["smartctl"]["exit_status"] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "histogram"),
+    [("mlxlink-json-400g-dr4.json", []), ("mlxlink-json-400g-fec-histogram-eye.json", ["--rx_fec_histogram"])],
+)
+def test_mlxlink_has_the_fields_of_a_recorded_one(tool: Run, recorded: Path, name: str, histogram: list[str]) -> None:
+    def shape(value: object) -> object:
+        if isinstance(value, dict):
+            # The recorded run was asked for more than ours.
+            more = ("EYE Opening Info", "Serdes Tuning Transmitter Info")
+            return {key: shape(item) for key, item in value.items() if key not in more}
+        return [shape(item) for item in value] if isinstance(value, list) else type(value)
+
+    real = json.loads((recorded / "mlxlink" / name).read_text(encoding="utf-8"))
+    ours = json.loads(tool("mlxlink", "-d", "mlx5_0", "-m", "-c", *histogram, "--json").stdout)
+    assert shape(ours) == shape(real)
+
+
+def test_mlxlink_shows_faults(tool: Run, set_faults: SetFaults) -> None:
+    set_faults(
+        nics_down=["mlx5_1"],
+        nics_missing=["mlx5_2"],
+        nic_values={"mlx5_3": {"mlxlink/Effective Physical BER": "1E-9", "mlxlink/Bin 15": 2}},
+    )
+
+    def output(device: str) -> Any:
+        words = ["-m", "-c", "--rx_fec_histogram", "--show_histogram", "--json"]
+        found: Any = json.loads(tool("mlxlink", "-d", device, *words).stdout)["result"]
+        return found["output"]
+
+    assert output("mlx5_1")["Operational Info"]["State"] == "Polling"
+    assert output("mlx5_3")["Physical Counters and BER Info"]["Effective Physical BER"] == "1E-9"
+    assert output("mlx5_3")["Histogram of FEC Errors"]["Bin 15"] == {"values": ["[15]", "2"]}
+    gone = tool("mlxlink", "-d", "mlx5_2", "-m", "--json")
+    assert (gone.returncode, gone.stdout) == (1, b"") and b"mlx5_2" in gone.stderr

@@ -1,0 +1,207 @@
+"""NICs: RDMA devices, network interfaces, the physical layer of links."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils import blocks
+from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+
+from .row import Row
+
+
+def _rails(*devices: str, addresses: Sequence[str] = (), interfaces: Sequence[str] = ()) -> list[dict[str, Any]]:
+    return [
+        {
+            "rail": rail,
+            "device": device,
+            "address": addresses[rail] if addresses else None,
+            "interface": interfaces[rail] if interfaces else None,
+        }
+        for rail, device in enumerate(devices)
+    ]
+
+
+def _nic(**nic: Any) -> dict[str, Any]:
+    return {"nic": nic}
+
+
+def _report(data: bytes) -> Output:
+    """Return one device's report of mlxlink as the probe keeps it."""
+    return blocks.joined({"mlx5_0": Output(data.decode())})
+
+
+def _dump(data: bytes) -> Output:
+    """Return the text of sysfs files by path, with the PCIe link of a device below the device."""
+    files: dict[str, str] = json.loads(data)
+    found = {}
+    for path, text in files.items():
+        device = re.fullmatch(r"(.*/([0-9a-f:.]{12})/infiniband/\w+)/ports/1/state", path)
+        for name in ("current_link_speed", "current_link_width") if device else ():
+            address = device.group(2) if device else ""
+            link = f"/sys/class/pci_bus/{address[:7]}/device/{address}/{name}"
+            if device and link in files:
+                found[f"{device.group(1)}/device/{name}"] = Output(files[link])
+        found[path] = Output(text)
+    return blocks.joined(found)
+
+
+def _interfaces(data: bytes) -> Output:
+    """Return state, MTU and speed of each interface as the files of sysfs that they were read from."""
+    kept = json.loads(data)
+    files = {}
+    for item in kept["intf_status"]:
+        name = item["ifname"]
+        files[f"/sys/class/net/{name}/operstate"] = Output(item["operstate"].lower())
+        files[f"/sys/class/net/{name}/mtu"] = Output(str(item["mtu"]))
+        # Of an interface that is not there the keeper of the file noted a speed all the same.
+        if name in kept["link_speed"]:
+            files[f"/sys/class/net/{name}/speed"] = Output(kept["link_speed"][name])
+    return blocks.joined(files)
+
+
+H100 = _rails("mlx5_0", *(f"mlx5_{number}" for number in (3, 4, 5, 6, 9, 10, 11)))
+STORAGE = [{**rail, "rail": 8 + rail["rail"]} for rail in _rails("mlx5_1", "mlx5_2", "mlx5_7", "mlx5_8")]
+A100 = _nic(
+    rails=_rails(
+        *(f"mlx5_{number}" for number in (0, 1, 2, 3, 6, 7, 8, 9)),
+        addresses=[f"0000:{bus}:00.0" for bus in ("0c", "12", "4b", "54", "8d", "94", "ba", "cc")],
+        interfaces=[f"ib{number}" for number in range(8)],
+    ),
+    speed_gbps=200,
+    mtu_bytes=2044,
+    link_layer="InfiniBand",
+    pcie={"generation": 4},
+)
+FRONT = _nic(
+    rails=[],
+    frontend=[
+        {"interface": "enp97s0f0", "speed_gbps": 200, "mtu_bytes": 9192},
+        {"interface": "enp225s0f0", "speed_gbps": 200, "mtu_bytes": 9192},
+        {"interface": "front0", "speed_gbps": 400, "mtu_bytes": 9192},
+    ],
+)
+ONE = _nic(rails=_rails("mlx5_0"))
+
+
+def _ib(file: str, checks: tuple[str, ...], verdict: str, expect: dict[str, Any], why: str) -> Row:
+    return Row(f"ib/{file}", "infiniband", checks, verdict, expect, why)
+
+
+def _net(file: str, probe: str, check: str, verdict: str, why: str) -> Row:
+    run: Callable[[bytes], Output] = _interfaces if file.startswith("ip-") else _dump
+    return Row(f"net/{file}", probe, (check,), verdict, FRONT if file.startswith("ip-") else A100, why, run)
+
+
+_HERE = ("nic_inventory", "nic_link", "nic_firmware")
+_SYSFS_H100 = _nic(rails=_rails(*(f"mlx5_{number}" for number in (0, 1, 4, 5, 6, 7, 8, 9))), model="MT4129")
+_ROWS_IB = [
+    _ib("ibstat-h100-12hca-all-active.txt", _HERE, "pass", _nic(rails=H100), "eight rails at 400 Gb/s, all up"),
+    _ib("ibstat-h100-2x400g-disabled.txt", ("nic_link",), "fail", _nic(rails=H100), "mlx5_5 and mlx5_11 are down"),
+    _ib("ibstat-h100-2x400g-disabled.txt", ("nic_inventory",), "pass", _nic(rails=H100), "down, yet present"),
+    _ib(
+        "ibstat-h100-3x100g-disabled.txt",
+        _HERE,
+        "pass",
+        _nic(rails=H100),
+        "the eight rails are up; the 100 Gb/s ports that are down are not declared",
+    ),
+    _ib(
+        "ibstat-h100-3x100g-disabled.txt",
+        ("nic_link",),
+        "fail",
+        _nic(rails=STORAGE, speed_gbps=100),
+        "where the 100 Gb/s ports are declared, three of four are down",
+    ),
+    _ib(
+        "ibstat-a100-9x200.txt",
+        _HERE,
+        "pass",
+        _nic(rails=_rails(*(f"mlx5_{number}" for number in range(1, 9))), speed_gbps=200),
+        "eight rails at 200 Gb/s, all up",
+    ),
+    _ib(
+        "ibstatus-a100-all-active.txt",
+        ("nic_inventory", "nic_link"),
+        "pass",
+        _nic(rails=_rails(*(f"mlx5_{number}" for number in range(8))), speed_gbps=200),
+        "eight rails at 200 Gb/s, all up",
+    ),
+    _ib("sysfs-class-infiniband-h100.txt", _HERE, "pass", _SYSFS_H100, "eight rails up at 400 Gb/s, one firmware"),
+    _ib("sysfs-class-infiniband-h100.txt", ("nic_errors",), "fail", _SYSFS_H100, "link_downed of mlx5_1 stands at 255"),
+    _ib("sysfs-class-infiniband-h100.txt", ("nic_pcie",), "incomplete", _SYSFS_H100, "the PCIe links were not saved"),
+    _ib(
+        "sysfs-class-infiniband-procfs-mixed.txt",
+        ("nic_link",),
+        "fail",
+        _nic(rails=_rails("mlx5_0"), speed_gbps=100),
+        "one lane of four; the physical state is no word that there is",
+    ),
+    _ib(
+        "sysfs-class-infiniband-procfs-mixed.txt",
+        ("nic_link", "nic_errors"),
+        "pass",
+        _nic(rails=_rails("mlx4_0"), speed_gbps=40),
+        "both ports up on four lanes, no errors",
+    ),
+]
+_ROWS_NET = [
+    _net("sysfs-dgxa100-good.json", "infiniband", "nic_link", "pass", "eight rails at 200 Gb/s"),
+    _net("sysfs-dgxa100-good.json", "infiniband", "nic_inventory", "pass", "eight rails at their addresses"),
+    _net("sysfs-dgxa100-good.json", "infiniband", "nic_pcie", "pass", "eight rails at Gen4 x16"),
+    _net("sysfs-dgxa100-good.json", "net_devices", "nic_interface", "pass", "ib0 to ib7 up at 200 Gb/s"),
+    _net("sysfs-ib-bad-rate.json", "infiniband", "nic_link", "fail", "all rails at 100 of 200 Gb/s"),
+    _net("sysfs-ib-operstate-down.json", "infiniband", "nic_link", "pass", "the RDMA ports are up"),
+    _net("sysfs-ib-operstate-down.json", "net_devices", "nic_interface", "fail", "ib4 is down"),
+    _net(
+        "sysfs-nvme-pcie-downgraded.json",
+        "infiniband",
+        "nic_pcie",
+        "fail",
+        "what lies at 8d:00.0, at 8 GT/s, is mlx5_6 in this file",
+    ),
+    _net("sysfs-nvme-pcie-downgraded.json", "infiniband", "nic_link", "pass", "its link to the switch is up"),
+    _net("ip-json-bond-good.json", "net_devices", "nic_interface", "pass", "both links and the bond are up"),
+    _net("ip-json-bond-degraded.json", "net_devices", "nic_interface", "fail", "both links at 100 of 200 Gb/s"),
+    _net("ip-json-bond-missing-intf.json", "net_devices", "nic_interface", "fail", "enp225s0f0 is absent"),
+    _net("ip-json-bond-slave-down.json", "net_devices", "nic_interface", "fail", "enp225s0f0 has no carrier"),
+]
+_PLAIN = _nic(rails=_rails("mlx5_0"), physical={"fec_histogram": False})
+_ROWS_LINK = [
+    Row("mlxlink/mlxlink-json-400g-dr4.json", "mlxlink", ("nic_physical",), "pass", _PLAIN, "healthy", _report),
+    Row(
+        "mlxlink/mlxlink-json-400g-fec-histogram-eye.json",
+        "mlxlink",
+        ("nic_physical",),
+        "pass",
+        ONE,
+        "thin tail of corrected symbols: a watch",
+        _report,
+    ),
+]
+ROWS = [*_ROWS_IB, *_ROWS_NET, *_ROWS_LINK]
+
+_FABRIC = "the fabric beyond the host's own ports is the fabric stage's"
+_QOS = "flow control and congestion marking of RoCE belong to its configuration and to the fabric stage"
+_BANDWIDTH = "bandwidth between NICs belongs to the fabric stage"
+_CONFIG = "burn-in reads the firmware that runs from sysfs; configuring it belongs to the NIC roles"
+NOT_COVERED = {
+    "ib/ibnetdiscover-hdr-faked-small.txt": _FABRIC,
+    "ib/ibnetdiscover-no-links.txt": _FABRIC,
+    "ib/ibnetdiscover-p-edr.txt": _FABRIC,
+    "ib/ibqueryerrors-sx6036-saturated-counters.txt": _FABRIC,
+    "ib/perfquery-rcv-error-details.txt": "burn-in reads the counters of its own ports from sysfs",
+    "ib/perfquery-x-switch-2ports.txt": _FABRIC,
+    "mlxconfig/flint-query-cx7.txt": _CONFIG,
+    "mlxconfig/mlxconfig-query-cx7-filtered.txt": _CONFIG,
+    "mlxconfig/mlxconfig-set-link-type-pending.txt": _CONFIG,
+    "mlxconfig/mstconfig-e-query-cx4lx-template.txt": _CONFIG,
+    "mlxlink/mlxlink-json-pcie-eye-gen5x16.json": "burn-in reads a NIC's PCIe link from sysfs",
+    "net/ethtool-cx4-100g-dac.txt": "burn-in reads an interface's state and speed from sysfs",
+    "net/ethtool-m-sfp28-lr-dom.txt": "burn-in reads modules with mlxlink",
+    "perftest/": _BANDWIDTH,
+    "roce/": _QOS,
+}
