@@ -57,7 +57,9 @@ def _answers(link: Link, nic: Mapping[str, Any]) -> Iterator[_Answer]:
         advice = f": {link.advice}" if link.advice else ""
         yield FAIL, link.state, "Active", "", f"link is {link.state}{advice}", "reseat"
         return
-    if link.advice_code:
+    if link.advice_code is None:
+        yield INCOMPLETE, None, 0, "status opcode", "what the firmware found could not be read", "investigate"
+    elif link.advice_code:
         said = f"firmware reports {link.advice_code}: {link.advice or 'no text'}"
         yield FAIL, link.advice_code, 0, "status opcode", said, "reseat"
     yield from _bit_errors(link, nic["physical"])

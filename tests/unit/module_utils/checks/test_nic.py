@@ -189,6 +189,7 @@ def test_limited_counter_that_is_not_there_is_incomplete(expect):
         ({"speed": "IB-NDR"}, "incomplete", "investigate", "symbol BER could not be read"),
         ({"speed": "IB-NDR", "symbol_ber": 1e-13}, "fail", "reseat", "symbol BER 1e-13"),
         ({"advice_code": 15, "advice": "Bad signal integrity"}, "fail", "reseat", "Bad signal integrity"),
+        ({"advice_code": None}, "incomplete", "investigate", "what the firmware found could not be read"),
         ({"link_downs": 5}, "fail", "reseat", "link_downed 5, class limit 4"),
         ({"fec_histogram": {}}, "incomplete", "investigate", "histogram"),
         ({"fec_histogram": {0: 1, 4: 9, 15: 0}}, "pass", "none", ""),
