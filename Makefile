@@ -38,8 +38,8 @@ lint: $(VENV)/.ready ## Check style and types
 	yamllint --strict .
 	ansible-lint --offline -q
 
-unit: $(VENV)/.ready ## Run the unit tests
-	pytest tests/unit tests/recorded
+unit: $(VENV)/.ready ## Run the unit tests, and those on a GPU where there is one
+	pytest tests/unit tests/recorded tests/gpu
 
 recorded: $(VENV)/.ready ## Judge what real machines printed (RECORDED=DIR), beside the true verdicts
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded $(RECORDED)

@@ -96,3 +96,13 @@ def test_stages_of_the_command_line_are_those_of_the_registry():
 )
 def test_code_for_nodes_is_python_3_9(path: Path):
     ast.parse(path.read_text(encoding="utf-8"), filename=str(path), feature_version=(3, 9))
+
+
+def test_gpu_programs_run_from_the_archive(muster, tmp_path):
+    # -S of the fixture hides every package: whatever the machine has, there is no torch.
+    done = muster("gpu-stress", "--device=cpu", "--gpus=0000:1b:00.0", "--seconds=1")
+    summary = json.loads(done.stdout)
+    assert done.returncode == 0 and "import of torch" in summary["missing"]["0000:1b:00.0"]
+    done = muster("gpu-telemetry", "--seconds=0.1", f"--directory={tmp_path}", "--files=1", "--under-load")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["under_load"] is True

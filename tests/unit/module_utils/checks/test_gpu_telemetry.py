@@ -76,8 +76,12 @@ def test_healthy_node_passes_and_says_what_was_measured():
         ({"pcie_width__min": 8}, "fail", "PCIe width 8 under way, class floor 16"),
         ({"pcie_generation": 4}, "fail", "PCIe generation 4 at most under load, class floor 5"),
         ({"pcie_generation__min": 1}, "pass", ""),
-        ({"power_watts": 630}, "pass", ""),
-        ({"power_watts": 629}, "fail", "drew 629 W under load (95th percentile), class floor 90 %"),
+        ({"power_watts": 628}, "pass", ""),
+        (
+            {"power_watts": 594, "power_watts__median": 594},
+            "fail",
+            "drew 594 W under load (95th percentile), class floor 85 %",
+        ),
         ({"power_watts__median": 628}, "pass", ""),
         ({"power_watts__median": 627}, "fail", "power 627 W, spread across the node's GPUs: median 697 W"),
         ({"sm_clock_mhz": 1539}, "pass", ""),
@@ -109,6 +113,12 @@ def test_one_gpu(changes, verdict, words):
     finding = alone(**changes)
     assert finding.verdict == verdict, finding
     assert words in finding.reason
+
+
+@pytest.mark.parametrize(("watts", "verdict"), [(595, "pass"), (594, "fail")])
+def test_power_that_the_load_reaches(watts, verdict):
+    expect = {**HGX, "telemetry": {**HGX["telemetry"], "power_spread_percent": None}}
+    assert judged(expect=expect, power_watts=watts)[PART].verdict == verdict
 
 
 def test_failure_outweighs_what_is_unknown_and_both_are_told():
