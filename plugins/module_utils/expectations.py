@@ -192,8 +192,6 @@ SCHEMA: dict[str, Any] = {
             "directory": PATH,
             "files": POSITIVE,
             "gap_seconds": NUMBER,
-            "pcie_generation": POSITIVE,
-            "pcie_width": POSITIVE,
             "throttle_seconds": NUMBER,
             "power_percent": NUMBER,
             "power_spread_percent": Nullable(NUMBER),

@@ -46,6 +46,7 @@ class _Case:
     def __init__(self, part: str, address: str, telemetry: Telemetry, expect: Mapping[str, Any]) -> None:
         self.part, self.address, self.telemetry = part, address, telemetry
         self.own: Mapping[str, Any] = expect["telemetry"]
+        self.gpu: Mapping[str, Any] = expect["gpu"]
 
     def fails(self, measured: Value, expected: Value, unit: str, why: str, action: str = "investigate") -> Finding:
         """Return a failure of this GPU."""
@@ -96,13 +97,13 @@ def _faults(case: _Case, gpu: Gpu) -> Iterator[Finding]:
         if rate > limit:
             why = f"{rate:.3g} PCIe replays per minute, class limit {limit:g}"
             yield case.fails(round(rate, 2), limit, "replays per minute", why, "reseat")
-    width, wanted = gpu.quantities.get("pcie_width"), own["pcie_width"]
+    width, wanted = gpu.quantities.get("pcie_width"), case.gpu["pcie_width"]
     if width and width.least < wanted:
         why = f"PCIe width {width.least:g} under way, class floor {wanted}"
         yield case.fails(width.least, wanted, "lanes", why, "reseat")
     if not case.telemetry.under_load:
         return
-    generation, wanted = gpu.quantities.get("pcie_generation"), own["pcie_generation"]
+    generation, wanted = gpu.quantities.get("pcie_generation"), case.gpu["pcie_generation"]
     if generation and generation.largest < wanted:
         why = f"PCIe generation {generation.largest:g} at most under load, class floor {wanted}"
         yield case.fails(generation.largest, wanted, "PCIe generation", why, "reseat")
