@@ -27,14 +27,16 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
     """Judge every bridge on the way from a declared GPU or a NIC to its root port, if all of them can be read."""
     devices: Mapping[str, Device] = values["lspci"]
     names = gpu_subjects(expect)
-    names |= {address: f"nic {address}" for address, device in devices.items() if is_fast_nic(device)}
+    nics = {address: f"nic {address}" for address, device in devices.items() if is_fast_nic(device)}
+    rails = expect["nic"]["rails"] if expect["nic"] else ()
+    names |= {**nics, **{rail["address"]: f"nic {rail['device']}" for rail in rails if rail["address"]}}
     enabled = expect["pcie"]["acs_enabled"]
     expected = "on" if enabled else "off"
     wrong: dict[str, str] = {}
-    unread = []
+    unread = ["some NIC"] if len(nics) < len(rails) else []
     for address, name in names.items():
         bridges = above(address, devices)
-        if not bridges or not all(bridge.readable for bridge in bridges):
+        if address not in devices or not bridges or not all(bridge.readable for bridge in bridges):
             unread.append(name)
         for bridge in bridges:
             # A bridge without the capability forwards as if it were off.

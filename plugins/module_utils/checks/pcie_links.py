@@ -19,6 +19,7 @@ PROBES: tuple[str, ...] = ("lspci",)
 # The speed to which an idle GPU slows its link; the generation is judged under load.
 _IDLE_GTS = 2.5
 _NICS = ("Ethernet controller", "Infiniband controller", "Network controller")
+_GPUS = ("3D controller", "VGA compatible controller", "Display controller", "Processing accelerators")
 _DRIVES = ("Non-Volatile memory controller",)
 # PCIe 4.0: slower network controllers serve management, in whatever slot was left.
 _FAST_NIC_GTS = 16.0
@@ -48,7 +49,7 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
     wanted = _wanted(expect)
     gpus = gpu_subjects(expect)
     findings = [
-        _declared(subject, devices.get(address), link, idles=address in gpus)
+        _declared(subject, devices.get(address), link, is_gpu=address in gpus)
         for subject, (address, link) in wanted.items()
     ]
     declared = {address for address, _ in wanted.values()} | set(gpus)
@@ -68,15 +69,18 @@ def _wanted(expect: Mapping[str, Any]) -> dict[str, tuple[str, Link]]:
     return wanted
 
 
-def _declared(subject: str, device: Device | None, wanted: Link, idles: bool) -> Finding:
+def _declared(subject: str, device: Device | None, wanted: Link, is_gpu: bool) -> Finding:
     if device is None:
         why = f"no device at the address of {subject}"
         return Finding(NAME, subject, FAIL, "absent", str(wanted), "", why, "reseat")
+    if is_gpu and device.kind not in _GPUS:
+        why = f"another device at the address of {subject}: {device.kind}, {device.name}"
+        return Finding(NAME, subject, FAIL, device.kind, str(wanted), "", why, "reseat")
     link = device.link
     if link is None:
         why = f"lspci does not tell the link of {device.address}"
         return Finding(NAME, subject, INCOMPLETE, None, str(wanted), "", why, "investigate")
-    idle = idles and link.speed_gts == _IDLE_GTS and wanted.speed_gts > _IDLE_GTS
+    idle = is_gpu and link.speed_gts == _IDLE_GTS and wanted.speed_gts > _IDLE_GTS
     if link.width < wanted.width or (link.speed_gts < wanted.speed_gts and not idle):
         why = f"link of {device.address} below the class floor{_can(device)}"
         return Finding(NAME, subject, FAIL, str(link), str(wanted), "", why, "reseat")

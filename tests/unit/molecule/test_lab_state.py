@@ -63,6 +63,13 @@ def test_new_kernel_lines_are_of_now_and_old_ones_keep_their_time() -> None:
         ({"cpu": {"sockets": 2}}, "cpu: found"),
         ({"network_mbps": "fast"}, "network_mbps: found 'fast'"),
         ({"kernel_log": "x"}, "kernel_log: found 'x'"),
+        ({"dimms_missing": ["C1"]}, "dimms_missing: found C1"),
+        ({"dimm_errors": {"A1": {"ce": 1}}}, "dimm_errors.A1: found"),
+        ({"pci_links": {"0000:ff:00.0": {"width": 8}}}, "pci_links: found 0000:ff:00.0"),
+        ({"cpu_microcode": {"192": "0x1"}}, "cpu_microcode: found 192"),
+        ({"numa_nodes": 0}, "numa_nodes: found 0"),
+        ({"hugepages": {"4": 1}}, "hugepages: found 4"),
+        ({"swap_mib": "all"}, "swap_mib: found 'all'"),
     ],
 )
 def test_a_fault_that_cannot_be_simulated_is_refused(faults: dict[str, object], said: str) -> None:
