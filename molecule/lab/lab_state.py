@@ -38,6 +38,7 @@ HEALTHY: dict[str, Any] = {
     "gpu_nic_connections": {},
     "nvlinks": {},
     "numa_off": False,
+    # active and sub null: no such unit; version null: the driver's.
     "fabric_manager": {"active": "active", "sub": "running", "version": None},
     "driver": "570.86.15",
     "kernel": "5.15.0-1063-nvidia",

@@ -134,3 +134,68 @@ def test_faulty_nics_are_named(burn_in: Examine, set_faults: SetFaults) -> None:
         ("nic_pcie", "nic mlx5_6"): ("fail", "reseat"),
         ("nic_physical", "nic mlx5_7"): ("pass", "investigate"),
     }
+
+
+def test_healthy_host_passes_every_gpu_check(burn_in: Examine) -> None:
+    found = {key: finding for key, finding in burn_in().items() if key[0].startswith(("gpu", "fabric"))}
+    assert len({check for check, _ in found}) >= 15
+    assert {key: finding.reason for key, finding in found.items() if finding.verdict != "pass"} == {}
+
+
+def test_every_gpu_fault_is_found_on_its_part(burn_in: Examine, set_faults: SetFaults) -> None:
+    link = "pci/pci_gpu_link_info/"
+    set_faults(
+        gpu_values={
+            "SXM1": {"remapped_rows/remapped_row_pending": "Yes", "vbios_version": "96.00.89.00.01"},
+            "SXM2": {"remapped_rows/remapped_row_failure": "Yes", link + "link_widths/current_link_width": "8x"},
+            "SXM3": {"ecc_errors/aggregate/sram_threshold_exceeded": "Yes", "persistence_mode": "Disabled"},
+            "SXM4": {
+                "mig_mode/current_mig": "Enabled",
+                "gpu_power_readings/current_power_limit": "650.00 W",
+                "ecc_errors/volatile/dram_uncorrectable": "1",
+            },
+            "SXM5": {"fabric/state": "In Progress", "gpu_recovery_action": "Reboot"},
+            "SXM6": {
+                "clocks_event_reasons/clocks_event_reason_hw_thermal_slowdown": "Active",
+                link + "pcie_gen/current_link_gen": "1",
+            },
+            "SXM7": {"ecc_mode/current_ecc": "Disabled", "gpu_power_readings/default_power_limit": "[Unknown Error]"},
+        },
+        gpu_processes={"SXM8": [{"pid": 42, "name": "python", "memory_mib": 512}]},
+        nvlinks={"SXM1": {"3": "<inactive>"}, "SXM2": {"4": "25 GB/s"}},
+        gpu_nic_connections={"SXM8": "SYS"},
+        fabric_manager={"active": "active", "sub": "running", "version": "565.57.01"},
+    )
+    found = {
+        (check, subject.split()[1] if " " in subject else subject): finding
+        for (check, subject), finding in burn_in().items()
+        if check.startswith(("gpu", "fabric"))
+    }
+    assert {key: (one.verdict, one.action) for key, one in found.items() if one.verdict != "pass"} == {
+        ("gpu_row_remap", "SXM1"): ("fail", "reset_gpu"),
+        ("gpu_versions", "SXM1"): ("fail", "investigate"),
+        ("gpu_row_remap", "SXM2"): ("fail", "rma"),
+        ("gpu_pcie", "SXM2"): ("fail", "reseat"),
+        ("gpu_ecc", "SXM3"): ("fail", "rma"),
+        ("gpu_settings", "SXM3"): ("fail", "investigate"),
+        ("gpu_settings", "SXM4"): ("fail", "reset_gpu"),
+        ("gpu_power", "SXM4"): ("fail", "investigate"),
+        ("gpu_ecc", "SXM4"): ("fail", "reset_gpu"),
+        ("gpu_nvlink", "SXM4"): ("incomplete", "investigate"),
+        ("gpu_fabric", "SXM5"): ("fail", "investigate"),
+        ("gpu_recovery", "SXM5"): ("fail", "reboot"),
+        ("gpu_throttle", "SXM6"): ("fail", "investigate"),
+        ("gpu_settings", "SXM7"): ("fail", "reset_gpu"),
+        ("gpu_power", "SXM7"): ("incomplete", "investigate"),
+        ("gpu_processes", "SXM8"): ("fail", "restart_app"),
+        ("gpu_nvlink", "SXM1"): ("fail", "reset_gpu"),
+        ("gpu_nvlink", "SXM2"): ("fail", "reset_gpu"),
+        ("gpu_affinity", "SXM8"): ("fail", "investigate"),
+        ("fabric_manager", "host"): ("fail", "investigate"),
+    }
+    assert "idle" in found["gpu_pcie", "SXM6"].reason
+
+
+def test_numa_off_is_found_on_the_host(burn_in: Examine, set_faults: SetFaults) -> None:
+    set_faults(numa_off=True)
+    assert "numa=off" in burn_in()["gpu_affinity", "host"].reason

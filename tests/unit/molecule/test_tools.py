@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.probes import nvidia_smi
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 SetFaults = Callable[..., None]
@@ -98,6 +100,97 @@ def test_nvidia_smi_query_prints_csv(tool: Run) -> None:
     assert bare == "7, NVIDIA H100 80GB HBM3, 00000000:8C:00.0, 81559\n"
 
 
+def section(capture: str, name: str) -> str:
+    """Return one section of a capture of several commands."""
+    parts = capture.split("#" * 80 + "\n")
+    return parts[next(at for at, part in enumerate(parts) if part.startswith(f"# {name}\n")) + 1].strip("\n") + "\n"
+
+
+CAPTURE = "nvidia-smi/capture-h100-1gpu-590.48.01.txt"
+
+
+def test_nvidia_smi_text_has_lines_of_a_recorded_one_in_its_order(tool: Run, recorded: Path) -> None:
+    def labels(text: str) -> list[str]:
+        lines = text[text.index("\nGPU 0000") :].split("\n")[2:]
+        return [
+            re.sub(r" +: .*", "", line).replace("Average Power", "Power").rstrip() for line in lines if line.strip()
+        ]
+
+    real = iter(labels((recorded / "nvidia-smi/q-h100-idle-590.48.01.txt").read_text(encoding="utf-8")))
+    ours = labels(tool("nvidia-smi", "-q", "-i", "0").stdout.decode())
+    assert len(ours) > 200
+    assert [label for label in ours if label not in real] == []
+
+
+def test_nvidia_smi_says_the_same_as_text_and_as_xml(tool: Run, set_faults: SetFaults) -> None:
+    set_faults(
+        gpu_processes={"SXM3": [{"pid": 42, "name": "python", "memory_mib": 512}]},
+        gpu_values={"SXM2": {"remapped_rows/remapped_row_pending": "Yes", "fabric/state": "In Progress"}},
+    )
+    text, xml = (
+        nvidia_smi.parse(Output(tool("nvidia-smi", *arguments).stdout.decode())) for arguments in (["-q"], ["-q", "-x"])
+    )
+    assert text == xml
+    assert xml.gpus[0].processes == ()
+    assert [process.name for gpu in xml.gpus for process in gpu.processes or ()] == ["python"]
+
+
+def test_nvlink_status_has_the_lines_of_a_recorded_one(tool: Run, set_faults: SetFaults, recorded: Path) -> None:
+    def shape(text: str) -> list[str]:
+        return [re.sub(r"UUID: [^)]+", "UUID", line) for line in text.splitlines()]
+
+    real = shape(section((recorded / CAPTURE).read_text(encoding="utf-8"), "capabilities :: nvlink -s"))
+    assert shape(tool("nvidia-smi", "nvlink", "--status").stdout.decode())[: len(real)] == real
+    set_faults(nvlinks={"SXM4": {"3": "<inactive>"}}, gpu_values={"SXM2": {"mig_mode/current_mig": "Enabled"}})
+    lines = tool("nvidia-smi", "nvlink", "-s").stdout.decode().splitlines()
+    assert lines[4] == "\t Link 3: <inactive>"
+    mig = (recorded / "nvidia-smi/nvlink-status-h100-mig.txt").read_text(encoding="utf-8").splitlines()
+    assert lines[20] == mig[1]
+
+
+def test_topology_has_the_layout_of_recorded_ones(tool: Run, recorded: Path) -> None:
+    ours = tool("nvidia-smi", "topo", "-m").stdout.decode().split("\n")
+    single = section((recorded / CAPTURE).read_text(encoding="utf-8"), "capabilities :: topo -m").split("\n")
+    assert ours[0].startswith("\t\x1b[4mGPU0\t") and single[0].startswith("\t\x1b[4mGPU0\t")
+    assert ours[0][ours[0].index("\tCPU Affinity") :] == single[0][single[0].index("\tCPU Affinity") :]
+    real = (recorded / "nvidia-smi/topo-nv18x8-12nics-tabs-numa-off.txt").read_text(encoding="utf-8").split("\n")
+    assert ours[1].split("\t")[-3:] == ["0", "", "N/A"] == real[1].split("\t")[-3:]
+    assert ours[1].split("\t")[:9] == real[1].split("\t")[:9]
+    assert ours[9].split("\t")[-4:] == [""] * 4 == real[9].split("\t")[-4:]
+    assert ours[17:29] == real[21:33]
+    assert [line.split(":")[0] for line in ours[29:37]] == [line.split(":")[0] for line in real[33:41]]
+
+
+def test_nvidia_smi_list_has_the_layout_of_a_recorded_one(tool: Run, recorded: Path) -> None:
+    real = section((recorded / CAPTURE).read_text(encoding="utf-8"), "capabilities :: list (-L)")
+    ours = tool("nvidia-smi", "-L").stdout.decode().splitlines()[0]
+    assert re.sub(r"GPU-[0-9a-f-]+", "", ours) == re.sub(r"GPU-[0-9a-f-]+", "", real.strip())
+
+
+def test_nvidia_smi_query_gives_values_as_a_recorded_one(tool: Run, recorded: Path) -> None:
+    names = ("name", "pci.bus_id", "memory.total", "power.draw", "temperature.gpu", "ecc.mode.current")
+    header, values = (recorded / "nvidia-smi/query-gpu-h100-idle.csv").read_text(encoding="utf-8").splitlines()[:2]
+    real = dict(zip((name.split(" [")[0] for name in header.split(", ")), values.split(", "), strict=True))
+    query = "--query-gpu=" + ",".join(names)
+    ours = tool("nvidia-smi", query, "--format=csv,noheader").stdout.decode().splitlines()[0].split(", ")
+
+    def shape(value: str) -> str:
+        return re.sub(r"[\dA-F]+", "9", value)
+
+    assert [shape(value) for value in ours] == [shape(real[name]) for name in names]
+
+
+def test_fabric_manager_shows_its_state_and_version(tool: Run, set_faults: SetFaults) -> None:
+    service = ("show", "nvidia-fabricmanager.service", "--property=LoadState,ActiveState,SubState")
+    assert tool("systemctl", *service).stdout == b"LoadState=loaded\nActiveState=active\nSubState=running\n"
+    assert tool("nv-fabricmanager", "--version").stdout == b"Fabric Manager version is : 570.86.15\n"
+    set_faults(fabric_manager={"active": "failed", "sub": "failed", "version": "565.57.01"})
+    assert tool("systemctl", *service).stdout == b"LoadState=loaded\nActiveState=failed\nSubState=failed\n"
+    assert b"565.57.01" in tool("nv-fabricmanager", "--version").stdout
+    set_faults(fabric_manager={"active": None, "sub": None, "version": None})
+    assert tool("systemctl", *service).stdout == b"LoadState=not-found\nActiveState=inactive\nSubState=dead\n"
+
+
 def test_lscpu_names_its_fields_as_a_recorded_one(tool: Run, recorded: Path) -> None:
     def fields(text: str) -> set[str]:
         return {line.partition(":")[0].strip() for line in text.splitlines() if not line.startswith(" " * 20)}
@@ -166,7 +259,9 @@ def test_uname_shows_the_kernel_of_the_state(tool: Run, set_faults: SetFaults) -
     assert tool("uname", "-m").stdout.decode().strip() == os.uname().machine
 
 
-@pytest.mark.parametrize("name", ["nvidia-smi", "journalctl", "uname", "lscpu", "chronyc", "mlxlink"])
+@pytest.mark.parametrize(
+    "name", ["nvidia-smi", "journalctl", "uname", "lscpu", "chronyc", "mlxlink", "systemctl", "nv-fabricmanager"]
+)
 def test_every_tool_can_break_in_every_way(name: str, tool: Run, set_faults: SetFaults) -> None:
     arguments = {
         "nvidia-smi": ["-q", "-x"],
@@ -174,6 +269,8 @@ def test_every_tool_can_break_in_every_way(name: str, tool: Run, set_faults: Set
         "uname": ["-r"],
         "chronyc": ["tracking"],
         "mlxlink": ["-d", "mlx5_0", "--json"],
+        "systemctl": ["show", "nvidia-fabricmanager.service", "--property=LoadState,ActiveState,SubState"],
+        "nv-fabricmanager": ["--version"],
     }.get(name, [])
     whole = tool(name, *arguments).stdout
     outputs = {}
