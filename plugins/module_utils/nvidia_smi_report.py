@@ -64,7 +64,7 @@ class Node:
 
     def number(self, unit: str, *paths: str) -> float | None:
         """Return the number at the first of the paths that has one; None unless it stands with just this unit."""
-        match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*(.*)", self.value(*paths) or "")
+        match = re.fullmatch(r"(-?[0-9]{1,15}(?:\.[0-9]{1,15})?)\s*(.*)", self.value(*paths) or "")
         return float(match.group(1)) if match and match.group(2) == unit else None
 
     def count(self, *paths: str, unit: str = "") -> int | None:
@@ -101,11 +101,11 @@ def _named(name: str) -> str:
 def _from_xml(text: str) -> tuple[Node, list[Node]]:
     try:
         root = ElementTree.fromstring(text)
-    except (ElementTree.ParseError, ValueError) as exc:
+        host = _element(root)
+    except (ElementTree.ParseError, ValueError, RecursionError) as exc:
         raise Unreadable(f"not XML: {exc}; begins with {text[:60]!r}") from exc
     if root.tag != "nvidia_smi_log":
         raise Unreadable(f"XML root is {root.tag!r}, expected 'nvidia_smi_log'")
-    host = _element(root)
     gpus = []
     for element in root.findall("gpu"):
         gpu = _element(element)

@@ -253,6 +253,5 @@ _CSV = "selected fields as CSV; nvidia-smi -q -x is asked, which has them all"
 NOT_COVERED = {
     "nvidia-smi/table-h100x8-idle-550.90.07.txt": _TABLE,
     "nvidia-smi/table-h100x8-looks-clean-fabricmanager-down.txt": _TABLE,
-    "nvidia-smi/query-gpu-h100-idle.csv": _CSV,
     "nvidia-smi/query-gpu-vbios-h100.csv": _CSV,
 }

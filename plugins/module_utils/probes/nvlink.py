@@ -18,9 +18,9 @@ NAME = "nvlink"
 ARGV = ("nvidia-smi", "nvlink", "--status")
 TIMEOUT_SECONDS = 60.0
 
-_GPU = re.compile(r"GPU (\d+): (.+) \(UUID: ([^)\s]+)\)")
-_LINK = re.compile(r"Link (\d+): (\S.*)")
-_SPEED = re.compile(r"(\d+(?:\.\d+)?) GB/s")
+_GPU = re.compile(r"GPU ([0-9]{1,4}): (.+) \(UUID: ([^)\s]+)\)")
+_LINK = re.compile(r"Link ([0-9]{1,4}): (\S.*)")
+_SPEED = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?) GB/s")
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def parse(output: Output) -> Topology:
                 {at: seen[other] for at, other in enumerate(gpus) if other != name},
                 {device: seen[nic] for nic, device in nics.items()},
                 rest[0] if rest and _CPUS.fullmatch(rest[0]) else None,
-                int(rest[1]) if len(rest) > 1 and rest[1].isdigit() else None,
+                int(rest[1]) if len(rest) > 1 and re.fullmatch("[0-9]{1,4}", rest[1]) else None,
             )
         )
     return Topology(tuple(found), tuple(nics.values()))
