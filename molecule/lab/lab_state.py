@@ -72,6 +72,11 @@ HEALTHY: dict[str, Any] = {
     "nvme_missing": [],
     "nvme_files": {},
     "nvme_smart": {},
+    # What BIOS and BMC say of themselves; sensors by name: [status, reading] of ipmitool, null for one that is gone;
+    # lines of the event log from the date on.
+    "firmware": {"system_product": "Lab HGX", "bios_vendor": "Lab", "bios_version": "1.4", "bmc_version": "1.01"},
+    "bmc_sensors": {},
+    "bmc_log": [],
     "tool_faults": {},
     # How long the load of a tool takes: {"dcgmi": 2.5}.
     "tool_seconds": {},
@@ -223,14 +228,12 @@ def check(state: Mapping[str, Any]) -> None:
     if unknown := sorted(set(state) - allowed):
         raise StateError(f"unknown state {', '.join(unknown)}, expected {', '.join(HEALTHY)}")
     _check_gpus(state)
-    drives = {str(number) for number in range(1, len(NVME) + 1)}
-    for key in ("nvme_missing", "nvme_files", "nvme_smart"):
-        if unknown := sorted({str(number) for number in state[key]} - drives):
-            raise StateError(f"{key}: found {', '.join(unknown)}, expected drives 1 to {len(NVME)}")
     devices = {nic["device"] for nic in state["nics"]}
     for key in ("nics_missing", "nics_down", "nic_values"):
         if unknown := sorted(set(state[key]) - devices):
             raise StateError(f"{key}: found {', '.join(unknown)}, expected devices of {', '.join(sorted(devices))}")
+    _check_drives(state)
+    _check_bmc(state)
     for tool, fault in state["tool_faults"].items():
         if fault not in TOOL_FAULTS:
             raise StateError(f"tool_faults.{tool}: found {fault!r}, expected one of {', '.join(TOOL_FAULTS)}")
@@ -246,6 +249,23 @@ def check(state: Mapping[str, Any]) -> None:
     check_parts(state)
     if not isinstance(state["kernel_log"], list):
         raise StateError(f"kernel_log: found {state['kernel_log']!r}, expected a list of lines")
+
+
+def _check_drives(state: Mapping[str, Any]) -> None:
+    drives = {str(number) for number in range(1, len(NVME) + 1)}
+    for key in ("nvme_missing", "nvme_files", "nvme_smart"):
+        if unknown := sorted({str(number) for number in state[key]} - drives):
+            raise StateError(f"{key}: found {', '.join(unknown)}, expected drives 1 to {len(NVME)}")
+
+
+def _check_bmc(state: Mapping[str, Any]) -> None:
+    if set(state["firmware"]) != set(HEALTHY["firmware"]):
+        raise StateError(f"firmware: found {', '.join(state['firmware'])}, expected {', '.join(HEALTHY['firmware'])}")
+    for name, shown in state["bmc_sensors"].items():
+        if shown is not None and (not isinstance(shown, list) or len(shown) != 2):
+            raise StateError(f"bmc_sensors.{name}: found {shown!r}, expected [status, reading] or null")
+    if not isinstance(state["bmc_log"], list):
+        raise StateError(f"bmc_log: found {state['bmc_log']!r}, expected a list of lines")
 
 
 def check_gpu_loads(state: Mapping[str, Any], slots: set[str]) -> None:

@@ -21,6 +21,8 @@ BACKEND = "one of gloo, nccl"
 TORCH_DEVICE = "one of cpu, cuda"
 LINK_LAYER = "one of Ethernet, InfiniBand"
 CONNECTION = "one of PIX, PXB, PHB, NODE, SYS"
+BMC = "one of ipmitool, redfish"
+DATE = "a date such as 2026-01-31"
 
 
 class Nullable:
@@ -216,6 +218,25 @@ SCHEMA: dict[str, Any] = {
     ),
     # Which tests of nvbandwidth run, what each GPU must reach in them, and how far below the node's median it may lie.
     "nvbandwidth": Nullable({"floors": [{"testcase": TEXT, "gb_per_s": NUMBER}], "spread_percent": NUMBER}),
+    "firmware": Nullable(
+        {
+            "system_product": Nullable(TEXT),
+            "bios_vendor": Nullable(TEXT),
+            "bios_version": Nullable(TEXT),
+            "bmc_version": Nullable(TEXT),
+        }
+    ),
+    # What a section states as null is not asked of the BMC. ``since`` leaves older log entries out.
+    "bmc": Nullable(
+        {
+            "interface": BMC,
+            "redfish": Nullable({"address": TEXT, "netrc": PATH, "certificate": Nullable(PATH), "documents": [PATH]}),
+            "log": Nullable({"since": Nullable(DATE), "correctable_ecc_events": COUNT}),
+            "sensors": Nullable({"count": POSITIVE, "required": [TEXT]}),
+            "power_supplies": Nullable({"count": POSITIVE}),
+            "inlet": Nullable({"sensor": TEXT, "limit_celsius": NUMBER}),
+        }
+    ),
     # PATH in which probes look for tools, and what stands before every path they read.
     "tools": {"path": TEXT, "root": PATH},
     "collective": {
@@ -230,6 +251,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 _CHOICES = {
+    BMC: ("ipmitool", "redfish"),
     BACKEND: ("gloo", "nccl"),
     TORCH_DEVICE: ("cpu", "cuda"),
     LINK_LAYER: ("Ethernet", "InfiniBand"),
@@ -279,6 +301,8 @@ def check_expectations(expect: Any, key: str = "") -> None:
         for index, value in enumerate(values):
             if value in values[:index]:
                 raise ExpectationError(f"{at}gpu.parts[{index}].{field}", f"{shown(value)} again", "each one once")
+    if expect["bmc"] and expect["bmc"]["interface"] == "redfish" and expect["bmc"]["redfish"] is None:
+        raise ExpectationError(f"{at}bmc.redfish", "nothing", "address, netrc, certificate and documents")
     if expect["nvme"] and expect["nvme"]["addresses"] is not None:
         _check_addresses(expect["nvme"], f"{at}nvme.addresses")
     _check_rails(expect["nic"]["rails"] if expect["nic"] else (), f"{at}nic.rails")
@@ -363,6 +387,8 @@ def _fits(value: Any, kind: str) -> bool:
         return False
     if kind == PATH:
         return value.startswith("/")
+    if kind == DATE:
+        return bool(re.fullmatch(r"\d{4}-\d\d-\d\d", value, re.ASCII))
     if kind == PCI_ADDRESS:
         return pci_address(value) == value
     return kind not in _CHOICES or value in _CHOICES[kind]

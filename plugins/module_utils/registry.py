@@ -69,6 +69,11 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
         "nic_firmware",
         "nic_physical",
         "nic_errors",
+        "firmware",
+        "bmc_log",
+        "bmc_sensors",
+        "power_supplies",
+        "inlet_temperature",
     ),
 }
 # The checks that judge what a stress measured; each has the stress' name among its PROBES.

@@ -16,6 +16,7 @@ HEALTHY = Path(__file__).resolve().parents[2] / "healthy"
 MODEL = "NVIDIA H100 80GB HBM3"
 BOOT = "11111111-2222-3333-4444-555555555555"
 HGX = expectations_of("hgx_h100", {}, "test")
+LAB = expectations_of("lab_h100", {}, "test")
 # The shipped class, cut down to two GPUs.
 EXPECT = {
     **HGX,
@@ -36,6 +37,7 @@ EXPECT = {
         "mtu_bytes": 9000,
     },
     "memory": {**HGX["memory"], "mib": 1000},
+    **{name: LAB[name] for name in ("firmware", "bmc")},
     "tools": {"path": "/usr/bin", "root": "/"},
 }
 
@@ -145,6 +147,10 @@ class FakeHost:
             **split(healthy("hugepages")),
             **split((HEALTHY / "nvme_sysfs.txt").read_text()),
             "mlxlink": split((HEALTHY / "mlxlink.txt").read_text())["mlx5_0"],
+            "ipmitool sdr elist": Output((HEALTHY / "ipmi_sdr.txt").read_text()),
+            "ipmitool mc info": Output((HEALTHY / "ipmi_mc.txt").read_text()),
+            **{f"ipmitool {name}": out for name, out in split((HEALTHY / "ipmi_sel.txt").read_text()).items()},
+            "dmidecode -t 0,1,2": Output((HEALTHY / "dmidecode.txt").read_text()),
             "smartctl": split((HEALTHY / "smartctl.txt").read_text())["nvme 1"],
         }
 

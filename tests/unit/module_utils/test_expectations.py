@@ -48,6 +48,11 @@ def test_good_class_and_class_without_gpus(expect):
         ("clock", None, "clock: found nothing, expected a mapping"),
         ("disk.paths.0.path", "var", r'disk.paths\[0\].path: found "var", expected an absolute path'),
         ("tools.root", "", 'tools.root: found ""'),
+        ("nvme.addresses", ["0000:1a:00.0"], "nvme.addresses: found 1 addresses, expected 8, as nvme.count says"),
+        ("nvme.addresses", ["0000:1a:00.0"] * 8, r'nvme.addresses\[1\]: found "0000:1a:00.0" again'),
+        ("bmc.interface", "snmp", 'bmc.interface: found "snmp", expected one of ipmitool, redfish'),
+        ("bmc.interface", "redfish", "bmc.redfish: found nothing, expected address, netrc, certificate and documents"),
+        ("bmc.log.since", "yesterday", 'bmc.log.since: found "yesterday", expected a date'),
     ],
 )
 def test_wrong_key_is_named(expect, path, value, message):

@@ -22,7 +22,12 @@ Examine = Callable[[], dict[tuple[str, str], Finding]]
 @pytest.fixture
 def burn_in(host_place: Path) -> Examine:
     """Examine the host once, as burn-in does."""
-    expect: dict[str, Any] = expectations_of("hgx_h100", {}, "lab")
+    lab = expectations_of("lab_h100", {}, "lab")
+    # An HGX H100 with the firmware and the BMC of a lab host, which a site declares for its own.
+    expect: dict[str, Any] = {
+        **expectations_of("hgx_h100", {}, "lab"),
+        **{section: lab[section] for section in ("firmware", "bmc")},
+    }
     tools = {"path": f"{host_place}/bin:/usr/bin:/bin", "root": str(host_place / "root")}
     boot_id = host_place / "root" / "proc" / "sys" / "kernel" / "random" / "boot_id"
     boot_id.parent.mkdir(parents=True, exist_ok=True)
@@ -199,3 +204,30 @@ def test_every_gpu_fault_is_found_on_its_part(burn_in: Examine, set_faults: SetF
 def test_numa_off_is_found_on_the_host(burn_in: Examine, set_faults: SetFaults) -> None:
     set_faults(numa_off=True)
     assert "numa=off" in burn_in()["gpu_affinity", "host"].reason
+
+
+def test_what_the_bmc_says_is_judged_by_part(burn_in: Examine, set_faults: SetFaults) -> None:
+    ecc = "03/02/2026 | 11:41:08 UTC | Memory Mem ECC | Correctable ECC | Asserted | CPU 0 DIMM 8"
+    set_faults(
+        firmware={"system_product": "Lab HGX", "bios_vendor": "Lab", "bios_version": "1.3", "bmc_version": "1.01"},
+        bmc_sensors={
+            "Inlet Temp": ["ok", "41 degrees C"],
+            "CPU2 Temp": ["ns", "No Reading"],
+            "12V": ["lcr", "10.40 Volts"],
+            "PS2 Status": ["ok", "Presence detected, Failure detected"],
+            "PS6 Status": None,
+        },
+        bmc_log=[ecc, ecc],
+    )
+    checks = ("firmware", "bmc_log", "bmc_sensors", "power_supplies", "inlet_temperature")
+    found = {key: finding for key, finding in burn_in().items() if key[0] in checks and finding.verdict != "pass"}
+    assert {key: (finding.verdict, finding.action) for key, finding in found.items()} == {
+        ("firmware", "bios"): ("fail", "investigate"),
+        ("bmc_log", "dimm CPU 0 DIMM 8"): ("fail", "replace"),
+        ("bmc_sensors", "sensor 12V"): ("fail", "investigate"),
+        ("bmc_sensors", "sensor PS2 Status"): ("fail", "investigate"),
+        ("bmc_sensors", "sensor CPU2 Temp"): ("incomplete", "investigate"),
+        ("power_supplies", "psu 2"): ("fail", "replace"),
+        ("power_supplies", "psu 6"): ("fail", "reseat"),
+        ("inlet_temperature", "host"): ("fail", "investigate"),
+    }

@@ -339,3 +339,39 @@ def test_mlxlink_shows_faults(tool: Run, set_faults: SetFaults) -> None:
     assert output("mlx5_3")["Histogram of FEC Errors"]["Bin 15"] == {"values": ["[15]", "2"]}
     gone = tool("mlxlink", "-d", "mlx5_2", "-m", "--json")
     assert (gone.returncode, gone.stdout) == (1, b"") and b"mlx5_2" in gone.stderr
+
+
+def test_ipmitool_lists_sensors_in_the_columns_of_a_recorded_one(tool: Run, recorded: Path) -> None:
+    def shape(text: str) -> set[str]:
+        # Widths of the columns; the last one is free text. The recorded lines stand one blank further to the right.
+        return {
+            re.sub(r"\w", "x", re.sub(r" \| [^|]*$", "", line.removeprefix(" "))[17:24]) for line in text.splitlines()
+        }
+
+    real = (recorded / "ipmi" / "ipmitool-sdr-type-voltage.txt").read_text(encoding="utf-8")
+    ours = tool("ipmitool", "sdr", "elist").stdout.decode()
+    assert shape(ours) == shape(real)
+    assert {len(line.split("|")) for line in ours.splitlines()} == {len(line.split("|")) for line in real.splitlines()}
+
+
+def test_ipmitool_lists_events_in_the_columns_of_a_recorded_one(
+    tool: Run, recorded: Path, set_faults: SetFaults
+) -> None:
+    line = "01/27/2015 | 11:41:08 | Memory | Correctable ECC | Asserted | CPU 0 DIMM 8"
+    set_faults(bmc_log=[line])
+    real = (recorded / "ipmi" / "ipmitool-sel-list-dimm-ce.txt").read_text(encoding="utf-8").splitlines()
+    (theirs,) = [entry for entry in real if entry.endswith(line)]
+    ours = tool("ipmitool", "sel", "elist").stdout.decode().splitlines()[-1]
+    assert re.fullmatch(r" *[0-9a-f]+ \| .*", ours) and ours.split("|")[1:] == theirs.split("|")[1:]
+    assert b"Entries          : 2\n" in tool("ipmitool", "sel", "info").stdout
+
+
+def test_dmidecode_prints_the_system_as_a_recorded_one(tool: Run, recorded: Path) -> None:
+    def fields(text: str) -> list[str]:
+        _, _, system = text.partition("System Information\n")
+        return [line.strip().partition(":")[0] for line in system.partition("\n\n")[0].splitlines()]
+
+    real = (recorded / "dmidecode" / "dmidecode-xe9680-system.txt").read_text(encoding="utf-8")
+    ours = tool("dmidecode", "-t", "0,1,2").stdout.decode()
+    assert fields(ours) == fields(real)
+    assert ours.splitlines()[:3] == real.splitlines()[:3]

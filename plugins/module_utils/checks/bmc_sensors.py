@@ -1,0 +1,63 @@
+"""Is every sensor of the BMC within its own limits, and are those there that the class names?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..bmc import ABSENT, CRITICAL, UNKNOWN, WARNING, Sensor
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+
+NAME = "bmc_sensors"
+# The one that the class does not declare has no value.
+PROBES: tuple[str, ...] = ("ipmi_sdr", "redfish")
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the BMC, and each sensor that the class names."""
+    wanted = expect["bmc"] and expect["bmc"]["sensors"]
+    return ["bmc", *(f"sensor {name}" for name in wanted["required"])] if wanted else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Name each sensor that is critical; the BMC itself answers for how many it has."""
+    source = values["ipmi_sdr"] or values["redfish"]
+    if source is None:
+        return []
+    wanted = expect["bmc"]["sensors"]
+    sensors: Sequence[Sensor] = source.sensors
+    findings = []
+    for name in dict.fromkeys([*wanted["required"], *(item.name for item in sensors if item.state == CRITICAL)]):
+        findings.append(_named(name, [item for item in sensors if item.name == name]))
+    findings.append(_all(sensors, wanted["count"], getattr(source, "unread", {})))
+    return findings
+
+
+def _all(sensors: Sequence[Sensor], count: int, unread: Mapping[str, str]) -> Finding:
+    live = [item for item in sensors if item.state not in (ABSENT, UNKNOWN)]
+    why = "; ".join(f"{path}: {reason}" for path, reason in unread.items())
+    if not why and len(live) < count:
+        why = f"{len(live)} sensors with a reading, class floor {count}"
+    if why:
+        return Finding(NAME, "bmc", INCOMPLETE, len(live), count, "sensors", why, "investigate")
+    odd = [f"{item.name}: {item.text}" for item in sensors if item.state in (WARNING, UNKNOWN)]
+    if odd:
+        why = f"to be watched: {', '.join(odd[:5])}" + (f" and {len(odd) - 5} more" if len(odd) > 5 else "")
+        return Finding(NAME, "bmc", PASS, len(live), count, "sensors", why, "investigate")
+    return Finding(NAME, "bmc", PASS, len(live), count, "sensors")
+
+
+def _named(name: str, sensors: Sequence[Sensor]) -> Finding:
+    part = f"sensor {name}"
+    bad = next((item for item in sensors if item.state == CRITICAL), None)
+    if bad is not None:
+        measured = bad.text if bad.reading is None else bad.reading
+        why = f"{name} is critical by the BMC's own limits: {bad.text}"
+        return Finding(NAME, part, FAIL, measured, "within its limits", bad.unit, why, "investigate")
+    good = next((item for item in sensors if item.state not in (ABSENT, UNKNOWN)), None)
+    if good is None:
+        why = f"{name} has no reading" + (f": {sensors[0].text}" if sensors else ", the BMC has no sensor of this name")
+        return Finding(NAME, part, INCOMPLETE, None, "a reading", "", why, "investigate")
+    return Finding(
+        NAME, part, PASS, good.text if good.reading is None else good.reading, "within its limits", good.unit
+    )

@@ -1,0 +1,38 @@
+"""Is the air that the host takes in cool enough?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..bmc import ABSENT, UNKNOWN, Sensor
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+
+NAME = "inlet_temperature"
+# The one that the class does not declare has no value.
+PROBES: tuple[str, ...] = ("ipmi_sdr", "redfish")
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the host where the class names the sensor."""
+    return ["host"] if expect["bmc"] and expect["bmc"]["inlet"] else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Compare the sensor that the class names; every host's number stands in its finding for a look at the rack."""
+    source = values["ipmi_sdr"] or values["redfish"]
+    if source is None:
+        return []
+    wanted = expect["bmc"]["inlet"]
+    name, limit = wanted["sensor"], wanted["limit_celsius"]
+    sensors: Sequence[Sensor] = source.sensors
+    found = [item for item in sensors if item.name == name and item.state not in (ABSENT, UNKNOWN)]
+    readings = [item.reading for item in found if item.reading is not None and item.unit == "C"]
+    # 0 C is what some BMCs show while they do not measure.
+    if not readings or min(readings) <= 0:
+        why = f"sensor {name} has no temperature"
+        return [Finding(NAME, "host", INCOMPLETE, None, limit, "C", why, "investigate")]
+    if max(readings) > limit:
+        why = f"{name} above the class limit: look at the neighbours, the blanking panels and the cooling"
+        return [Finding(NAME, "host", FAIL, max(readings), limit, "C", why, "investigate")]
+    return [Finding(NAME, "host", PASS, max(readings), limit, "C", name)]

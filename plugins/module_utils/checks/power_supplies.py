@@ -1,0 +1,54 @@
+"""Are all power supplies of the class there and well?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..bmc import ABSENT, OK, UNKNOWN, Sensor
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+
+NAME = "power_supplies"
+# The one that the class does not declare has no value.
+PROBES: tuple[str, ...] = ("ipmi_sdr", "redfish")
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return ``psu 1`` to ``psu N``, in the order in which the BMC counts them."""
+    wanted = expect["bmc"] and expect["bmc"]["power_supplies"]
+    return [f"psu {number}" for number in range(1, wanted["count"] + 1)] if wanted else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Judge each supply; one that the BMC does not list at all is missing."""
+    source = values["ipmi_sdr"] or values["redfish"]
+    if source is None:
+        return []
+    supplies: Sequence[Sensor] = source.supplies
+    count = expect["bmc"]["power_supplies"]["count"]
+    findings = [_judged(f"psu {number}", supply) for number, supply in enumerate(supplies[:count], 1)]
+    findings += [
+        _judged(f"psu {number}", supply)
+        for number, supply in enumerate(supplies[count:], count + 1)
+        if supply.state not in (OK, ABSENT)
+    ]
+    for number in range(len(supplies) + 1, count + 1):
+        # A document that was not read may hold it.
+        verdict = INCOMPLETE if getattr(source, "unread", {}) or not supplies else FAIL
+        why = f"the BMC lists {len(supplies)} of {count} power supplies"
+        action = "reseat" if verdict == FAIL else "investigate"
+        findings.append(Finding(NAME, f"psu {number}", verdict, "absent", OK, "", why, action))
+    return findings
+
+
+def _judged(part: str, supply: Sensor) -> Finding:
+    text = f"{supply.name}: {supply.text or 'no state'}"
+    if supply.state == OK:
+        return Finding(NAME, part, PASS, OK, OK, "", supply.name)
+    if supply.state == UNKNOWN:
+        return Finding(NAME, part, INCOMPLETE, None, OK, "", f"state not understood: {text}", "investigate")
+    if supply.state == ABSENT:
+        return Finding(NAME, part, FAIL, ABSENT, OK, "", f"not there: {text}", "reseat")
+    # Without mains the feed comes before the supply.
+    action = "investigate" if "ac " in supply.text.lower() and "failure" not in supply.text.lower() else "replace"
+    return Finding(NAME, part, FAIL, supply.state, OK, "", text, action)

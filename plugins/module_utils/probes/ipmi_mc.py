@@ -1,0 +1,32 @@
+"""``ipmitool mc info``: the BMC's firmware revision (lib/ipmi_mc.c of ipmitool 1.8)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ..bmc import NOT_DECLARED, bmc_declared
+from ..examine import Unreadable
+from ..host import Host, Output
+
+NAME = "ipmi_mc"
+ARGV = ("ipmitool", "mc", "info")
+TIMEOUT_SECONDS = 20.0
+
+
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+    """Run the tool once."""
+    return host.run(ARGV, TIMEOUT_SECONDS) if bmc_declared(expect, "ipmitool") else NOT_DECLARED
+
+
+def parse(output: Output) -> str | None:
+    """Return the revision as printed (``1.28``), None where no BMC is declared behind ipmitool; raises Unreadable."""
+    if output.stdout == NOT_DECLARED.stdout:
+        return None
+    if output.rc != 0:
+        raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+    match = re.search(r"^Firmware Revision +: (\S+) *\n", output.stdout, re.MULTILINE)
+    if not match:
+        raise Unreadable("no line 'Firmware Revision : N'")
+    return match.group(1)

@@ -1,0 +1,102 @@
+"""``ipmitool sdr elist``: every sensor of the BMC.
+
+Layouts of ipmitool 1.8 (lib/ipmi_sdr.c): ``name | number | status | entity | reading`` of ``sdr elist`` and
+``sdr type``, ``name | reading | status`` of ``sdr list``. Status ``ns`` (with "Disabled" or "No Reading") is a sensor
+that is not populated; entity 10 is a power supply (IPMI 2.0 specification, table 43-13).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..bmc import ABSENT, CRITICAL, NOT_DECLARED, OK, UNKNOWN, WARNING, Sensor, bmc_declared, fault_of
+from ..examine import Unreadable
+from ..host import Host, Output
+
+NAME = "ipmi_sdr"
+ARGV = ("ipmitool", "sdr", "elist")
+TIMEOUT_SECONDS = 120.0
+
+_STATES = {
+    "ok": OK,
+    "ns": ABSENT,
+    **dict.fromkeys(("nc", "lnc", "unc"), WARNING),
+    **dict.fromkeys(("cr", "lcr", "ucr", "nr", "lnr", "unr"), CRITICAL),
+}
+_READING = re.compile(r"(-?\d+(?:\.\d+)?) ([A-Za-z%].*)", re.ASCII)
+_LOCATOR = re.compile(r"MC @|FRU @")
+_SUPPLY = re.compile(r"status|supply|^psu? ?\d+$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Sensors:
+    """All sensors, and among them the power supplies' own, in the order of entity and name."""
+
+    sensors: tuple[Sensor, ...]
+    supplies: tuple[Sensor, ...]
+
+
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+    """Ask the host's BMC through the kernel's driver."""
+    return host.run(ARGV, TIMEOUT_SECONDS) if bmc_declared(expect, "ipmitool") else NOT_DECLARED
+
+
+def parse(output: Output) -> Sensors | None:
+    """Return the sensors, None where the class declares no BMC behind ipmitool; raises Unreadable."""
+    if output.stdout == NOT_DECLARED.stdout:
+        return None
+    if output.rc != 0:
+        raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+    lines = [line for line in output.stdout.splitlines() if line.strip()]
+    if not lines or not output.stdout.endswith("\n"):
+        raise Unreadable(f"ends with {output.stdout[-40:]!r}, expected whole lines")
+    sensors: list[Sensor] = []
+    supplies: list[tuple[tuple[int, ...], Sensor]] = []
+    for line in lines:
+        fields = [field.strip() for field in line.split("|")]
+        if len(fields) == 5:
+            name, _, status, entity, text = fields
+        elif len(fields) == 3:
+            (name, text, status), entity = fields, ""
+        else:
+            raise Unreadable(f"line {line[:80]!r}, expected five columns")
+        if _LOCATOR.search(text):
+            continue
+        sensor = _sensor(name, status, text)
+        sensors.append(sensor)
+        if _is_supply(name, entity, text):
+            numbers = tuple(int(number) for number in re.findall(r"\d+", entity or name))
+            supplies.append((numbers, _supply(sensor)))
+    return Sensors(tuple(sensors), tuple(sensor for _, sensor in sorted(supplies, key=lambda pair: pair[0])))
+
+
+def _sensor(name: str, status: str, text: str) -> Sensor:
+    state = _STATES.get(status, UNKNOWN)
+    match = _READING.fullmatch(text)
+    if match:
+        unit = "C" if match.group(2) == "degrees C" else match.group(2)
+        return Sensor(name, state, float(match.group(1)), unit, text)
+    # A state sensor reports "ok" whatever its state is; one whose reading failed has no state at all.
+    if state in (OK, WARNING) and fault_of(text):
+        state = CRITICAL
+    elif state == OK and text in ("No Reading", "Disabled", "Not Readable", "Unknown", "na"):
+        state = ABSENT
+    return Sensor(name, state, None, "", text)
+
+
+def _is_supply(name: str, entity: str, text: str) -> bool:
+    if _READING.fullmatch(text) or (entity and not entity.startswith("10.")):
+        return False
+    if not entity:
+        return bool(re.match(r"ps|power supply", name, re.IGNORECASE) and _SUPPLY.search(name))
+    return "resence detected" in text or bool(_SUPPLY.search(name))
+
+
+def _supply(sensor: Sensor) -> Sensor:
+    if sensor.state == OK and "resence detected" not in sensor.text:
+        # No state is asserted, not even that it is there; a hexadecimal mask tells us nothing.
+        return Sensor(sensor.name, UNKNOWN if sensor.text else ABSENT, text=sensor.text)
+    return sensor

@@ -1,0 +1,210 @@
+"""Redfish documents of the BMC, read with ``curl``: health, sensors, power supplies, logs, firmware.
+
+Schemas of DMTF DSP8010 (Thermal, Power, PowerSubsystem, PowerSupply, Sensor, ThermalSubsystem, LeakDetector,
+ComputerSystem, Chassis, Manager, LogEntryCollection), as the BMCs of DGX H100, Supermicro SYS-821GE and Dell iDRAC9
+fill them. The class lists the documents to read; user and password stand in a netrc file on the host, never in an
+argument. A sensor with ``State: Absent`` has no reading and is not at 0 C; the thresholds say whether high or low is
+bad (a T.Limit is a margin that falls).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..blocks import joined, split
+from ..bmc import ABSENT, CRITICAL, NOT_DECLARED, OK, UNKNOWN, WARNING, Event, Sensor, bmc_declared
+from ..examine import Unreadable
+from ..host import Host, Output
+
+NAME = "redfish"
+TIMEOUT_SECONDS = 60.0
+
+_READINGS = {
+    "ReadingCelsius": "C",
+    "ReadingVolts": "V",
+    "PowerConsumedWatts": "W",
+    "LineInputVoltage": "V",
+    "Reading": "",
+}
+# Which of them a member of the list, or a document of the kind, owes.
+_OWED = {"Temperatures": "ReadingCelsius", "Fans": "Reading", "Voltages": "ReadingVolts", "#Sensor": "Reading"}
+_HEALTH = {"OK": OK, "Warning": WARNING, "Critical": CRITICAL}
+_NOT_THERE = ("Absent", "Disabled", "StandbyOffline", "UnavailableOffline")
+# (name in a Sensor, in a Thermal or Power document, whether above it is bad, what it then is)
+_LIMITS = (
+    ("UpperFatal", "UpperThresholdFatal", True, CRITICAL),
+    ("LowerFatal", "LowerThresholdFatal", False, CRITICAL),
+    ("UpperCritical", "UpperThresholdCritical", True, CRITICAL),
+    ("LowerCritical", "LowerThresholdCritical", False, CRITICAL),
+    ("UpperCaution", "UpperThresholdNonCritical", True, WARNING),
+    ("LowerCaution", "LowerThresholdNonCritical", False, WARNING),
+)
+
+
+@dataclass(frozen=True)
+class Documents:
+    """What the documents say together.
+
+    ``events`` is None where no log is among them. ``unread`` tells by address why a document, or the rest of a log,
+    is missing. ``firmware`` is that of the BMC.
+    """
+
+    sensors: tuple[Sensor, ...]
+    supplies: tuple[Sensor, ...]
+    events: tuple[Event, ...] | None
+    firmware: str | None
+    unread: Mapping[str, str]
+
+
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+    """Read each document that the class lists."""
+    if not bmc_declared(expect, "redfish"):
+        return NOT_DECLARED
+    wanted = expect["bmc"]["redfish"]
+    curl = ["curl", "--silent", "--show-error", "--fail", "--max-time", "45", "--netrc-file", wanted["netrc"]]
+    curl += ["--cacert", wanted["certificate"]] if wanted["certificate"] else []
+    return joined(
+        {path: host.run((*curl, f"https://{wanted['address']}{path}"), TIMEOUT_SECONDS) for path in wanted["documents"]}
+    )
+
+
+def parse(output: Output) -> Documents | None:
+    """Return what the documents say, None where the class declares no BMC behind Redfish; raises Unreadable.
+
+    One document alone is understood as well.
+    """
+    if output.stdout == NOT_DECLARED.stdout:
+        return None
+    texts = {"document": output} if output.stdout.startswith("{") else split(output.stdout)
+    if not texts or not output.stdout.startswith(("{", "==> ")):
+        raise Unreadable(f"begins with {output.stdout[:40]!r}, expected a heading for each document")
+    unread: dict[str, str] = {}
+    sensors: list[Sensor] = []
+    supplies: list[Sensor] = []
+    events: list[Event] | None = None
+    firmware = None
+    for path, answer in texts.items():
+        document = _document(answer)
+        if isinstance(document, str):
+            unread[path] = document
+            continue
+        kind = str(document.get("@odata.type", "")).split(".")[0]
+        if kind == "#LogEntryCollection":
+            read, missing = _log(document)
+            events = [*(events or []), *read]
+            if missing:
+                unread[path] = missing
+            continue
+        if kind == "#Manager":
+            version = document.get("FirmwareVersion")
+            firmware = version if isinstance(version, str) and version else firmware
+        for place, item in _items(document, kind):
+            (supplies if place in ("PowerSupplies", "#PowerSupply") else sensors).append(_sensor(place, item))
+    if len(unread) == len(texts):
+        raise Unreadable("; ".join(f"{path}: {why}" for path, why in unread.items())[:300])
+    return Documents(tuple(sensors), tuple(supplies), None if events is None else tuple(events), firmware, unread)
+
+
+def _document(answer: Output) -> dict[str, Any] | str:
+    if answer.rc != 0:
+        return answer.error or f"exit status {answer.rc}: {answer.stderr}"
+    try:
+        document = json.loads(answer.stdout)
+    except (ValueError, RecursionError) as exc:
+        return f"not JSON: {exc}"
+    if not isinstance(document, dict) or not isinstance(document.get("@odata.type"), str):
+        return "no Redfish document: @odata.type is missing"
+    return document
+
+
+def _items(value: Any, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each part that has a status of its own, with the name of the list or the document it stands in."""
+    if isinstance(value, dict):
+        if isinstance(value.get("Status"), dict) or place in _OWED:
+            yield place, value
+        for name, inner in value.items():
+            if name not in ("Oem", "Status"):
+                yield from _items(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _items(inner, place)
+
+
+def _sensor(place: str, item: Mapping[str, Any]) -> Sensor:
+    name = str(item.get("Name") or item.get("MemberId") or place)
+    status = item.get("Status") if isinstance(item.get("Status"), dict) else {}
+    assert isinstance(status, dict)
+    owed = _OWED.get(place)
+    key = owed or next((key for key in _READINGS if _number(item.get(key)) is not None), None)
+    reading = _number(item.get(key)) if key else None
+    unit = _READINGS[key] if key else ""
+    if key == "Reading":
+        unit = str(item.get("ReadingUnits") or ("C" if item.get("ReadingType") == "Temperature" else ""))
+    text = f"State {status.get('State')}, Health {status.get('Health')}"
+    if status.get("State") in _NOT_THERE:
+        return Sensor(name, ABSENT, None, unit, text)
+    states = [_HEALTH.get(str(status.get(health))) for health in ("Health", "HealthRollup")]
+    by_limits = _by_limits(item, reading) if reading is not None else None
+    known = [state for state in (*states, by_limits) if state is not None]
+    if CRITICAL in known or WARNING in known:
+        return Sensor(name, CRITICAL if CRITICAL in known else WARNING, reading, unit, text)
+    if not known or (owed and reading is None) or status.get("State") not in (None, "Enabled"):
+        return Sensor(name, UNKNOWN, reading, unit, text)
+    return Sensor(name, OK, reading, unit, text)
+
+
+def _by_limits(item: Mapping[str, Any], reading: float) -> str | None:
+    """Return what the limits make of a reading, None where there are none."""
+    nested = item.get("Thresholds") if isinstance(item.get("Thresholds"), dict) else {}
+    assert isinstance(nested, dict)
+    seen = False
+    for short, long, above, state in _LIMITS:
+        inner = nested.get(short)
+        limit = _number(inner.get("Reading")) if isinstance(inner, dict) else _number(item.get(long))
+        # 0 as an upper limit is how some BMCs print "none".
+        if limit is None or (above and limit == 0):
+            continue
+        seen = True
+        if reading >= limit if above else reading <= limit:
+            return state
+    return OK if seen else None
+
+
+def _log(document: Mapping[str, Any]) -> tuple[list[Event], str]:
+    """Return the entries, oldest first, and what is missing of the log."""
+    members = document.get("Members")
+    if not isinstance(members, list):
+        return [], "the log has no list of members"
+    entries = [item for item in members if isinstance(item, dict) and isinstance(item.get("Message"), str)]
+    missing = ""
+    if len(entries) != len(members):
+        missing = f"{len(members) - len(entries)} of {len(members)} log entries without a message"
+    count = document.get("Members@odata.count")
+    if document.get("Members@odata.nextLink") or (isinstance(count, int) and count > len(members)):
+        missing = f"{len(members)} of {count} log entries: declare the following pages as documents too"
+    if all(str(item.get("Id", "")).isdigit() for item in entries):
+        entries.sort(key=lambda item: int(item["Id"]))
+    return [_event(item) for item in entries], missing
+
+
+def _event(item: Mapping[str, Any]) -> Event:
+    severity = _HEALTH.get(str(item.get("Severity") or item.get("MessageSeverity")))
+    time = item.get("EventTimestamp") or item.get("Created")
+    dated = isinstance(time, str) and not time.startswith("1970")
+    resolved = item.get("Resolved")
+    return Event(
+        str(item.get("Id", "")),
+        str(time)[:19] if dated else None,
+        f"{item.get('SensorType') or 'sensor'} {item['SensorNumber']}" if item.get("SensorNumber") is not None else "",
+        str(item["Message"]),
+        not str(item.get("EntryCode", "")).startswith("Deassert"),
+        severity,
+        resolved if isinstance(resolved, bool) else None,
+    )
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
