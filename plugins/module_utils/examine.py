@@ -109,7 +109,8 @@ def judge(
     """
     values: dict[str, Any] = {}
     reasons: dict[str, str] = {}
-    for name in sorted({name for check in checks for name in check.PROBES} | set(outputs)):
+    optional = {name for check in checks for name in getattr(check, "OPTIONAL_PROBES", ()) if name in probes}
+    for name in sorted({name for check in checks for name in check.PROBES} | optional | set(outputs)):
         value, reason = _parsed(outputs.get(name), probes[name])
         values[name] = value
         if reason:
@@ -169,9 +170,9 @@ def _answers(
             missing = f"expectations lack {exc}" if isinstance(exc, KeyError) else f"{type(exc).__name__}: {exc}"
             why = f"check failed: {missing}"
     answered = {finding.subject for finding in given}
-    return given + [
-        Finding(check.NAME, part, INCOMPLETE, reason=why, action="investigate") for part in owed if part not in answered
-    ]
+    missing_parts = [part for part in owed if part not in answered]
+    silent = [Finding(check.NAME, part, INCOMPLETE, reason=why, action="investigate") for part in missing_parts]
+    return given + [_explained(finding, check, reasons) for finding in silent]
 
 
 def _explained(finding: Finding, check: Check, reasons: Mapping[str, str]) -> Finding:

@@ -218,6 +218,20 @@ SCHEMA: dict[str, Any] = {
     ),
     # Which tests of nvbandwidth run, what each GPU must reach in them, and how far below the node's median it may lie.
     "nvbandwidth": Nullable({"floors": [{"testcase": TEXT, "gb_per_s": NUMBER}], "spread_percent": NUMBER}),
+    # Raw drives are only read. ``file`` allows a file to be written: in its directory one is laid out, read, removed.
+    "nvme_read": Nullable(
+        {
+            "block_bytes": POSITIVE,
+            "jobs": POSITIVE,
+            "queue_depth": POSITIVE,
+            "kiops": Nullable(NUMBER),
+            "margin_percent": NUMBER,
+            "file": Nullable({"directory": PATH, "size_mib": POSITIVE}),
+        }
+    ),
+    # How much of the memory that is available at its begin the stress may take.
+    "cpu_stress": Nullable({"memory_percent": NUMBER}),
+    "memory_bandwidth": Nullable({"nodes": POSITIVE, "read_gb_per_s": Nullable(NUMBER), "margin_percent": NUMBER}),
     "firmware": Nullable(
         {
             "system_product": Nullable(TEXT),

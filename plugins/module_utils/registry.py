@@ -78,11 +78,14 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
 }
 # The checks that judge what a stress measured; each has the stress' name among its PROBES.
 STRESS_CHECKS: dict[str, tuple[str, ...]] = {
+    "cpu_stress": ("cpu_stress",),
     "dcgm_diag": ("dcgm_diag",),
     "gpu_stress": ("gpu_stress",),
     "gpu_telemetry": ("gpu_telemetry",),
+    "memory_bandwidth": ("memory_bandwidth",),
     "nic_counters": ("nic_counter_growth",),
     "nvbandwidth": ("gpu_bandwidth",),
+    "nvme_read": ("nvme_speed",),
 }
 
 # Findings that a stage gives about itself, not by a check in CHECKS.
@@ -120,9 +123,9 @@ STRESSES: Mapping[str, Stress] = _Modules("stress")
 
 def probes_of(stage: str) -> tuple[str, ...]:
     """Return the names of the probes that a stage runs, each once: its checks' and the fingerprint's."""
-    return tuple(
-        sorted({name for check in STAGE_CHECKS[stage] for name in CHECKS[check].PROBES} | {*fingerprint.PROBES})
-    )
+    checks = [CHECKS[name] for name in STAGE_CHECKS[stage]]
+    asked = {name for check in checks for name in (*check.PROBES, *getattr(check, "OPTIONAL_PROBES", ()))}
+    return tuple(sorted(asked | {*fingerprint.PROBES}))
 
 
 def parsers(names: Iterable[str]) -> dict[str, Parser]:

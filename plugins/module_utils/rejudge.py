@@ -39,9 +39,13 @@ def saved_outputs(path: str, probe: str | None = None) -> dict[str, Output]:
 
 
 def checks_of(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the checks that need no other outputs than those of these probes and stresses."""
+    """Return the checks that need no other outputs than those of these probes and stresses, and can use one of them."""
     given = set(names)
-    return tuple(name for name, check in CHECKS.items() if set(check.PROBES) <= given)
+    return tuple(
+        name
+        for name, check in CHECKS.items()
+        if set(check.PROBES) <= given and given & {*check.PROBES, *getattr(check, "OPTIONAL_PROBES", ())}
+    )
 
 
 def rejudged(

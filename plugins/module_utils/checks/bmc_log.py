@@ -9,8 +9,9 @@ from ..bmc import faults_in
 from ..finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "bmc_log"
-# The one that the class does not declare has no value.
-PROBES: tuple[str, ...] = ("ipmi_sel", "redfish")
+PROBES: tuple[str, ...] = ()
+# The one that the class does not declare has no value; without a value of either no part is judged.
+OPTIONAL_PROBES: tuple[str, ...] = ("ipmi_sel", "redfish")
 
 
 def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
@@ -20,7 +21,7 @@ def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
 
 def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
     """Name what the log blames (a DIMM by its own name), and the BMC for all the rest."""
-    source = values["ipmi_sel"] or values["redfish"]
+    source = values.get("ipmi_sel") or values.get("redfish")
     if source is None:
         return []
     wanted = expect["bmc"]["log"]

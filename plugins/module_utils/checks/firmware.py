@@ -9,8 +9,9 @@ from ..finding import FAIL, INCOMPLETE, PASS, Finding
 from ..probes.dmidecode import Firmware
 
 NAME = "firmware"
+PROBES: tuple[str, ...] = ("dmidecode",)
 # Of the two that ask a BMC, the one that the class does not declare has no value.
-PROBES: tuple[str, ...] = ("dmidecode", "ipmi_mc", "redfish")
+OPTIONAL_PROBES: tuple[str, ...] = ("ipmi_mc", "redfish")
 
 _PARTS = {"system_product": "host", "bios_vendor": "bios vendor", "bios_version": "bios", "bmc_version": "bmc"}
 
@@ -24,7 +25,7 @@ def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
 def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
     """Compare each declared value with the one found."""
     smbios: Firmware = values["dmidecode"]
-    bmc = values["ipmi_mc"] or getattr(values["redfish"], "firmware", None)
+    bmc = values.get("ipmi_mc") or getattr(values.get("redfish"), "firmware", None)
     found = {
         "system_product": smbios.system_product,
         "bios_vendor": smbios.bios_vendor,

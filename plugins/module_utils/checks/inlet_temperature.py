@@ -9,8 +9,9 @@ from ..bmc import ABSENT, UNKNOWN, Sensor
 from ..finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "inlet_temperature"
-# The one that the class does not declare has no value.
-PROBES: tuple[str, ...] = ("ipmi_sdr", "redfish")
+PROBES: tuple[str, ...] = ()
+# The one that the class does not declare has no value; without a value of either no part is judged.
+OPTIONAL_PROBES: tuple[str, ...] = ("ipmi_sdr", "redfish")
 
 
 def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
@@ -20,7 +21,7 @@ def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
 
 def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
     """Compare the sensor that the class names; every host's number stands in its finding for a look at the rack."""
-    source = values["ipmi_sdr"] or values["redfish"]
+    source = values.get("ipmi_sdr") or values.get("redfish")
     if source is None:
         return []
     wanted = expect["bmc"]["inlet"]

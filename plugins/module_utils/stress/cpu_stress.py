@@ -1,0 +1,44 @@
+"""``stress-ng --verify``: every CPU computes, and a share of the memory is written and read back, results compared.
+
+The share is taken of the memory that is available when the stress begins, and spread over one worker for each CPU of
+the host; the workers are stress-ng's own, which the kernel ends first if memory runs out all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ..blocks import joined, split
+from ..examine import Unreadable
+from ..host import Host, Output
+from ..stress_ng import Run, joined_streams, run_of
+
+NAME = "cpu_stress"
+SETTINGS: Mapping[str, Any] = {}
+# Workers end at their next step, and memory has to be given back.
+_MARGIN_SECONDS = 120.0
+_BLOCK = "stress-ng"
+
+
+def collect(host: Host, expect: Mapping[str, Any], seconds: float, settings: Mapping[str, Any]) -> Output:
+    """Load CPUs and memory for ``seconds``."""
+    meminfo = host.read("/proc/meminfo")
+    match = re.search(r"^MemAvailable:\s+(\d+) kB$", meminfo.stdout, re.MULTILINE | re.ASCII)
+    if not match:
+        return Output(rc=None, error=f"/proc/meminfo: {meminfo.error or 'no MemAvailable'}")
+    mib = max(64, int(int(match.group(1)) * expect["cpu_stress"]["memory_percent"] / 100) // 1024)
+    command = ["stress-ng", "--cpu", "0", "--vm", "0", "--vm-bytes", f"{mib}M", "--vm-method", "all"]
+    command += ["--verify", "--metrics", "--timeout", f"{max(1, int(seconds))}s"]
+    return joined({_BLOCK: joined_streams(host.run(command, seconds + _MARGIN_SECONDS))})
+
+
+def parse(output: Output) -> Run:
+    """Return how the run went; raises Unreadable."""
+    if not output.stdout.startswith("==> "):
+        return run_of(joined_streams(output))
+    part = split(output.stdout).get(_BLOCK)
+    if part is None:
+        raise Unreadable("no output of stress-ng")
+    return run_of(part)
