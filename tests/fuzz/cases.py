@@ -30,13 +30,14 @@ class Case:
 
 @functools.cache
 def expect() -> dict[str, Any]:
-    """Return the class that the healthy outputs are of."""
-    return expectations_of("hgx_h100", {}, "fuzz")
+    """Return the class that the healthy outputs are of: an HGX H100 with the lab's firmware and BMC."""
+    lab = expectations_of("lab_h100", {}, "fuzz")
+    return {**expectations_of("hgx_h100", {}, "fuzz"), **{section: lab[section] for section in ("firmware", "bmc")}}
 
 
 def verdict(check: str, given: dict[str, Output]) -> tuple[str, str]:
     """Return the check's worst verdict on healthy outputs with ``given`` in their place, and what it says."""
-    names = CHECKS[check].PROBES
+    names = (*CHECKS[check].PROBES, *getattr(CHECKS[check], "OPTIONAL_PROBES", ()))
     outputs = {name: Output(healthy(name)) for name in names if name in known()}
     findings = judge({**outputs, **given}, parsers(names), [CHECKS[check]], expect()).findings
     said = next((finding.reason for finding in findings if "failed: " in finding.reason), "")
