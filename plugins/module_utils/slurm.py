@@ -109,6 +109,11 @@ class NodeState:
         return "DRAIN" in self.state.split("+")
 
     @property
+    def busy(self) -> bool:
+        """Whether a job is on the node, or just leaving it."""
+        return not {"ALLOCATED", "MIXED", "COMPLETING"}.isdisjoint(self.state.split("+"))
+
+    @property
     def drained_by_others(self) -> bool:
         """Whether somebody other than Muster drained the node."""
         return self.drained and not self.reason.startswith(OUR_REASON)
@@ -286,6 +291,13 @@ class Controller:
         """Return the nodes by name."""
         return parse_nodes(self._scontrol("show", "node", "--all", "--oneliner"))
 
+    def node(self, name: str) -> NodeState:
+        """Return one node; raises GateError also where Slurm has no such node."""
+        found = parse_nodes(self._scontrol("show", "node", name, "--oneliner"))
+        if name not in found:
+            raise GateError(f"scontrol show node {name}: said {', '.join(found) or 'nothing'}, expected {name}")
+        return found[name]
+
     def set_nodes(self, partition: str, nodes: Sequence[str]) -> None:
         """Make the partition list these nodes; an empty value makes it list none."""
         self._scontrol("update", f"PartitionName={partition}", f"Nodes={fold(nodes)}")
@@ -297,6 +309,10 @@ class Controller:
     def drain(self, node: str, reason: str) -> None:
         """Keep new jobs off a node."""
         self._scontrol("update", f"NodeName={node}", "State=DRAIN", f"Reason={reason or 'drained'}")
+
+    def resume(self, node: str) -> None:
+        """Let jobs on a node again, also after a reboot that Slurm did not ask for."""
+        self._scontrol("update", f"NodeName={node}", "State=RESUME")
 
     def _scontrol(self, *arguments: str) -> str:
         command = f"scontrol {' '.join(arguments)}"

@@ -1,0 +1,114 @@
+#!/usr/bin/python
+"""Module slurm_drain: keep jobs off the host it runs on while Muster changes it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_drain
+short_description: Drain this host in Slurm, or give it back
+version_added: 0.1.0
+author: The Muster developers
+description:
+  - Runs on the compute node itself. A host without slurmd and without job steps has nothing to drain and is left alone;
+    where one of them runs, Slurm's controller has to answer.
+  - V(drained) keeps new jobs off and waits until no job is left. A drain that is there already, whoever made it, stays
+    as it is.
+  - V(resumed) lifts a drain with the same O(reason) only, never anybody else's.
+attributes:
+  check_mode: {support: full, description: Says what would change; does not wait.}
+options:
+  node: {description: Name of this host in Slurm., type: str, required: true}
+  state: {description: What is wanted., type: str, choices: [drained, resumed], required: true}
+  reason: {description: "Reason of the drain; has to begin with C(muster:).", type: str, required: true}
+  wait_seconds:
+    description:
+      - How long to wait for jobs to end; with 0 they are looked for once. The node stays drained in any case.
+      - With V(resumed), how long to wait for slurmd, which may be late after a reboot.
+    type: float
+    default: 0
+  timeout_seconds: {description: Time limit of one C(scontrol)., type: float, default: 60}
+seealso:
+  - module: muster.cluster.slurm_gate
+"""
+
+EXAMPLES = r"""
+- name: Keep jobs off while the driver changes
+  muster.cluster.slurm_drain:
+    node: gpu-01
+    state: drained
+    reason: "muster: gpu_stack"
+    wait_seconds: 3600
+"""
+
+RETURN = r"""
+slurm_state:
+  description: What Slurm says of the node, empty where it runs no Slurm.
+  returned: always
+  type: str
+  sample: IDLE+DRAIN
+"""
+
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.cluster.plugins.module_utils.host import Host, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.slurm import OUR_REASON, Controller, GateError, NodeState
+
+ARGUMENTS = {
+    "node": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["drained", "resumed"], "required": True},
+    "reason": {"type": "str", "required": True},
+    "wait_seconds": {"type": "float", "default": 0},
+    "timeout_seconds": {"type": "float", "default": 60},
+}
+POLL_SECONDS = 2.0
+
+
+def serves_slurm(host: Host) -> bool:
+    """Return whether slurmd or a job's step runs on the host."""
+    return any(host.read(path).stdout.strip() in ("slurmd", "slurmstepd") for path in host.paths("/proc/[0-9]*/comm"))
+
+
+def must_change(current: NodeState, state: str, reason: str) -> bool:
+    """Return whether Slurm has to be told."""
+    return not current.drained if state == "drained" else current.drained and current.reason == reason
+
+
+def main() -> None:
+    """Drain or resume."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    params = module.params
+    node, state, reason = params["node"], params["state"], params["reason"]
+    if not reason.startswith(OUR_REASON):
+        module.fail_json(msg=f"reason is {reason!r}, expected one that begins with {OUR_REASON!r}")
+    host = LocalHost()
+    deadline = time.monotonic() + params["wait_seconds"]
+    while not serves_slurm(host):
+        if state == "drained" or module.check_mode or time.monotonic() >= deadline:
+            module.exit_json(changed=False, slurm_state="")
+        time.sleep(POLL_SECONDS)
+    controller = Controller(host, params["timeout_seconds"])
+    try:
+        current = controller.node(node)
+        changed = must_change(current, state, reason)
+        if changed and not module.check_mode:
+            if state == "drained":
+                controller.drain(node, reason)
+            else:
+                controller.resume(node)
+            current = controller.node(node)
+        while state == "drained" and current.busy and not module.check_mode and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+            current = controller.node(node)
+    except GateError as exc:
+        module.fail_json(msg=str(exc))
+    if state == "drained" and current.busy and not module.check_mode:
+        module.fail_json(
+            msg=f"{node} is drained and still runs jobs ({current.state}) after {params['wait_seconds']:g} s; "
+            "it takes no new ones, and the next run goes on from here"
+        )
+    module.exit_json(changed=changed, slurm_state=current.state)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Which driver the kernel runs, and when that takes a reboot."""
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.apt import AptError
+from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
+from ansible_collections.muster.cluster.plugins.modules.gpu_packages import loaded_driver, why_reboot
+
+OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (builder@host)  Thu Jan 23\n"
+CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n"
+
+
+@pytest.mark.parametrize(("text", "version"), [(OPEN, "570.86.15"), (CLOSED, "535.104.05"), (OPEN[:66], "570.86.15")])
+def test_loaded_driver(text, version):
+    assert loaded_driver(text) == version
+
+
+@pytest.mark.parametrize("text", ["", "NVRM version: NVIDIA UNIX", "GCC version:  gcc version 13.3.0\n"])
+def test_loaded_driver_that_cannot_be_read_is_an_error(text):
+    with pytest.raises(AptError, match="expected 'NVRM version"):
+        loaded_driver(text)
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, ""),
+        ({"proc/driver/nvidia/version": OPEN}, ""),
+        ({"proc/driver/nvidia/version": CLOSED}, "driver 535.104.05 is loaded, declared is 570.86.15"),
+        ({"sys/module/nouveau/refcnt": "0"}, "nouveau is loaded"),
+    ],
+)
+def test_reboot_is_asked_for_where_another_driver_runs(tmp_path, files, said):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    why = why_reboot(LocalHost(root=str(tmp_path)), "570.86.15")
+    assert said in why and bool(why) is bool(said)
