@@ -251,6 +251,8 @@ SCHEMA: dict[str, Any] = {
             "inlet": Nullable({"sensor": TEXT, "limit_celsius": NUMBER}),
         }
     ),
+    # Exact versions of the software that role gpu_stack installs; null where a site installs it by other means.
+    "gpu_stack": Nullable({"driver": TEXT, "packages": [{"name": TEXT, "version": TEXT}], "services": [TEXT]}),
     # PATH in which probes look for tools, and what stands before every path they read.
     "tools": {"path": TEXT, "root": PATH},
     "collective": {
