@@ -251,8 +251,8 @@ SCHEMA: dict[str, Any] = {
             "inlet": Nullable({"sensor": TEXT, "limit_celsius": NUMBER}),
         }
     ),
-    # Exact versions of the software that role gpu_stack installs; null where a site installs it by other means.
-    "gpu_stack": Nullable({"driver": TEXT, "packages": [{"name": TEXT, "version": TEXT}], "services": [TEXT]}),
+    # What role gpu_stack installs with the driver gpu.driver; null where a site installs it by other means.
+    "gpu_stack": Nullable({"packages": [{"name": TEXT, "version": TEXT}], "services": [TEXT]}),
     # PATH in which probes look for tools, and what stands before every path they read.
     "tools": {"path": TEXT, "root": PATH},
     "collective": {
@@ -319,6 +319,8 @@ def check_expectations(expect: Any, key: str = "") -> None:
                 raise ExpectationError(f"{at}gpu.parts[{index}].{field}", f"{shown(value)} again", "each one once")
     if expect["bmc"] and expect["bmc"]["interface"] == "redfish" and expect["bmc"]["redfish"] is None:
         raise ExpectationError(f"{at}bmc.redfish", "nothing", "address, netrc, certificate and documents")
+    if expect["gpu_stack"] and not (expect["gpu"] and expect["gpu"]["driver"]):
+        raise ExpectationError(f"{at}gpu.driver", "nothing", "a version, as gpu_stack is declared")
     if expect["nvme"] and expect["nvme"]["addresses"] is not None:
         _check_addresses(expect["nvme"], f"{at}nvme.addresses")
     _check_rails(expect["nic"]["rails"] if expect["nic"] else (), f"{at}nic.rails")

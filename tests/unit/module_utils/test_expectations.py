@@ -70,3 +70,10 @@ def test_missing_key_is_named(expect, key):
     del expect[key]
     with pytest.raises(ExpectationError, match=f"^{key}: found nothing, expected a value"):
         check_expectations(expect)
+
+
+def test_gpu_stack_without_the_drivers_version_is_refused(expect):
+    stack = {"packages": [{"name": "nvidia-open-570", "version": "570.86.15-0ubuntu1"}], "services": []}
+    with pytest.raises(ExpectationError, match=r"gpu\.driver: found nothing"):
+        check_expectations({**expect, "gpu_stack": stack})
+    check_expectations({**expect, "gpu_stack": stack, "gpu": {**expect["gpu"], "driver": "570.86.15"}})
