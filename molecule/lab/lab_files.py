@@ -22,6 +22,7 @@ def files_of(state: Mapping[str, Any]) -> dict[str, str]:
         **edac(state),
         **kernel(state),
         **nvme(state),
+        **gpu_nodes(state),
         **lab_nics.files(state),
     }
 
@@ -207,4 +208,29 @@ def nvme(state: Mapping[str, Any]) -> dict[str, str]:
             **state["nvme_files"].get(number, {}),
         }
         files |= {f"sys/class/nvme/{drive['controller']}/{name}": f"{text}\n" for name, text in shown.items()}
+    return files
+
+
+def gpu_nodes(state: Mapping[str, Any]) -> dict[str, str]:
+    """Return what Linux and the driver show of each GPU below /sys and /proc; one that is lost reads as all ones."""
+    files = {}
+    for gpu in state["gpus"]:
+        if gpu["slot"] in state["gpus_missing"]:
+            continue
+        lost = gpu["slot"] in state["gpus_lost"]
+        shown = {
+            "vendor": "0xffff" if lost else "0x10de",
+            "current_link_speed": "Unknown" if lost else "32.0 GT/s PCIe",
+            "current_link_width": "63" if lost else "16",
+            **state["gpu_files"].get(gpu["slot"], {}),
+        }
+        files |= {f"sys/bus/pci/devices/{gpu['address']}/{name}": f"{text}\n" for name, text in shown.items()}
+        files[f"proc/driver/nvidia/gpus/{gpu['address']}/information"] = (
+            f"Model: \t\t NVIDIA H100 80GB HBM3\n"
+            f"GPU UUID: \t {gpu['uuid']}\n"
+            f"Video BIOS: \t 96.00.89.00.01\n"
+            f"Bus Type: \t PCIe\n"
+            f"Bus Location: \t {gpu['address']}\n"
+            f"GPU Excluded:\t No\n"
+        )
     return files

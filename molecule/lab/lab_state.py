@@ -43,6 +43,10 @@ HEALTHY: dict[str, Any] = {
     "driver": "570.86.15",
     "kernel": "5.15.0-1063-nvidia",
     "kernel_log": [],
+    # How many lines the ring buffer still holds; None: all.
+    "ring_lines": None,
+    # By slot: other texts of the GPU's files in sysfs (current_link_width, ...).
+    "gpu_files": {},
     "kernel_command_line": "BOOT_IMAGE=/boot/vmlinuz root=/dev/md0 ro quiet intel_iommu=on iommu=pt",
     # What the kernel shows with all modules there; each one missing takes its size away.
     "memory_mib": 2064384,
@@ -207,6 +211,7 @@ def _check_gpus(state: Mapping[str, Any]) -> None:
         "gpus_lost",
         "gpu_serials",
         "gpu_values",
+        "gpu_files",
         "gpu_processes",
         "gpu_nic_connections",
         "nvlinks",
@@ -242,6 +247,7 @@ def check(state: Mapping[str, Any]) -> None:
         ("swap_mib", [state["swap_mib"]]),
         ("clock_offset_ms", [state["clock_offset_ms"]]),
         ("network_mbps", [1 if state["network_mbps"] is None else state["network_mbps"]]),
+        ("ring_lines", [1 if state["ring_lines"] is None else state["ring_lines"]]),
         ("cpu", [state["cpu"].get("sockets"), state["cpu"].get("cores")]),
     ):
         if not all(isinstance(number, int | float) for number in numbers):

@@ -60,14 +60,14 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "muster"
 
 
-def written(content: bytes, cache: Path) -> Path:
+def written(content: bytes, cache: Path, name: str = "muster", mode: int = 0o755) -> Path:
     """Return a file with that content; several processes may ask at once."""
-    path = cache / hashlib.sha256(content).hexdigest()[:16] / "muster"
+    path = cache / hashlib.sha256(content).hexdigest()[:16] / name
     if not path.exists() or path.read_bytes() != content:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-            os.fchmod(descriptor, 0o755)
+            os.fchmod(descriptor, mode)
         Path(temporary).replace(path)
     return path

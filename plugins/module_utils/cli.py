@@ -8,6 +8,7 @@ from typing import Any
 
 STATE_DIRECTORY = "/var/lib/muster"
 PLAN = "/etc/muster/burn_in.json"
+EXPECT = "/etc/muster/expect.json"
 
 
 def main(argv: list[str] | None = None, version: str = "0") -> int:
@@ -55,6 +56,17 @@ def _parser(version: str) -> argparse.ArgumentParser:
     judge.add_argument("--check", action="append", default=[], help="ask this check only; may be given several times")
     judge.add_argument("--expect", required=True, help="expectations of the host's class (JSON), - for standard input")
     judge.set_defaults(function=_judge)
+    health = commands.add_parser(
+        "health",
+        help="look at what is cheap and cannot hang, and leave a heartbeat",
+        description="Look at what is cheap and cannot hang, and leave a heartbeat; never takes more than 10 s.",
+        epilog="Exit status: 0 pass, 1 fail, 2 incomplete (something was not read, or the heartbeat is no answer).",
+    )
+    health.add_argument("--status", action="store_true", help="judge the last heartbeat instead of the host")
+    health.add_argument("--max-age", type=float, default=900.0, metavar="SECONDS", help="of the heartbeat; 900")
+    health.add_argument("--expect", default=EXPECT, help=f"file with the expectations (JSON); {EXPECT}")
+    health.add_argument("--state-directory", default=STATE_DIRECTORY)
+    health.set_defaults(function=_health)
     commands.add_parser("collective", help="one rank of a collective; see muster collective --help")
     commands.add_parser("gpu-stress", help="load every GPU; see muster gpu-stress --help")
     commands.add_parser("gpu-telemetry", help="record what GPUs tell of themselves; see muster gpu-telemetry --help")
@@ -152,6 +164,14 @@ def _burn_in(options: argparse.Namespace, version: str) -> int:
                 burn_in.settle(record, burn_in.boot_id_under, time.time())
     _print(status(record, time.monotonic(), time.time(), with_evidence=options.evidence))
     return 0
+
+
+def _health(options: argparse.Namespace, _version: str) -> int:
+    from . import health  # noqa: PLC0415
+
+    if options.status:
+        return health.status(options.state_directory, options.max_age)
+    return health.run(options.expect, options.state_directory)
 
 
 def _stop(record: Any) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from .expectations import gpu_subjects, pci_address
 from .finding import ACTIONS, PASS, VERDICTS, Finding
+from .nic import rails_of, subject_of
 from .probes.kernel_log import Message
 
 HOST = "host"
@@ -79,12 +80,17 @@ def faults_in(
 def pci_part(address: str, expect: Mapping[str, Any]) -> str:
     """Return the class's name of the part at a PCI address, ``pci ADDRESS`` if the class does not know it."""
     known = pci_address(address) or address
-    return gpu_subjects(expect).get(known) or f"pci {known}"
+    if known in gpu_subjects(expect):
+        return gpu_subjects(expect)[known]
+    nic = nic_part(known, expect)
+    return f"pci {known}" if nic.endswith(known) else nic
 
 
 def nic_part(address: str, expect: Mapping[str, Any]) -> str:
-    """Return the name of the NIC at a PCI address."""
-    return f"nic {pci_address(address) or address}"
+    """Return the class's name of the NIC at a PCI address, ``nic ADDRESS`` if the class does not know it."""
+    known = pci_address(address) or address
+    named = {rail["address"]: subject_of(rail) for rail in rails_of(expect)}
+    return named.get(known) or f"nic {known}"
 
 
 def findings_of(check: str, faults: Iterable[Fault], owed: Sequence[str]) -> list[Finding]:

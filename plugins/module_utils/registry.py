@@ -17,12 +17,12 @@ from .host import Host, Output
 
 T = TypeVar("T")
 
-# Preflight asks whether the host is fit to be burned in and who it is; that its GPUs are all there and silent is
-# burn-in's verdict. A GPU lost later changes the fingerprint that preflight reads, which voids the burn-in.
 _LOG_CHECKS = (
     *("sxid", "gpu_log", "pcie_errors", "machine_check", "nic_log", "nvme_log", "mount_log", "oom_log"),
     *("filesystem_log", "kernel_crash", "program_crash"),
 )
+# Preflight asks whether the host is fit to be burned in and who it is; that its GPUs are all there and silent is
+# burn-in's verdict. A GPU lost later changes the fingerprint that preflight reads, which voids the burn-in.
 STAGE_CHECKS: dict[str, tuple[str, ...]] = {
     "preflight": ("fingerprint", "cpu", "memory", "clock", "disk"),
     "burn_in": (
@@ -75,7 +75,16 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
         "power_supplies",
         "inlet_temperature",
     ),
+    # What is cheap and waits for nothing; what users' programs may do (oom_log, program_crash) is not the host's.
+    "health": (
+        *("boot_preflight", "log_continuity", "gpu_present", "xid", "sxid", "gpu_log", "pcie_errors", "machine_check"),
+        *("nic_log", "nvme_log", "filesystem_log", "kernel_crash", "counter_growth", "nic_link", "disk"),
+    ),
 }
+# What a stage reads in place of a check's probe: journalctl may wait for a disk, a port's counters for firmware.
+STAND_INS: dict[str, dict[str, str]] = {"health": {"infiniband": "infiniband_ports", "kernel_log": "kernel_ring"}}
+# Stages that need no fingerprint, whose probes ask the GPUs.
+_WITHOUT_FINGERPRINT = ("health",)
 # The checks that judge what a stress measured; each has the stress' name among its PROBES.
 STRESS_CHECKS: dict[str, tuple[str, ...]] = {
     "cpu_stress": ("cpu_stress",),
@@ -124,8 +133,11 @@ STRESSES: Mapping[str, Stress] = _Modules("stress")
 def probes_of(stage: str) -> tuple[str, ...]:
     """Return the names of the probes that a stage runs, each once: its checks' and the fingerprint's."""
     checks = [CHECKS[name] for name in STAGE_CHECKS[stage]]
-    asked = {name for check in checks for name in (*check.PROBES, *getattr(check, "OPTIONAL_PROBES", ()))}
-    return tuple(sorted(asked | {*fingerprint.PROBES}))
+    names = {name for check in checks for name in (*check.PROBES, *getattr(check, "OPTIONAL_PROBES", ()))}
+    if stage not in _WITHOUT_FINGERPRINT:
+        names |= {*fingerprint.PROBES}
+    stand_ins = STAND_INS.get(stage, {})
+    return tuple(sorted({stand_ins.get(name, name) for name in names}))
 
 
 def parsers(names: Iterable[str]) -> dict[str, Parser]:
@@ -138,9 +150,17 @@ def examine(stage: str, host: Host, expect: Mapping[str, Any], *, loaded: bool =
 
     ``loaded`` says that a stress is running, so that checks which need an idle host are left for later.
     """
-    probes = {name: PROBES[name] for name in probes_of(stage)}
+    return judge_stage(stage, collect(host, [PROBES[name] for name in probes_of(stage)], expect), expect, loaded=loaded)
+
+
+def judge_stage(
+    stage: str, outputs: Mapping[str, Output], expect: Mapping[str, Any], *, loaded: bool = False
+) -> Examination:
+    """Judge what a stage's probes gave; a stand-in's output may be there under its own name alone."""
+    stand_ins = STAND_INS.get(stage, {})
+    outputs = {**{name: outputs[other] for name, other in stand_ins.items() if other in outputs}, **outputs}
+    probes = {name: PROBES[stand_ins.get(name, name)] for name in {*outputs, *probes_of(stage)}}
     checks = [CHECKS[name] for name in STAGE_CHECKS[stage]]
-    outputs = collect(host, probes.values(), expect)
     asked = [check for check in checks if not (loaded and getattr(check, "IDLE_ONLY", False))]
     return judge(outputs, probes, asked, expect)
 

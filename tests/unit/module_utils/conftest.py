@@ -151,6 +151,16 @@ class FakeHost:
             "ipmitool mc info": Output((HEALTHY / "ipmi_mc.txt").read_text()),
             **{f"ipmitool {name}": out for name, out in split((HEALTHY / "ipmi_sel.txt").read_text()).items()},
             "dmidecode -t 0,1,2": Output((HEALTHY / "dmidecode.txt").read_text()),
+            # The class' GPUs are at other addresses.
+            **split(
+                (HEALTHY / "gpu_sysfs.txt")
+                .read_text()
+                .replace("0000:0b:00.0", "0000:1b:00.0")
+                .replace("0000:85:00.0", "0000:ab:00.0")
+            ),
+            **split((HEALTHY / "preflights.txt").read_text()),
+            **split((HEALTHY / "error_counters.txt").read_text()),
+            "dmesg": Output((HEALTHY / "kernel_ring.txt").read_text()),
             "smartctl": split((HEALTHY / "smartctl.txt").read_text())["nvme 1"],
         }
 

@@ -48,8 +48,8 @@ def test_required_by_acceptance():
 
 
 def test_stage_without_requirements_is_an_error():
-    with pytest.raises(ValueError, match="stage is 'health'"):
-        registry.required("health", {})
+    with pytest.raises(ValueError, match="stage is 'fabric'"):
+        registry.required("fabric", {})
 
 
 def test_class_that_lacks_a_key_is_an_error(expect):

@@ -1,0 +1,274 @@
+"""``muster health``: the checks that are cheap and cannot hang, and the heartbeat that they leave.
+
+Everything that touches the host happens in a child process, which is given up at a deadline: a file of sysfs or a disk
+that never answers costs the answer, not the caller.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .evidence_store import STATE_DIRECTORY, write_atomically
+from .examine import Unreadable
+from .finding import FAIL, INCOMPLETE, PASS, Finding, worst
+from .host import LocalHost, Output
+from .probes import boot_id, heartbeat, kernel_ring
+from .probes.heartbeat import Heartbeat
+
+STAGE = "health"
+EXIT_STATUS = {PASS: 0, FAIL: 1, INCOMPLETE: 2}
+# The whole is over after 10 s at the latest.
+MEASURE_SECONDS = 6.0
+FILE_SECONDS = 1.5
+# How long counts are compared with the same earlier ones.
+COUNTERS_SECONDS = 86400.0
+# A clock may be set back a little; a heartbeat of the future is no answer.
+CLOCK_SECONDS = 5.0
+_ROOM_BYTES = 65536
+
+
+class HealthHost(LocalHost):
+    """This host; what Muster keeps itself lies in the state directory, whatever the root of the tools is."""
+
+    def __init__(self, tool_path: str, root: str, state_directory: str) -> None:
+        super().__init__(tool_path, root)
+        self.state_directory = state_directory.rstrip("/")
+
+    def read(self, path: str) -> Output:
+        """Return a file's text."""
+        if path.startswith(STATE_DIRECTORY + "/"):
+            return LocalHost().read(self.state_directory + path[len(STATE_DIRECTORY) :])
+        return super().read(path)
+
+    def paths(self, *patterns: str) -> list[str]:
+        """Return what the patterns name, each under the name by which ``read`` knows it."""
+        own = [pattern for pattern in patterns if pattern.startswith(STATE_DIRECTORY + "/")]
+        found = LocalHost().paths(*(self.state_directory + pattern[len(STATE_DIRECTORY) :] for pattern in own))
+        mine = [STATE_DIRECTORY + path[len(self.state_directory) :] for path in found]
+        return sorted({*mine, *super().paths(*(pattern for pattern in patterns if pattern not in own))})
+
+
+def run(expect_path: str, state_directory: str) -> int:
+    """Examine the host once, leave the heartbeat, print what did not pass, and return the exit status."""
+    started, why = time.monotonic(), "no answer"
+    answer = within(MEASURE_SECONDS, lambda: _measured(expect_path, state_directory, time.time()))
+    if answer is None:
+        why = f"no answer within {MEASURE_SECONDS:g} s, or none at all"
+        answer = within(FILE_SECONDS, lambda: _silent(why, state_directory, time.time()).to_json())
+    beat = (heartbeat.parse(Output(answer)) if answer else None) or _nothing(why, time.time())
+    path = Path(state_directory) / "health.json"
+    verdict, findings = beat.verdict, list(beat.findings)
+    if within(FILE_SECONDS, lambda: _written(path, beat)) is None:
+        verdict = worst([verdict, INCOMPLETE])
+        findings.append(_finding(f"the heartbeat could not be written to {path}"))
+    _print(verdict, findings, seconds=round(time.monotonic() - started, 3))
+    return EXIT_STATUS[verdict]
+
+
+def status(state_directory: str, max_age_seconds: float) -> int:
+    """Judge the last heartbeat, print the verdict, and return the exit status."""
+    answer = within(FILE_SECONDS, lambda: _read(state_directory))
+    if answer is None:
+        _print(INCOMPLETE, [_finding(f"the heartbeat in {state_directory} could not be read")])
+        return EXIT_STATUS[INCOMPLETE]
+    data = json.loads(answer)
+    verdict, findings = judge_heartbeat(Output(**data["heartbeat"]), data["boot_id"], data["now"], max_age_seconds)
+    _print(verdict, findings)
+    return EXIT_STATUS[verdict]
+
+
+def judge_heartbeat(output: Output, boot: str, now: float, max_age_seconds: float) -> tuple[str, list[Finding]]:
+    """Return the verdict of a heartbeat at ``now`` on the boot ``boot``, and the findings behind it.
+
+    One that is missing, unreadable, too old, of the future or of another boot is ``incomplete``, whatever it says.
+    """
+    if output.rc != 0 or output.error:
+        return INCOMPLETE, [_finding(f"no heartbeat: {output.error or output.stderr}")]
+    try:
+        beat = heartbeat.parse(output)
+    except Unreadable as exc:
+        return INCOMPLETE, [_finding(str(exc))]
+    if beat is None:
+        return INCOMPLETE, [_finding("the heartbeat is empty")]
+    age = now - beat.time
+    if not boot or beat.boot_id != boot:
+        why = f"the heartbeat is of boot {beat.boot_id or 'unknown'}, this is {boot or 'unknown'}"
+    elif age > max_age_seconds:
+        why = f"the heartbeat is {age:.0f} s old, at most {max_age_seconds:g} s allowed"
+    elif age < -CLOCK_SECONDS:
+        why = f"the heartbeat is {-age:.0f} s in the future"
+    else:
+        return beat.verdict, list(beat.findings)
+    return INCOMPLETE, [_finding(why)]
+
+
+def within(seconds: float, work: Callable[[], str]) -> str | None:
+    """Return what ``work`` returns, run in a child process; None if it raised or took longer.
+
+    The child is killed then, and not waited for: one that is stuck in the kernel dies when the kernel lets it.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        status = 1
+        try:
+            os.setsid()
+            data = work().encode()
+            while data:
+                data = data[os.write(writer, data) :]
+            status = 0
+        except Exception as exc:  # noqa: BLE001 -- whatever it is, the parent has to hear of it as no answer
+            os.write(2, f"muster: health: {type(exc).__name__}: {exc}\n".encode())
+        finally:
+            os._exit(status)
+    os.close(writer)
+    try:
+        text, whole = _received(reader, time.monotonic() + seconds)
+    finally:
+        os.close(reader)
+    return text if _ended(child, whole) else None
+
+
+def _received(reader: int, deadline: float) -> tuple[str, bool]:
+    chunks: list[bytes] = []
+    while select.select([reader], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        chunk = os.read(reader, _ROOM_BYTES)
+        if not chunk:
+            return b"".join(chunks).decode(), True
+        chunks.append(chunk)
+    return "", False
+
+
+def _ended(child: int, whole: bool) -> bool:
+    """Return whether the child ended well; one that did not answer in time is killed, with all that it started."""
+    if whole:
+        return os.waitpid(child, 0)[1] == 0
+    for kill, target in ((os.killpg, child), (os.kill, child)):
+        try:
+            kill(target, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+    os.waitpid(child, os.WNOHANG)
+    return False
+
+
+def _measured(expect_path: str, state_directory: str, now: float) -> str:
+    """Return the new heartbeat as text."""
+    from .expectations import ExpectationError, check_expectations  # noqa: PLC0415 -- start-up budget of --status
+
+    try:
+        expect = json.loads(Path(expect_path).read_text(encoding="utf-8"))
+        check_expectations(expect)
+    except (OSError, ValueError, ExpectationError) as exc:
+        return _silent(f"expectations in {expect_path}: {exc}", state_directory, now).to_json()
+    host = HealthHost(expect["tools"]["path"], expect["tools"]["root"], state_directory)
+    return examine(host, expect, now).to_json()
+
+
+def examine(host: LocalHost, expect: Mapping[str, Any], now: float) -> Heartbeat:
+    """Read the host once and return the heartbeat of this run."""
+    from .examine import collect  # noqa: PLC0415 -- as above
+    from .registry import PROBES, judge_stage, probes_of  # noqa: PLC0415
+
+    outputs = collect(host, [PROBES[name] for name in probes_of(STAGE)], expect)
+    last = _last(outputs)
+    if last is not None:
+        # What was judged before stays judged: its failures are in the last heartbeat.
+        outputs["kernel_log"] = kernel_ring.since(outputs["kernel_ring"], last.log_seconds)
+    result = judge_stage(STAGE, outputs, expect)
+    findings = _with_earlier([item for item in result.findings if item.verdict != PASS], last)
+    ring = result.values.get("kernel_ring") or ()
+    counters: Mapping[str, int] = result.values.get("error_counters") or {}
+    lost = any(item.check == "log_continuity" for item in findings)
+    beat = Heartbeat(
+        time=now,
+        boot_id=result.values.get("boot_id") or "",
+        verdict=worst([PASS, *(item.verdict for item in findings)]) if result.findings else INCOMPLETE,
+        findings=tuple(findings),
+        counters=counters,
+        counters_time=now,
+        log_seconds=max([message.seconds or 0.0 for message in ring] or [last.log_seconds if last else 0.0]),
+        log_lost=lost,
+        root=getattr(host, "root", "/"),
+    )
+    if last is not None and last.counters and 0 <= now - last.counters_time < COUNTERS_SECONDS:
+        return replace(beat, counters=last.counters, counters_time=last.counters_time)
+    return beat
+
+
+def _last(outputs: Mapping[str, Output]) -> Heartbeat | None:
+    """Return the last run of this boot, None if there is none."""
+    try:
+        last = heartbeat.parse(outputs["heartbeat"])
+        boot = boot_id.parse(outputs["boot_id"])
+    except Unreadable:
+        return None
+    return last if last is not None and last.boot_id == boot else None
+
+
+def _with_earlier(findings: Sequence[Finding], last: Heartbeat | None) -> list[Finding]:
+    """Return the findings and what the log said before: a GPU that failed is no better for being silent since.
+
+    Until the next boot, that is: burn-in, which looks at the whole log of the boot, does not forget either.
+    """
+    from .registry import CHECKS, STAGE_CHECKS  # noqa: PLC0415 -- as above
+
+    if last is None:
+        return list(findings)
+    logs = {name for name in STAGE_CHECKS[STAGE] if "kernel_log" in CHECKS[name].PROBES}
+    earlier = [item for item in last.findings if item.check in logs and item.verdict == FAIL]
+    failed = {(item.check, item.subject) for item in findings if item.verdict == FAIL}
+    kept = [item for item in earlier if (item.check, item.subject) not in failed]
+    replaced = {(item.check, item.subject) for item in kept}
+    return [item for item in findings if (item.check, item.subject) not in replaced] + kept
+
+
+def _silent(reason: str, state_directory: str, now: float) -> Heartbeat:
+    """Return the heartbeat of a run that measured nothing: it knows what the last one knew."""
+    try:
+        last = heartbeat.parse(LocalHost().read(f"{state_directory}/health.json"))
+    except Unreadable:
+        last = None
+    if last is None:
+        return _nothing(reason, now)
+    failed = [item for item in last.findings if item.verdict == FAIL]
+    findings = (*failed, _finding(reason))
+    return replace(last, time=now, verdict=worst(item.verdict for item in findings), findings=findings)
+
+
+def _nothing(reason: str, now: float) -> Heartbeat:
+    return Heartbeat(time=now, boot_id="", verdict=INCOMPLETE, findings=(_finding(reason),))
+
+
+def _finding(reason: str) -> Finding:
+    return Finding(STAGE, "host", INCOMPLETE, None, None, "", reason, "investigate")
+
+
+def _written(path: Path, beat: Heartbeat) -> str:
+    write_atomically(path, beat.to_json())
+    return "written"
+
+
+def _read(state_directory: str) -> str:
+    output = LocalHost().read(f"{state_directory.rstrip('/')}/health.json")
+    root = "/"
+    try:
+        beat = heartbeat.parse(output) if output.rc == 0 else None
+        root = beat.root if beat else root
+        boot = boot_id.parse(LocalHost(root=root).read(boot_id.PATH))
+    except Unreadable:
+        boot = ""
+    return json.dumps({"heartbeat": output.__dict__, "boot_id": boot, "now": time.time()})
+
+
+def _print(verdict: str, findings: Sequence[Finding], **more: Any) -> None:
+    print(json.dumps({"verdict": verdict, "findings": [item.to_dict() for item in findings], **more}, sort_keys=True))

@@ -1,0 +1,57 @@
+"""Counters in sysfs that only grow when something is wrong: links that went down, memory errors.
+
+Formats: Linux' Documentation/ABI/stable/sysfs-class-infiniband (``link_downed``) and
+Documentation/ABI/testing/sysfs-devices-edac (``ce_count``, ``ue_count`` of each memory controller).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .. import blocks
+from ..examine import Unreadable
+from ..host import Host, Output
+
+NAME = "error_counters"
+
+_FILES = (
+    "/sys/class/infiniband/*/ports/*/counters/link_downed",
+    "/sys/devices/system/edac/mc/mc*/ce_count",
+    "/sys/devices/system/edac/mc/mc*/ue_count",
+)
+# Stands first and names the files: a host may have none.
+_LIST = "counters"
+_PORT = re.compile(r".*/infiniband/([^/]+)/ports/([^/]+)/counters/(link_downed)")
+_CONTROLLER = re.compile(r".*/edac/mc/(mc\d+)/([cu]e_count)")
+
+
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+    """Read all of them."""
+    paths = host.paths(*_FILES)
+    return blocks.joined({_LIST: Output("".join(f"{path}\n" for path in paths)), **{p: host.read(p) for p in paths}})
+
+
+def parse(output: Output) -> dict[str, int]:
+    """Return the counts by name (``link_downed mlx5_0 port 1``, ``ce_count mc0``); raises Unreadable.
+
+    A counter that could not be read is not in it, so that one that was there before is missed.
+    """
+    if output.rc != 0:
+        raise Unreadable(f"exit status {output.rc}")
+    files = blocks.split(output.stdout)
+    listed = files.pop(_LIST, None)
+    if listed is None or sorted(files) != sorted(listed.stdout.split("\n")[:-1]):
+        raise Unreadable(f"begins with {output.stdout[:60]!r}, expected a list of files and all in it")
+    counts = {}
+    for path, block in files.items():
+        port, controller = _PORT.fullmatch(path), _CONTROLLER.fullmatch(path)
+        text = block.stdout.strip()
+        if block.rc != 0 or not re.fullmatch(r"[0-9]{1,20}", text):
+            continue
+        if port:
+            counts[f"{port.group(3)} {port.group(1)} port {port.group(2)}"] = int(text)
+        elif controller:
+            counts[f"{controller.group(2)} {controller.group(1)}"] = int(text)
+    return counts
