@@ -17,7 +17,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.rejudge import (
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.zipapp import build
 
-MEMINFO = "MemTotal:       {} kB\n"
+MEMINFO = "MemTotal:       {} kB\nSwapTotal:      0 kB\n"
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_bundle_is_judged_as_it_was_when_it_was_fresh(bundle, expect):
 
 
 def test_only_checks_whose_outputs_are_there_are_asked():
-    assert checks_of(["meminfo"]) == ("memory",)
+    assert checks_of(["meminfo"]) == ("memory", "swap")
     assert set(checks_of(registry.PROBES)) <= set(registry.CHECKS)
 
 
