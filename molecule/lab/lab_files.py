@@ -23,6 +23,7 @@ def files_of(state: Mapping[str, Any]) -> dict[str, str]:
         **kernel(state),
         **nvme(state),
         **gpu_nodes(state),
+        **fabric_manager_log(state),
         **lab_nics.files(state),
     }
 
@@ -234,3 +235,26 @@ def gpu_nodes(state: Mapping[str, Any]) -> dict[str, str]:
             f"GPU Excluded:\t No\n"
         )
     return files
+
+
+def fabric_manager_log(state: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fabric manager's log: an error before its last start, the start, and what the state adds."""
+    version = state["fabric_manager"]["version"] or state["driver"]
+    lines = [
+        "[Nov 19 2026 06:01:46] [ERROR] [tid 2210] failed to find the GPU handle 5410063385821516767 in the multicast "
+        "team request setup 6130285411925746235.",
+        f"[Nov 20 2026 06:02:10] [INFO] [tid 2393] Fabric Manager version {version} is running with the following "
+        "configuration options",
+        "[Nov 20 2026 06:02:10] [INFO] [tid 2393] Logging level = 4",
+        "[Nov 20 2026 06:02:10] [INFO] [tid 2393] Abort CUDA jobs when FM exits = 1",
+        "[Nov 20 2026 06:02:14] [INFO] [tid 2393] Successfully configured all the available NVSwitches to route GPU "
+        "NVLink traffic. NVLink Peer-to-Peer support will be enabled once the GPUs are successfully registered with "
+        "the NVLink fabric.",
+        "[Nov 20 2026 06:20:31] [INFO] [tid 2401] Received an inband message:  Message header details: magic Id:adbc "
+        "request Id:1fdba18d7da4ef9e status:0 type:4 length:14",
+        "Message payload details:Team release request: Team Handle:99c9f23d49236386 Flags:0",
+        "",
+        "[Nov 20 2026 06:20:31] [INFO] [tid 2406] multicast group 0 is freed.",
+        *(f"[Nov 20 2026 07:00:00] {line}" for line in state["fabric_manager_log"]),
+    ]
+    return {"var/log/fabricmanager.log": "".join(f"{line}\n" for line in lines)}

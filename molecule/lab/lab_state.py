@@ -40,6 +40,8 @@ HEALTHY: dict[str, Any] = {
     "numa_off": False,
     # active and sub null: no such unit; version null: the driver's.
     "fabric_manager": {"active": "active", "sub": "running", "version": None},
+    # Lines that its log has since the service's last start, such as "[ERROR] [tid 841] detected NVSwitch fatal ...".
+    "fabric_manager_log": [],
     "driver": "570.86.15",
     "kernel": "5.15.0-1063-nvidia",
     "kernel_log": [],
@@ -253,8 +255,9 @@ def check(state: Mapping[str, Any]) -> None:
         if not all(isinstance(number, int | float) for number in numbers):
             raise StateError(f"{key}: found {state[key]!r}, expected a number")
     check_parts(state)
-    if not isinstance(state["kernel_log"], list):
-        raise StateError(f"kernel_log: found {state['kernel_log']!r}, expected a list of lines")
+    for key in ("kernel_log", "fabric_manager_log"):
+        if not isinstance(state[key], list):
+            raise StateError(f"{key}: found {state[key]!r}, expected a list of lines")
 
 
 def _check_drives(state: Mapping[str, Any]) -> None:

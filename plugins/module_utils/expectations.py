@@ -81,8 +81,17 @@ SCHEMA: dict[str, Any] = {
             "retired_pages": Nullable(COUNT),
         }
     ),
-    # fabric: whether GPUs register with an NVSwitch fabric; fabric_manager: whether this host runs the service for it.
-    "nvlink": Nullable({"links": POSITIVE, "link_gb_per_s": NUMBER, "fabric": FLAG, "fabric_manager": FLAG}),
+    # fabric: whether GPUs register with an NVSwitch fabric; fabric_manager: whether this host runs the service for it;
+    # fabric_manager_log: null where it writes none of its own (LOG_USE_SYSLOG).
+    "nvlink": Nullable(
+        {
+            "links": POSITIVE,
+            "link_gb_per_s": NUMBER,
+            "fabric": FLAG,
+            "fabric_manager": FLAG,
+            "fabric_manager_log": Nullable(PATH),
+        }
+    ),
     # nic_connection: the farthest that each GPU's NIC may be, null where NICs are not seen; parts: exact places.
     "affinity": Nullable(
         {

@@ -36,6 +36,7 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
         "gpu_nvlink_errors",
         "gpu_fabric",
         "fabric_manager",
+        "fabric_manager_log",
         "gpu_row_remap",
         "gpu_ecc",
         "gpu_retired_pages",

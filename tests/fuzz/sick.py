@@ -41,10 +41,13 @@ def known() -> tuple[str, ...]:
 
 _AT = "2026-11-20T08:00:00+0000 h kernel: "
 
+_FM = "[Nov 20 2026 08:00:00] [ERROR] [tid 841] "
+
 SICK: tuple[Sick, ...] = (
     Sick("xid", "kernel_log", r"\Z", _AT + "NVRM: Xid (PCI:0000:85:00): 79, lost.\n", log=True),
     Sick("dcgm_diag", "dcgm_diag", r'("name" : "memory",\n[^}]+"status" : )"Pass"', r'\1"Fail"'),
     Sick("dcgm_diag", "dcgm_diag", r'("entity_id" : 5,\s+"status" : )"Pass"', r'\1"Fail"'),
+    Sick("fabric_manager_log", "fabric_manager_log", r"\Z", _FM + "detected NVSwitch fatal error 20034\n", log=True),
     Sick("gpu_bandwidth", "nvbandwidth", r'"55\.42"', '"24.1"'),
     Sick("gpu_bandwidth", "nvbandwidth", r'"396\.03"', '"120"'),
     Sick("gpu_nvlink_errors", "dcgmi_nvlink", r'("Link 3": {"children": {"CRC Data Error": {"value": )"0"', r'\1"12"'),

@@ -65,8 +65,6 @@ ROWS = [
 ]
 
 NOT_COVERED = {
-    "fabric-manager/fabricmanager-h100-teams.log": "the fabric manager's log is not read; the kernel's has SXids",
-    "fabric-manager/fm-error-lines.log": "the fabric manager's log is not read; the kernel's has SXids",
     "lustre/lctl-dl-t-edison.txt": "a storage client's state, judged with checkpoint storage",
     "lustre/lctl-get_param-client-llite.txt": "a storage client's state, judged with checkpoint storage",
     "lustre/lctl-get_param-unhealthy-host.txt": "a storage server's state, judged with checkpoint storage",

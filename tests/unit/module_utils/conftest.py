@@ -125,6 +125,7 @@ class FakeHost:
             "nvidia-smi topo -m": Output(TOPOLOGY),
             " ".join(fabric_manager.ARGV): split((HEALTHY / "fabric_manager.txt").read_text())["service"],
             "nv-fabricmanager": split((HEALTHY / "fabric_manager.txt").read_text())["version"],
+            "tail": Output(healthy("fabric_manager_log")),
             **dcgmi_outputs(["00000000:1B:00.0", "00000000:AB:00.0"]),
             "journalctl": Output("2025-01-21T04:41:44+0000 host kernel: Linux version 6.1.0\n"),
             "lscpu": Output(healthy("lscpu")),

@@ -201,6 +201,21 @@ def test_every_gpu_fault_is_found_on_its_part(burn_in: Examine, set_faults: SetF
     assert "idle" in found["gpu_pcie", "SXM6"].reason
 
 
+def test_what_the_fabric_manager_logged_is_judged_by_part(burn_in: Examine, set_faults: SetFaults) -> None:
+    where = "on fid 0 on NVSwitch pci bus id 00000000:86:00.0 physical id 3 port 33"
+    set_faults(
+        fabric_manager_log=[
+            f"[ERROR] [tid 841] detected NVSwitch fatal error 20034 {where}",
+            "[ERROR] [tid 841] failed to find the GPU handle 1018 in the multicast team request setup 5653.",
+        ]
+    )
+    found = {subject: finding for (check, subject), finding in burn_in().items() if check == "fabric_manager_log"}
+    assert {part: (finding.verdict, finding.action) for part, finding in found.items()} == {
+        "host": ("fail", "reboot"),
+        "nvswitch 0000:86:00.0": ("fail", "reset_gpu"),
+    }
+
+
 def test_numa_off_is_found_on_the_host(burn_in: Examine, set_faults: SetFaults) -> None:
     set_faults(numa_off=True)
     assert "numa=off" in burn_in()["gpu_affinity", "host"].reason

@@ -1,0 +1,90 @@
+"""Has the fabric manager logged an error since its last start: of an NVSwitch (SXid), of a GPU, of the topology?
+
+Wordings: leptonai/gpud 4a8de33, its component for the fabric manager. An error line that is not among them is not
+passed over: it is ``incomplete``. Owed on the host; a switch with an error has a finding under its PCI address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..expectations import pci_address
+from ..finding import FAIL, INCOMPLETE, Finding
+from ..log_faults import HOST, Fault, findings_of, rule
+from ..probes.fabric_manager_log import Entry
+from ..sxid import SwitchEvent, verdict_of
+from ..xid import SAME_EVENT_SECONDS
+
+NAME = "fabric_manager_log"
+PROBES: tuple[str, ...] = ("fabric_manager_log",)
+
+_SXID = re.compile(
+    r"detected NVSwitch (non-fatal|fatal) error (\d{1,5})\b"
+    r"(?:.*?\bpci bus id ([0-9a-fA-F:.]+))?(?:.*?\bport (\d{1,3})\b)?",
+    re.ASCII,
+)
+_RULES = (
+    rule(r"failed to find the GPU handle \d+ in the multicast team", "a GPU left the NVLink fabric", FAIL, "reboot"),
+    rule(
+        r"number of NVSwitches don't match with any supported system topology",
+        "not all NVSwitches of the baseboard are there", FAIL, "reboot",
+    ),
+    rule(r"version \S+ do(?:n't|es not|esn't) match", "versions do not match: {text}", FAIL, "investigate"),
+    rule(r"aborting fabric manager", "gave up: {text}", FAIL, "investigate"),
+)  # fmt: skip
+# A level that is not among these is an error's.
+_QUIET = ("", "DEBUG", "INFO", "NOTICE", "WARNING")
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the host, if its class has a fabric manager that writes a log."""
+    nvlink = expect["nvlink"]
+    return [HOST] if expect["gpu"] and nvlink and nvlink["fabric_manager"] and nvlink["fabric_manager_log"] else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Give one finding for the host and one for each switch with an error."""
+    entries: Sequence[Entry] = values["fabric_manager_log"]
+    faults = [*_switch_faults(entries), *(fault for entry in entries if (fault := _fault(entry)))]
+    return findings_of(NAME, faults, [HOST])
+
+
+def _fault(entry: Entry) -> Fault | None:
+    if _SXID.search(entry.text):
+        return None
+    text = entry.text.strip()[:160]
+    for item in _RULES:
+        if item.pattern.search(entry.text):
+            return Fault(HOST, item.what.format(text=text), item.verdict, item.action, entry.stamp)
+    if entry.level in _QUIET:
+        return None
+    return Fault(HOST, f"{entry.level} not in the catalogue: {text!r}", INCOMPLETE, "investigate", entry.stamp)
+
+
+def _switch_faults(entries: Iterable[Entry]) -> Iterator[Fault]:
+    latest: dict[tuple[str | None, int | None, int | None], float | None] = {}
+    for event in _switch_events(entries):
+        key = (event.address, event.code, event.link)
+        again = False
+        if key in latest:
+            before, latest[key] = latest[key], event.seconds
+            if before is None or event.seconds is None or 0 <= event.seconds - before <= SAME_EVENT_SECONDS:
+                continue
+            again = True
+        latest[key] = event.seconds
+        verdict, action = verdict_of(event, again)
+        part = f"nvswitch {event.address}" if event.address else HOST
+        yield Fault(part, event.name, verdict, action, event.stamp)
+
+
+def _switch_events(entries: Iterable[Entry]) -> Iterator[SwitchEvent]:
+    for entry in entries:
+        match = _SXID.search(entry.text)
+        if match:
+            word, code, bus, port = match.groups()
+            address = pci_address(bus or "")
+            link = int(port) if port else None
+            switch = f"the NVSwitch at {address or 'an unknown address'}"
+            yield SwitchEvent(switch, address, int(code), link, word == "fatal", entry.text, entry.stamp, entry.seconds)
