@@ -655,6 +655,7 @@ def arguments_of(argv: Sequence[str] | None) -> argparse.Namespace:
     state = commands.add_parser("state", help="change faults of a host, e.g. gpus_missing='[\"SXM6\"]'; null clears")
     state.add_argument("host")
     state.add_argument("assignments", nargs="*", metavar="KEY=JSON", help="none: print the state")
+    state.add_argument("--stdin", action="store_true", help="begin with the declared state, faults as a JSON mapping")
     execute = commands.add_parser("exec", help="run a command on a host")
     execute.add_argument("host")
     execute.add_argument("argv", nargs=argparse.REMAINDER)
@@ -700,7 +701,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             up(lab, podman, lock)
         return 0
     host = lab.host(arguments.host)
-    if arguments.command == "state" and not arguments.assignments:
+    if arguments.command == "state" and arguments.stdin:
+        faults = [f"{key}={json.dumps(value)}" for key, value in json.load(sys.stdin).items()]
+        write_host(host, host.state)
+        arguments.assignments = [*faults, *arguments.assignments]
+    elif arguments.command == "state" and not arguments.assignments:
         print(json.dumps(read_state(host), indent=2, sort_keys=True))
         return 0
     if arguments.command == "exec":

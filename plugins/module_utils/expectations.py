@@ -159,7 +159,6 @@ SCHEMA: dict[str, Any] = {
     "pcie": Nullable(
         {
             "acs_enabled": Nullable(FLAG),
-            "gpu": Nullable({"speed_gts": NUMBER, "width": POSITIVE}),
             "devices": [{"name": TEXT, "address": PCI_ADDRESS, "speed_gts": NUMBER, "width": POSITIVE}],
         }
     ),

@@ -16,6 +16,8 @@ from ..probes.lspci import Device, Link
 NAME = "pcie_links"
 PROBES: tuple[str, ...] = ("lspci",)
 
+# Of one lane, by PCIe generation (PCI-SIG).
+_GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 # The speed to which an idle GPU slows its link; the generation is judged under load.
 _IDLE_GTS = 2.5
 _NICS = ("Ethernet controller", "Infiniband controller", "Network controller")
@@ -38,7 +40,7 @@ def _is_nic(device: Device) -> bool:
 
 def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
     """Return the GPUs, the other declared devices, and the host for what is not declared."""
-    if expect["pcie"] is None or (expect["pcie"]["gpu"] is None and not expect["pcie"]["devices"]):
+    if expect["pcie"] is None:
         return []
     return [*_wanted(expect), "host"]
 
@@ -59,11 +61,9 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
 
 def _wanted(expect: Mapping[str, Any]) -> dict[str, tuple[str, Link]]:
     """Return address and link by subject."""
-    gpu = expect["pcie"]["gpu"]
     wanted = {}
-    if gpu is not None:
-        link = Link(gpu["speed_gts"], gpu["width"])
-        wanted = {subject: (address, link) for address, subject in gpu_subjects(expect).items()}
+    for address, subject in gpu_subjects(expect).items():
+        wanted[subject] = address, Link(_GTS[expect["gpu"]["pcie_generation"]], expect["gpu"]["pcie_width"])
     for item in expect["pcie"]["devices"]:
         wanted[item["name"]] = (item["address"], Link(item["speed_gts"], item["width"]))
     return wanted
@@ -72,7 +72,9 @@ def _wanted(expect: Mapping[str, Any]) -> dict[str, tuple[str, Link]]:
 def _declared(subject: str, device: Device | None, wanted: Link, is_gpu: bool) -> Finding:
     if device is None:
         why = f"no device at the address of {subject}"
-        return Finding(NAME, subject, FAIL, "absent", str(wanted), "", why, "reseat")
+        # NVIDIA's catalogue for a GPU off the bus (Xid 79): RESTART_BM.
+        action = "reboot" if is_gpu else "reseat"
+        return Finding(NAME, subject, FAIL, "absent", str(wanted), "", why, action)
     if is_gpu and device.kind not in _GPUS:
         why = f"another device at the address of {subject}: {device.kind}, {device.name}"
         return Finding(NAME, subject, FAIL, device.kind, str(wanted), "", why, "reseat")
