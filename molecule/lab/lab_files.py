@@ -24,6 +24,7 @@ def files_of(state: Mapping[str, Any]) -> dict[str, str]:
         **nvme(state),
         **gpu_nodes(state),
         **fabric_manager_log(state),
+        **pcie_errors(state),
         **lab_nics.files(state),
     }
 
@@ -258,3 +259,35 @@ def fabric_manager_log(state: Mapping[str, Any]) -> dict[str, str]:
         *(f"[Nov 20 2026 07:00:00] {line}" for line in state["fabric_manager_log"]),
     ]
     return {"var/log/fabricmanager.log": "".join(f"{line}\n" for line in lines)}
+
+
+_CORRECTABLE = "RxErr BadTLP BadDLLP Rollover Timeout NonFatalErr CorrIntErr HeaderOF"
+_UNCORRECTABLE = (
+    "Undefined DLP SDES TLP FCP CmpltTO CmpltAbrt UnxCmplt RxOF MalfTLP ECRC UnsupReq ACSViol UncorrIntErr BlockedTLP "
+    "AtomicOpBlocked TLPBlockedErr PoisonTLPBlocked"
+)
+
+
+def pcie_errors(state: Mapping[str, Any]) -> dict[str, str]:
+    """Return the kernel's counts of PCIe errors of each GPU, NIC and drive; none of a device that is not there."""
+    gone = {*state["gpus_missing"], *state["nics_missing"]}
+    places = {
+        f"sys/bus/pci/devices/{gpu['address']}": gpu["address"] for gpu in state["gpus"] if gpu["slot"] not in gone
+    }
+    for nic in state["nics"]:
+        if nic["device"] not in gone:
+            places[f"sys/class/infiniband/{nic['device']}/device"] = nic["address"]
+    for drive in nvme_of(state).values():
+        places[f"sys/class/nvme/{drive['controller']}/device"] = drive["address"]
+    files = {}
+    for place, address in places.items():
+        for severity, total, kinds in (
+            ("correctable", "COR", _CORRECTABLE),
+            ("nonfatal", "NONFATAL", _UNCORRECTABLE),
+            ("fatal", "FATAL", _UNCORRECTABLE),
+        ):
+            counted = state["pcie_errors"].get(address, {}).get(severity, {})
+            counts = {kind: int(counted.get(kind, 0)) for kind in kinds.split()}
+            lines = [f"{kind} {count}\n" for kind, count in counts.items()]
+            files[f"{place}/aer_dev_{severity}"] = "".join([*lines, f"TOTAL_ERR_{total} {sum(counts.values())}\n"])
+    return files

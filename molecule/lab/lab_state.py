@@ -72,6 +72,8 @@ HEALTHY: dict[str, Any] = {
     # By address of a GPU, NIC or drive the link (speed_gts, width); those with access control in the bridge above.
     "pci_links": {},
     "acs_enabled": [],
+    # By address of a GPU, NIC or drive the PCIe errors counted: {"correctable": {"RxErr": 250}, "fatal": {"DLP": 1}}.
+    "pcie_errors": {},
     "clock_offset_ms": 0.03,
     "clock_synchronised": True,
     # By drive number: which are gone, files of its sysfs directory, fields of its SMART health report.
@@ -307,7 +309,7 @@ def check_parts(state: Mapping[str, Any]) -> None:
     addresses = {part["address"] for part in (*state["gpus"], *state["nics"])} | set(state["nvme"])
     for keys, known, what in (
         (("dimms_missing", "dimm_values", "dimm_errors"), dimms, "slots of dimms"),
-        (("pci_links", "acs_enabled"), addresses, "addresses of gpus, nics or nvme"),
+        (("pci_links", "acs_enabled", "pcie_errors"), addresses, "addresses of gpus, nics or nvme"),
     ):
         for key in keys:
             if unknown := sorted(set(state[key]) - known):
@@ -316,6 +318,7 @@ def check_parts(state: Mapping[str, Any]) -> None:
         ("dimm_values", {"size_mib", "speed_mts"}),
         ("dimm_errors", {"correctable", "uncorrectable"}),
         ("pci_links", {"speed_gts", "width"}),
+        ("pcie_errors", {"correctable", "nonfatal", "fatal"}),
     ):
         for part, values in state[key].items():
             if not isinstance(values, dict) or not values or set(values) - fields:

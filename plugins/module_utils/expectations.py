@@ -160,6 +160,8 @@ SCHEMA: dict[str, Any] = {
         {
             "acs_enabled": Nullable(FLAG),
             "devices": [{"name": TEXT, "address": PCI_ADDRESS, "speed_gts": NUMBER, "width": POSITIVE}],
+            # Limits of what the kernel counts on GPUs, rails and drives; null where it cannot (a guest of a cloud).
+            "errors": Nullable({"correctable": COUNT, "nonfatal": COUNT, "fatal": COUNT}),
         }
     ),
     "clock": {"offset_ms": NUMBER, "clocksource": Nullable(TEXT)},

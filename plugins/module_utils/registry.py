@@ -57,6 +57,7 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
         "hugepages",
         "kernel_command_line",
         "pcie_links",
+        "pcie_aer",
         "acs",
         "clock",
         "clocksource",

@@ -159,6 +159,11 @@ class FakeHost:
                 .replace("0000:0b:00.0", "0000:1b:00.0")
                 .replace("0000:85:00.0", "0000:ab:00.0")
             ),
+            **split(
+                healthy("pcie_aer")
+                .replace("devices/0000:0b:00.0", "devices/0000:1b:00.0")
+                .replace("devices/0000:85:00.0", "devices/0000:ab:00.0")
+            ),
             **split((HEALTHY / "preflights.txt").read_text()),
             **split((HEALTHY / "error_counters.txt").read_text()),
             "dmesg": Output((HEALTHY / "kernel_ring.txt").read_text()),

@@ -216,6 +216,26 @@ def test_what_the_fabric_manager_logged_is_judged_by_part(burn_in: Examine, set_
     }
 
 
+def test_counted_pcie_errors_are_judged_by_part(burn_in: Examine, set_faults: SetFaults) -> None:
+    set_faults(
+        pcie_errors={
+            "0000:85:00.0": {"correctable": {"RxErr": 101}},
+            "0000:0b:00.0": {"correctable": {"RxErr": 100}},
+            "0000:9c:00.0": {"fatal": {"DLP": 1}},
+            "0000:18:00.0": {"nonfatal": {"CmpltTO": 2}},
+        },
+        nics_missing=["mlx5_0"],
+    )
+    found = {subject: finding for (check, subject), finding in burn_in().items() if check == "pcie_aer"}
+    assert len(found) == 24
+    assert {part: (one.verdict, one.measured, one.action) for part, one in found.items() if one.verdict != "pass"} == {
+        "gpu SXM6 0000:85:00.0": ("fail", 101, "reseat"),
+        "nic mlx5_4": ("fail", 1, "reseat"),
+        "nvme 1": ("fail", 2, "reseat"),
+        "nic mlx5_0": ("incomplete", None, "investigate"),
+    }
+
+
 def test_numa_off_is_found_on_the_host(burn_in: Examine, set_faults: SetFaults) -> None:
     set_faults(numa_off=True)
     assert "numa=off" in burn_in()["gpu_affinity", "host"].reason
