@@ -61,6 +61,7 @@ molecule: $(VENV)/.ready ## Run the Molecule scenarios
 
 bench: $(VENV)/.ready ## Measure; prints and writes build/bench.json
 	@$(BIN)/python molecule/lab/bench.py
+	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded --bench build/bench.json | tail -n 1
 
 clean: lab-down ## Remove the lab and everything built
 	rm -rf build dist $(VENV)

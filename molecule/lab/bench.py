@@ -23,6 +23,7 @@ import demo  # noqa: E402
 
 BENCH = demo.ROOT / "build" / "bench.json"
 MUSTER = "/usr/libexec/muster/muster"
+STATIC = ("examine", "--stage", "burn_in", "--no-store", "--node")
 
 
 def main() -> int:
@@ -36,6 +37,8 @@ def main() -> int:
     expect = json.dumps(inventory["_meta"]["hostvars"][host]["muster_expect"])
     figures = {
         **demo_figures(result),
+        **static_figures(host, expect),
+        "health_check_seconds": seconds_on(host, [MUSTER, "health", "--expect", "/etc/muster/expect.json"], 5),
         "node_check_seconds": seconds_on(host, [MUSTER, "examine", "--stage", "preflight", "--node", host], 3, expect),
         "muster_start_seconds": seconds_on(host, [MUSTER, "--version"], 10),
     }
@@ -56,6 +59,32 @@ def demo_figures(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
+def static_figures(host: str, expect: str) -> dict[str, dict[str, Any]]:
+    """Return what the whole static examination costs on a lab host beyond its tools, as medians, and its memory."""
+    script = (
+        "import json, os, subprocess, sys, time\n"
+        "given = sys.stdin.buffer.read()\n"
+        "for _ in range(3):\n"
+        "    began = time.perf_counter()\n"
+        f"    muster = subprocess.Popen({[MUSTER, *STATIC, host]!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+        "    muster.stdin.write(given)\n"
+        "    muster.stdin.close()\n"
+        "    evidence = json.load(muster.stdout)\n"
+        "    _, status, usage = os.wait4(muster.pid, 0)\n"
+        "    assert status == 0, status\n"
+        "    seconds = time.perf_counter() - began\n"
+        "    print(seconds, seconds - evidence['detail']['tool_seconds'], usage.ru_maxrss / 1024)\n"
+    )
+    rows = [[float(number) for number in line.split()] for line in output_on(host, ["python3", "-c", script], expect)]
+    whole, own, memory = (statistics.median(column) for column in zip(*rows, strict=True))
+    return {
+        "static_check_seconds": {"value": round(own, 3), "unit": "s beyond the tools' own time"},
+        "static_check_share": {"value": round(own / whole, 3), "unit": "of the examination's whole time"},
+        # The largest of the process and of the tools it waited for.
+        "static_check_mib": {"value": round(memory, 1), "unit": "MiB"},
+    }
+
+
 def seconds_on(host: str, command: list[str], times: int, given: str = "") -> dict[str, Any]:
     """Return the median time of a command on a lab host; it is timed there, so that ssh costs nothing."""
     script = (
@@ -67,11 +96,17 @@ def seconds_on(host: str, command: list[str], times: int, given: str = "") -> di
         "    print(time.perf_counter() - began)\n"
         "    done.check_returncode()\n"
     )
-    argv = ["ssh", "-F", str(demo.SSH_CONFIG), "-o", "BatchMode=yes", host, shlex.join(["python3", "-c", script])]
+    lines = output_on(host, ["python3", "-c", script], given)
+    return {"value": round(statistics.median(float(line) for line in lines), 3), "unit": "s"}
+
+
+def output_on(host: str, command: list[str], given: str) -> list[str]:
+    """Return the lines that a command prints on a lab host; raises DemoError."""
+    argv = ["ssh", "-F", str(demo.SSH_CONFIG), "-o", "BatchMode=yes", host, shlex.join(command)]
     done = subprocess.run(argv, input=given, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode:
-        raise demo.DemoError(f"{shlex.join(command)} on {host}: {done.stderr.strip()}")
-    return {"value": round(statistics.median(float(line) for line in done.stdout.split()), 3), "unit": "s"}
+        raise demo.DemoError(f"measuring on {host}: {done.stderr.strip()}")
+    return done.stdout.splitlines()
 
 
 if __name__ == "__main__":

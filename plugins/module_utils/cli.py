@@ -94,8 +94,9 @@ def _examine(options: argparse.Namespace, version: str) -> int:
         return _wrong(f"expectations on standard input are not JSON: {exc}")
     if options.id is not None and not valid_id(options.id):
         return _wrong(f"--id is {options.id!r}, expected letters, digits, '-', '_' and '.'")
-    started = time.time()
-    examination = examine(options.stage, LocalHost(expect["tools"]["path"], expect["tools"]["root"]), expect)
+    started, began = time.time(), time.monotonic()
+    host = LocalHost(expect["tools"]["path"], expect["tools"]["root"])
+    examination = examine(options.stage, host, expect)
     evidence = Evidence(
         id=options.id or str(uuid.uuid4()),
         node=options.node,
@@ -106,6 +107,7 @@ def _examine(options: argparse.Namespace, version: str) -> int:
         fingerprint=fingerprint_of(examination.values, expect),
         expect_digest=expect_digest_of(options.stage, expect),
         findings=examination.findings,
+        detail={"seconds": round(time.monotonic() - began, 3), "tool_seconds": round(host.tool_seconds, 3)},
         raw=examination.raw,
         muster_version=version,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -10,7 +11,11 @@ from .judged import NOT_COVERED, RECORDED, ROWS, figures, judged, unlisted
 
 def main() -> int:
     """Print the table; the exit status is 1 if a file is judged wrongly or stands in no table."""
-    recorded = Path(sys.argv[1]) if len(sys.argv) > 1 else RECORDED
+    parser = argparse.ArgumentParser(prog="recorded", description=__doc__)
+    parser.add_argument("recorded", nargs="?", type=Path, default=RECORDED, help="where the recorded outputs lie")
+    parser.add_argument("--bench", type=Path, help="add the figures to this file")
+    options = parser.parse_args()
+    recorded = options.recorded
     if not recorded.is_dir():
         print(f"recorded: no recorded outputs at {recorded}, nothing to judge")
         return 0
