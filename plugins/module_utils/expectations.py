@@ -242,6 +242,10 @@ SCHEMA: dict[str, Any] = {
     # How much of the memory that is available at its begin the stress may take.
     "cpu_stress": Nullable({"memory_percent": NUMBER}),
     "memory_bandwidth": Nullable({"nodes": POSITIVE, "read_gb_per_s": Nullable(NUMBER), "margin_percent": NUMBER}),
+    # items: of the list that is followed, 88 bytes each; together they have to be more than the last cache holds.
+    "memory_latency": Nullable(
+        {"nodes": POSITIVE, "items": POSITIVE, "ns_per_item": Nullable(NUMBER), "margin_percent": NUMBER}
+    ),
     "firmware": Nullable(
         {
             "system_product": Nullable(TEXT),

@@ -94,6 +94,7 @@ STRESS_CHECKS: dict[str, tuple[str, ...]] = {
     "gpu_stress": ("gpu_stress",),
     "gpu_telemetry": ("gpu_telemetry",),
     "memory_bandwidth": ("memory_bandwidth",),
+    "memory_latency": ("memory_latency",),
     "nic_counters": ("nic_counter_growth",),
     "nvbandwidth": ("gpu_bandwidth",),
     "nvme_read": ("nvme_speed",),

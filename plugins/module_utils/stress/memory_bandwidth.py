@@ -3,7 +3,7 @@
 stress-ng's stressor follows the STREAM kernels, with buffers larger than the last cache; its rates are compared with
 those of the host's other NUMA nodes and of the class, never with published STREAM results. Three wordings of the rate
 of one worker: "memory rate: R MB read/sec, W MB write/sec, F Mflop/sec (instance N)" (0.13 to 0.19), without read and
-write apart before. Latency is not measured: no tool of the distributions does.
+write apart before.
 """
 
 from __future__ import annotations
