@@ -45,7 +45,11 @@ class Stress(Protocol):
 
 
 class Parser(Protocol):
-    """What a probe and a stress have in common: a name, and a way from output to value."""
+    """What a probe and a stress have in common: a name, and a way from output to value.
+
+    One whose tool nobody has recorded on a real machine has ``FORMAT_UNVERIFIED = True``; ``PARTLY_UNVERIFIED`` names
+    the part of its output of which that is true.
+    """
 
     NAME: str
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .judged import NOT_COVERED, RECORDED, ROWS, figures, judged, unlisted
+from .judged import NOT_COVERED, RECORDED, ROWS, figures, judged, unlisted, unverified_formats
 
 
 def main() -> int:
@@ -36,6 +36,7 @@ def main() -> int:
     missing = unlisted(recorded)
     for file in missing:
         print(f"{file:{width}}  NOT LISTED")
+    print(f"\nformat unverified: {', '.join(unverified_formats())}")
     counts = figures(results)
     print(
         "\n"

@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.muster.cluster.plugins.module_utils.examine import judge
 from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, worst
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS, parsers
+from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS, PROBES, STRESSES, parsers
 from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
 
 from .row import Row
@@ -85,6 +85,17 @@ def figures(results: list[Judged]) -> dict[str, int]:
         "recorded_right": sum(all(result.right for result in rows) for rows in files.values()),
         "recorded_sick_passed": sum(any(result.sick_passed for result in rows) for rows in files.values()),
     }
+
+
+def unverified_formats() -> list[str]:
+    """Return the probes and stresses whose tools nobody has recorded on a real machine, or a part of whose output."""
+    names = []
+    for name, module in sorted({**PROBES, **STRESSES}.items()):
+        if getattr(module, "FORMAT_UNVERIFIED", False):
+            names.append(name)
+        elif part := getattr(module, "PARTLY_UNVERIFIED", ""):
+            names.append(f"{name} ({part})")
+    return names
 
 
 def unlisted(recorded: Path) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .judged import NOT_COVERED, RECORDED, ROWS, expectations, judged
+from .judged import NOT_COVERED, RECORDED, ROWS, expectations, judged, unverified_formats
 from .row import Row
 
 pytestmark = pytest.mark.skipif(not RECORDED.is_dir(), reason=f"no recorded outputs at {RECORDED}")
@@ -26,3 +26,7 @@ def test_no_file_is_both_judged_and_left_out() -> None:
 def test_row_declares_parts_that_agree(row: Row) -> None:
     gpu = expectations(row)["gpu"]
     assert gpu is None or len(gpu["parts"]) == gpu["count"]
+
+
+def test_tools_that_nobody_recorded_are_named() -> None:
+    assert {"fabric_manager", "ipmi_mc", "ipmi_sel (sel info)"} <= set(unverified_formats())

@@ -19,6 +19,8 @@ from ..examine import Unreadable
 from ..host import Host, Output
 
 NAME = "fabric_manager_log"
+# The logs at hand begin after the start.
+PARTLY_UNVERIFIED = "the line of a start"
 # Every job writes a few hundred bytes for each of its multicast teams: the newest 250 jobs or so; small as evidence.
 LIMIT_BYTES = 262144
 TIMEOUT_SECONDS = 10.0

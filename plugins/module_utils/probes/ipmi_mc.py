@@ -11,6 +11,8 @@ from ..examine import Unreadable
 from ..host import Host, Output
 
 NAME = "ipmi_mc"
+# No output of a real BMC is at hand.
+FORMAT_UNVERIFIED = True
 ARGV = ("ipmitool", "mc", "info")
 TIMEOUT_SECONDS = 20.0
 
