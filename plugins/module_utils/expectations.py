@@ -79,6 +79,8 @@ SCHEMA: dict[str, Any] = {
             # null: the GPU has no spare rows (before Ampere), or retires no pages (Ampere and later).
             "row_remap": Nullable({"uncorrectable": COUNT, "correctable_watch": COUNT}),
             "retired_pages": Nullable(COUNT),
+            # The library that muster health asks on an idle node; null: none.
+            "nvml": Nullable(TEXT),
         }
     ),
     # fabric: whether GPUs register with an NVSwitch fabric; fabric_manager: whether this host runs the service for it;

@@ -79,7 +79,17 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
     ),
     # What is cheap and waits for nothing; what users' programs may do (oom_log, program_crash) is not the host's.
     "health": (
-        *("boot_preflight", "log_continuity", "gpu_present", "xid", "sxid", "gpu_log", "pcie_errors", "machine_check"),
+        *(
+            "boot_preflight",
+            "log_continuity",
+            "gpu_present",
+            "nvml",
+            "xid",
+            "sxid",
+            "gpu_log",
+            "pcie_errors",
+            "machine_check",
+        ),
         *("nic_log", "nvme_log", "filesystem_log", "kernel_crash", "counter_growth", "nic_link", "disk"),
     ),
 }

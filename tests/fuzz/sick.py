@@ -53,6 +53,7 @@ SICK: tuple[Sick, ...] = (
     Sick("gpu_nvlink_errors", "dcgmi_nvlink", r'("Link 3": {"children": {"CRC Data Error": {"value": )"0"', r'\1"12"'),
     Sick("gpu_stress", "gpu_stress", r'("memory": \{.*?"wrong_words": )0', r"\g<1>4096"),
     Sick("memory_latency", "memory_latency", r"randlist {16}62 ", "randlist                31 "),
+    Sick("nvml", "nvml", r'"remap_failure": 0', '"remap_failure": 1'),
     Sick("pcie_aer", "pcie_aer", r"TOTAL_ERR_FATAL 0", "TOTAL_ERR_FATAL 3"),
     Sick("gpu_telemetry", "gpu_telemetry", r'"ecc_uncorrected": \[0, 0, 0\]', '"ecc_uncorrected": [0, 64, 64]'),
 )

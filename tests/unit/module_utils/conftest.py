@@ -1,6 +1,7 @@
 """What the tests of node code share: a class, a healthy host that plays back outputs, and recorded files."""
 
 import copy
+import json
 import re
 from fnmatch import fnmatch
 from pathlib import Path
@@ -112,6 +113,11 @@ def lspci():
     return text
 
 
+def _nvml(addresses):
+    fields = ("ecc_uncorrected", "remap_pending", "remap_failure", "recovery")
+    return json.dumps({"gpus": [{"address": address, **dict.fromkeys(fields, 0)} for address in addresses]}) + "\n"
+
+
 class FakeHost:
     """Plays back outputs by command, tool or path; ``outputs`` may be changed between examinations."""
 
@@ -125,6 +131,7 @@ class FakeHost:
             "nvidia-smi topo -m": Output(TOPOLOGY),
             " ".join(fabric_manager.ARGV): split((HEALTHY / "fabric_manager.txt").read_text())["service"],
             "nv-fabricmanager": split((HEALTHY / "fabric_manager.txt").read_text())["version"],
+            "/usr/bin/python3": Output(_nvml(["00000000:1B:00.0", "00000000:AB:00.0"])),
             "tail": Output(healthy("fabric_manager_log")),
             **dcgmi_outputs(["00000000:1B:00.0", "00000000:AB:00.0"]),
             "journalctl": Output("2025-01-21T04:41:44+0000 host kernel: Linux version 6.1.0\n"),

@@ -1,0 +1,60 @@
+"""Does NVML see every GPU of an idle node, without memory errors and without an action that the driver asks for?
+
+A node whose GPUs are in use is not asked: a library call would wait behind the job's own, and the kernel's log tells of
+its faults. That is said, as a pass that measured nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..expectations import gpu_subjects
+from ..finding import FAIL, PASS, Finding
+from ..gpu_parts import missing, unread
+from ..probes.nvml import Nvml, NvmlGpu
+
+NAME = "nvml"
+PROBES: tuple[str, ...] = ("nvml",)
+# nvmlGpuRecoveryAction_t of nvml.h.
+_RECOVERY = {1: ("GPU reset", "reset_gpu"), 2: ("node reboot", "reboot"), 3: ("drain P2P", "reset_gpu")}
+_RECOVERY[4] = ("drain and reset", "reset_gpu")
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the GPU parts of a class that names NVML's library."""
+    return list(gpu_subjects(expect).values()) if expect["gpu"] and expect["gpu"]["nvml"] else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Give one finding for each GPU."""
+    answer: Nvml = values["nvml"]
+    parts = gpu_subjects(expect)
+    if answer.busy:
+        why = f"the GPUs are in use by {answer.busy}"
+        return [Finding(NAME, part, PASS, "not asked", None, "", why) for part in parts.values()]
+    remaps = expect["gpu"]["row_remap"] is not None
+    return [_judged(part, answer.gpus.get(address), remaps) for address, part in parts.items()]
+
+
+def _judged(part: str, gpu: NvmlGpu | None, remaps: bool) -> Finding:
+    if gpu is None:
+        return Finding(NAME, part, FAIL, "absent", "present", "", "NVML does not see it", "reboot")
+    if gpu.remap_failure:
+        why = "a row of HBM could not be remapped"
+        return Finding(NAME, part, FAIL, "remapping failed", "no failure", "", why, "rma")
+    if gpu.recovery:
+        what, action = _RECOVERY.get(gpu.recovery, (f"action {gpu.recovery}", "investigate"))
+        return Finding(NAME, part, FAIL, what, "none", "", f"the driver asks for a {what}", action)
+    if gpu.ecc_uncorrected:
+        why = "uncorrectable memory errors since the driver was loaded"
+        return Finding(NAME, part, FAIL, gpu.ecc_uncorrected, 0, "errors", why, "reset_gpu")
+    if gpu.remap_pending:
+        why = "a remapped row of HBM takes effect at the next reset"
+        return Finding(NAME, part, FAIL, "remap pending", "none pending", "", why, "reset_gpu")
+    # Drivers before 565 know no recovery action.
+    needed = {"uncorrectable_errors": gpu.ecc_uncorrected}
+    if remaps:
+        needed.update({"remapping_failure": gpu.remap_failure, "remap_pending": gpu.remap_pending})
+    why = missing(**needed)
+    return unread(NAME, part, why, "no error") if why else Finding(NAME, part, PASS, 0, 0, "errors")

@@ -1,0 +1,49 @@
+"""What NVML tells of each GPU, against the class."""
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.checks import nvml as check
+from ansible_collections.muster.cluster.plugins.module_utils.probes.nvml import Nvml, NvmlGpu
+
+GOOD = NvmlGpu(0, 0, 0, 0)
+
+
+def answers(expect, gpu, busy=""):
+    gpus = {"0000:1b:00.0": GOOD, **({"0000:ab:00.0": gpu} if gpu else {})}
+    found = check.decide({"nvml": Nvml(busy, gpus)}, expect)
+    assert [finding.subject for finding in found] == list(check.subjects(expect))
+    return [(finding.verdict, finding.action) for finding in found]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "answer"),
+    [
+        (GOOD, ("pass", "none")),
+        (None, ("fail", "reboot")),
+        (NvmlGpu(1, 0, 0, 0), ("fail", "reset_gpu")),
+        (NvmlGpu(0, 1, 0, 0), ("fail", "reset_gpu")),
+        (NvmlGpu(0, 1, 1, 1), ("fail", "rma")),
+        (NvmlGpu(0, 0, 0, 1), ("fail", "reset_gpu")),
+        (NvmlGpu(0, 0, 0, 2), ("fail", "reboot")),
+        (NvmlGpu(0, 0, 0, 9), ("fail", "investigate")),
+        (NvmlGpu(0, 0, 0, None), ("pass", "none")),
+        (NvmlGpu(None, 0, 0, 0), ("incomplete", "investigate")),
+        (NvmlGpu(0, None, None, 0), ("incomplete", "investigate")),
+    ],
+)
+def test_gpu_is_judged_and_the_other_one_passes(expect, gpu, answer):
+    assert answers(expect, gpu) == [("pass", "none"), answer]
+
+
+def test_gpu_without_spare_rows_owes_no_remapping(expect):
+    expect["gpu"]["row_remap"] = None
+    assert answers(expect, NvmlGpu(0, None, None, None))[1] == ("pass", "none")
+
+
+def test_busy_node_passes_and_says_that_nothing_was_asked(expect):
+    (first, _) = check.decide({"nvml": Nvml("python (pid 9)", {})}, expect)
+    assert (first.verdict, first.measured, "python (pid 9)" in first.reason) == ("pass", "not asked", True)
+
+
+def test_class_without_the_library_owes_nothing(expect):
+    assert check.subjects({**expect, "gpu": {**expect["gpu"], "nvml": None}}) == []
+    assert check.subjects({**expect, "gpu": None}) == []
