@@ -41,6 +41,7 @@ BASE = {
     "lscpu": "util-linux, Essential",
     "sha256sum": "coreutils, Essential",
     "systemctl": "systemd, as above",
+    "tail": "coreutils, Essential",
     "timeout": "coreutils, Essential",
     "uname": "coreutils, Essential",
 }
