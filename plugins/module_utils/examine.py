@@ -15,6 +15,13 @@ class Unreadable(Exception):
     """A probe's output that cannot be turned into a value; the text says what was found and what was expected."""
 
 
+def require_success(output: Output) -> None:
+    """Raise Unreadable, with the exit status and what the tool said, unless it ended with 0."""
+    if output.rc != 0:
+        said = " ".join((output.stderr.strip() or output.stdout).split())
+        raise Unreadable(f"exit status {output.rc}: {said[:200] or 'no message'}")
+
+
 class Probe(Protocol):
     """One tool run or file read (a module in ``probes/``)."""
 

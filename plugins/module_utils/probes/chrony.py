@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "chrony"
@@ -45,8 +45,7 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
 def parse(output: Output) -> Tracking:
     """Return the state of the clock; raises Unreadable (``506 Cannot talk to daemon`` among others)."""
     text = output.stdout.strip()
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}: {(text or output.stderr.strip())[:200]}")
+    require_success(output)
     reference, name, stratum, system_time, leap = _report(text) if text.startswith("Reference ID") else _csv(text)
     if leap not in _LEAP:
         raise Unreadable(f"leap status is {leap!r}, expected one of {', '.join(_LEAP)}")

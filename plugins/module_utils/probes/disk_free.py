@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "disk_free"
@@ -27,8 +27,7 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
 
 def parse(output: Output) -> dict[str, int]:
     """Return bytes available to an ordinary user by mount point; raises Unreadable."""
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+    require_success(output)
     header, *lines = output.stdout.splitlines() or [""]
     if "Mounted on" not in header or not output.stdout.endswith("\n"):
         raise Unreadable(f"begins with {header[:60]!r}, expected df's heading and whole lines")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "dmidecode"
@@ -36,8 +36,7 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
 
 def parse(output: Output) -> Firmware:
     """Return the fields of the first structure of each kind; raises Unreadable."""
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+    require_success(output)
     fields: dict[str, str] = {}
     section = ""
     for line in output.stdout.split("\n"):

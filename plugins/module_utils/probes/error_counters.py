@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import blocks
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "error_counters"
@@ -38,8 +38,7 @@ def parse(output: Output) -> dict[str, int]:
 
     A counter that could not be read is not in it, so that one that was there before is missed.
     """
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}")
+    require_success(output)
     files = blocks.split(output.stdout)
     listed = files.pop(_LIST, None)
     if listed is None or sorted(files) != sorted(listed.stdout.split("\n")[:-1]):

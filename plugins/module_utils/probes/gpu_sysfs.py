@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import blocks
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..expectations import gpu_subjects, pci_address
 from ..host import Host, Output
 
@@ -54,8 +54,7 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
 
 def parse(output: Output) -> dict[str, GpuNode]:
     """Return what is known of each GPU by PCI address; one that is not there is not in it. Raises Unreadable."""
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}")
+    require_success(output)
     files = {path: block for path, block in blocks.split(output.stdout).items() if _PATH.fullmatch(path)}
     if not files:
         raise Unreadable(f"begins with {output.stdout[:60]!r}, expected files below {_DEVICES}")

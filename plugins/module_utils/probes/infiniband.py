@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import blocks
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..expectations import pci_address
 from ..host import Host, Output
 from ..nic import INTERFACE_COUNTERS
@@ -111,8 +111,7 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
 def parse(output: Output) -> dict[str, Device]:
     """Return the devices by name; raises Unreadable when there are none, or the text was cut off."""
     text = output.stdout
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}: {(text or output.stderr).strip()[:200]}")
+    require_success(output)
     if not text.strip():
         raise Unreadable("no RDMA device, expected some: is the NIC's driver loaded (/sys/class/infiniband)?")
     # Of a last line that was cut off only the link layer can be told: it is one of two words.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..bmc import NOT_DECLARED, bmc_declared
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "ipmi_mc"
@@ -26,8 +26,7 @@ def parse(output: Output) -> str | None:
     """Return the revision as printed (``1.28``), None where no BMC is declared behind ipmitool; raises Unreadable."""
     if output.stdout == NOT_DECLARED.stdout:
         return None
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+    require_success(output)
     match = re.search(r"^Firmware Revision +: (\S+) *\n", output.stdout, re.MULTILINE)
     if not match:
         raise Unreadable("no line 'Firmware Revision : N'")

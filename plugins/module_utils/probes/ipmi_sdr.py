@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..bmc import ABSENT, CRITICAL, NOT_DECLARED, OK, UNKNOWN, WARNING, Sensor, bmc_declared, fault_of
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "ipmi_sdr"
@@ -48,8 +48,7 @@ def parse(output: Output) -> Sensors | None:
     """Return the sensors, None where the class declares no BMC behind ipmitool; raises Unreadable."""
     if output.stdout == NOT_DECLARED.stdout:
         return None
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+    require_success(output)
     lines = [line for line in output.stdout.splitlines() if line.strip()]
     if not lines or not output.stdout.endswith("\n"):
         raise Unreadable(f"ends with {output.stdout[-40:]!r}, expected whole lines")

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..blocks import joined, split
 from ..bmc import NOT_DECLARED, Event, bmc_declared
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "ipmi_sel"
@@ -59,8 +59,7 @@ def parse(output: Output) -> Log | None:
     if output.stdout == NOT_DECLARED.stdout:
         return None
     if not output.stdout.startswith("="):
-        if output.rc != 0:
-            raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+        require_success(output)
         return Log(_events(output.stdout))
     parts = split(output.stdout)
     for name in (INFO, LIST):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "kernel_log"
@@ -95,8 +95,7 @@ def begins_with_boot(messages: tuple[Message, ...]) -> bool:
 
 def messages_in(output: Output) -> tuple[Message, ...]:
     """Return the messages of a log or a part of one, in order; raises Unreadable for one that is not whole."""
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+    require_success(output)
     if _PARTIAL.search(output.stderr):
         raise Unreadable(f"shows less than there is: {output.stderr.strip()[:200]}")
     text = output.stdout

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "lscpu"
@@ -42,8 +42,7 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
 
 def parse(output: Output) -> Cpu:
     """Return what lscpu says; raises Unreadable."""
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+    require_success(output)
     text = output.stdout
     fields = _json_fields(text) if text.lstrip().startswith(("{", "[")) else dict(_LINE.findall(text))
     sockets = _count(fields, "Socket(s)")

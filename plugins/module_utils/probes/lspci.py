@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..expectations import pci_address
 from ..host import Host, Output
 
@@ -67,8 +67,7 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
 
 def parse(output: Output) -> dict[str, Device]:
     """Return the devices by address (``0000:1b:00.0``) in the tool's order; raises Unreadable."""
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+    require_success(output)
     devices: dict[str, Device] = {}
     # A device's lines are indented; lspci puts nothing else at the margin.
     for block in re.split(r"(?<=\n)(?=[^\s])", output.stdout.lstrip("\n")):

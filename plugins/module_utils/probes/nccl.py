@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "nccl"
@@ -39,8 +39,7 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
 
 def parse(output: Output) -> Nccl:
     """Return what is installed; raises Unreadable, also when the settings file is there and its digest is not."""
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}: {output.stderr.strip()[:200]}")
+    require_success(output)
     lines = output.stdout.splitlines()
     versions = {match.group(1) for line in lines if (match := re.search(r"/libnccl\.so\.([\d.]+)$", line))}
     # libnccl.so.2 is the link that every version has.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import blocks
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "net_devices"
@@ -43,8 +43,7 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
 def parse(output: Output) -> dict[str, Interface]:
     """Return the interfaces by name; raises Unreadable when there are none, or the text was cut off."""
     text = output.stdout
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}: {(text or output.stderr).strip()[:200]}")
+    require_success(output)
     if text.lstrip().startswith("["):
         return _of_ip(text)
     if text and not text.endswith("\n"):

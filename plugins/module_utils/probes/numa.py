@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import blocks
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "numa"
@@ -40,8 +40,7 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
 
 def parse(output: Output) -> dict[int, Node]:
     """Return the nodes by number; raises Unreadable."""
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}: {(output.stderr or output.stdout).strip()[:200]}")
+    require_success(output)
     found = _numactl(output.stdout) if _AVAILABLE.search(output.stdout) else _sysfs(output.stdout)
     if not found:
         raise Unreadable(f"no file {CPUS}, expected one for each node")

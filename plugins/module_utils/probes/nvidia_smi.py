@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..expectations import pci_address
 from ..host import Host, Output
 from ..nvidia_smi_report import Node, known, read
@@ -153,9 +153,7 @@ def parse(output: Output) -> Gpus:
     lost = _lost(output.stdout + "\n" + output.stderr)
     if lost:
         return Gpus(driver=None, gpus=(), lost=lost)
-    if output.rc != 0:
-        text = (output.stderr or output.stdout).strip().splitlines()
-        raise Unreadable(f"exit status {output.rc}: {text[0][:200] if text else 'no message'}")
+    require_success(output)
     host, nodes = read(output.stdout)
     gpus = tuple(_gpu(node) for node in nodes)
     attached = host.value("attached_gpus")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "nvlink"
@@ -43,9 +43,7 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
 
 def parse(output: Output) -> tuple[Links, ...]:
     """Return the GPUs in the tool's order, which is that of their PCI addresses; raises Unreadable."""
-    if output.rc != 0:
-        text = (output.stderr or output.stdout).strip().splitlines()
-        raise Unreadable(f"exit status {output.rc}: {text[0][:200] if text else 'no message'}")
+    require_success(output)
     gpus: list[tuple[int, str, dict[int, float | None], list[str]]] = []
     for line in filter(None, (line.strip() for line in output.stdout.splitlines())):
         heading = _GPU.fullmatch(line)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import blocks
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "preflights"
@@ -25,8 +25,7 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
 
 def parse(output: Output) -> dict[str, float]:
     """Return when the last preflight of each boot ended, in seconds since the epoch; raises Unreadable."""
-    if output.rc != 0:
-        raise Unreadable(f"exit status {output.rc}")
+    require_success(output)
     records = blocks.split(output.stdout)
     listed = records.pop(DIRECTORY, None)
     if listed is None or sorted(records) != sorted(listed.stdout.split("\n")[:-1]):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..examine import Unreadable
+from ..examine import Unreadable, require_success
 from ..host import Host, Output
 
 NAME = "topology"
@@ -52,9 +52,7 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
 
 def parse(output: Output) -> Topology:
     """Return the matrix; raises Unreadable when it is not whole or contradicts itself."""
-    if output.rc != 0:
-        text = (output.stderr or output.stdout).strip().splitlines()
-        raise Unreadable(f"exit status {output.rc}: {text[0][:200] if text else 'no message'}")
+    require_success(output)
     lines = _ESCAPE.sub("", output.stdout).split("\n")
     start = next((at for at, line in enumerate(lines) if line.split()[:1] == ["GPU0"]), None)
     if start is None:
