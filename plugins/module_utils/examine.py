@@ -103,8 +103,11 @@ def _collected(probe: Probe, host: Host, expect: Mapping[str, Any]) -> Output:
     try:
         return probe.collect(host, expect)
     except Exception as exc:  # noqa: BLE001 -- a probe's fault must cost a verdict, not the examination
-        missing = f"expectations lack {exc}" if isinstance(exc, KeyError) else f"{type(exc).__name__}: {exc}"
-        return Output(rc=None, error=f"{probe.NAME}: {missing}")
+        return Output(rc=None, error=f"{probe.NAME}: {_fault(exc)}")
+
+
+def _fault(exc: Exception) -> str:
+    return f"expectations lack {exc}" if isinstance(exc, KeyError) else f"{type(exc).__name__}: {exc}"
 
 
 def judge(
@@ -165,8 +168,7 @@ def _answers(
     try:
         owed = list(check.subjects(expect))
     except Exception as exc:  # noqa: BLE001 -- as above
-        missing = f"expectations lack {exc}" if isinstance(exc, KeyError) else f"{type(exc).__name__}: {exc}"
-        return [Finding(check.NAME, "host", INCOMPLETE, reason=missing, action="investigate")]
+        return [Finding(check.NAME, "host", INCOMPLETE, reason=_fault(exc), action="investigate")]
     if not owed:
         return []
     unreadable = [reasons[name] for name in check.PROBES if name in reasons]
@@ -178,8 +180,7 @@ def _answers(
             why = "the check gave no finding on this part"
         except Exception as exc:  # noqa: BLE001 -- as above
             given = []
-            missing = f"expectations lack {exc}" if isinstance(exc, KeyError) else f"{type(exc).__name__}: {exc}"
-            why = f"check failed: {missing}"
+            why = f"check failed: {_fault(exc)}"
     answered = {finding.subject for finding in given}
     missing_parts = [part for part in owed if part not in answered]
     silent = [Finding(check.NAME, part, INCOMPLETE, reason=why, action="investigate") for part in missing_parts]

@@ -58,7 +58,11 @@ def _sysfs(text: str) -> dict[int, Node]:
             raise Unreadable(file.error or f"{path}: exit status {file.rc}")
         number = int(match.group(1))
         if match.group(2) == "cpulist":
-            cpus[number] = _count(path, file.stdout.strip())
+            # Empty for a node that has memory alone.
+            count = cpus_in(file.stdout.strip())
+            if count is None:
+                raise Unreadable(f"{path}: found {file.stdout[:60]!r}, expected a list such as 0-47,96-143")
+            cpus[number] = count
         elif total := _TOTAL.search(file.stdout):
             mib[number] = int(total.group(1)) // 1024
         else:
@@ -69,13 +73,13 @@ def _sysfs(text: str) -> dict[int, Node]:
     return {number: Node(cpus[number], mib[number]) for number in sorted(cpus)}
 
 
-def _count(path: str, cpulist: str) -> int:
-    """Return how many CPUs ``0-47,96-143`` names; an empty list is a node that has memory alone."""
+def cpus_in(cpulist: str) -> int | None:
+    """Return how many CPUs ``0-47,96-143`` names, None for what is no such list; an empty one names none."""
     count = 0
     for part in cpulist.split(",") if cpulist else ():
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part, re.ASCII)
         if not match:
-            raise Unreadable(f"{path}: found {cpulist[:60]!r}, expected a list such as 0-47,96-143")
+            return None
         count += int(match.group(2) or match.group(1)) - int(match.group(1)) + 1
     return count
 

@@ -15,6 +15,7 @@ from typing import Any, Union
 from ..blocks import joined, split
 from ..examine import Unreadable
 from ..host import Host, Output
+from ..probes.numa import cpus_in
 from ..stress_ng import joined_streams, run_of
 
 NAME = "memory_bandwidth"
@@ -26,7 +27,6 @@ _MARGIN_SECONDS = 60.0
 _RATE = re.compile(
     r"(?:stress-ng-)?stream: memory rate: (\d+(?:\.\d+)?) MB(?: read)?/sec.*\(instance (\d+)\)", re.ASCII
 )
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 
 # GB/s of all workers of one NUMA node together, or why there is no number.
 Rate = Union[float, str]
@@ -44,21 +44,11 @@ def _of_node(host: Host, number: int, seconds: int) -> Output:
     cpus = file.stdout.strip()
     if file.rc != 0 or not cpus:
         return Output(rc=None, error=file.error or f"NUMA node {number} has no CPUs")
-    workers = _count(cpus)
+    workers = cpus_in(cpus)
     if not workers:
         return Output(rc=None, error=f"NUMA node {number}: CPUs {cpus[:40]!r}, expected a list such as 0-47,96-143")
     command = ("stress-ng", "--stream", str(workers), "--taskset", cpus, "--metrics", "--timeout", f"{seconds}s")
     return joined_streams(host.run(command, seconds + _MARGIN_SECONDS))
-
-
-def _count(cpus: str) -> int:
-    total = 0
-    for part in cpus.split(","):
-        match = _RANGE.fullmatch(part)
-        if not match:
-            return 0
-        total += int(match.group(2) or match.group(1)) - int(match.group(1)) + 1
-    return total
 
 
 def parse(output: Output) -> dict[str, Rate]:
