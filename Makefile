@@ -39,7 +39,7 @@ lint: $(VENV)/.ready ## Check style and types
 	ansible-lint --offline -q
 
 unit: $(VENV)/.ready ## Run the unit tests, and those on a GPU where there is one
-	pytest tests/unit tests/recorded tests/gpu
+	pytest tests/unit tests/recorded tests/fuzz tests/gpu
 
 recorded: $(VENV)/.ready ## Judge what real machines printed (RECORDED=DIR), beside the true verdicts
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded $(RECORDED)
@@ -62,6 +62,7 @@ molecule: $(VENV)/.ready ## Run the Molecule scenarios
 bench: $(VENV)/.ready ## Measure; prints and writes build/bench.json
 	@$(BIN)/python molecule/lab/bench.py
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded --bench build/bench.json | tail -n 1
+	@PYTHONPATH=collections:. $(BIN)/python -m tests.fuzz
 
 clean: lab-down ## Remove the lab and everything built
 	rm -rf build dist $(VENV)

@@ -69,8 +69,9 @@ class Node:
 
     def count(self, *paths: str, unit: str = "") -> int | None:
         """Return the whole number of at least 0 at the first of the paths that has one."""
-        number = self.number(unit, *paths)
-        return int(number) if number is not None and number >= 0 and number == int(number) else None
+        # 20.000 may be twenty thousand, written as in another country.
+        match = re.fullmatch(r"([0-9]{1,15})\s*(.*)", self.value(*paths) or "")
+        return int(match.group(1)) if match and match.group(2) == unit else None
 
     def flag(self, yes: str, no: str, *paths: str) -> bool | None:
         """Return whether the text is ``yes``; None when it is neither that nor ``no``."""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable, judge
-from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, worst
+from ansible_collections.muster.cluster.plugins.module_utils.examine import Parser, Unreadable, judge
+from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS, parsers
+from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS, STAND_INS, parsers
 from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
 
-from .mutation import ALL, KEEPING, mutated
-from .sick import SICK, Sick, healthy, known
+from .mutation import ALL, ended, mutated
+from .sick import SICK, VARIANTS, Sick, healthy, known
+
+# The probe in whose place another one's output is judged.
+_FOR = {other: name for stand_ins in STAND_INS.values() for name, other in stand_ins.items()}
 
 
 @dataclass(frozen=True)
@@ -24,38 +27,78 @@ class Case:
 
     sick: Sick
     mutations: str
-    text: str
+    output: Output
     wrong: str
 
 
 @functools.cache
-def expect() -> dict[str, Any]:
-    """Return the class that the healthy outputs are of: an HGX H100 with the lab's firmware and BMC."""
+def expect(variant: str = "") -> dict[str, Any]:
+    """Return the class that the healthy outputs are of: an HGX H100 with the lab's firmware, BMC and NICs."""
     lab = expectations_of("lab_h100", {}, "fuzz")
-    return {**expectations_of("hgx_h100", {}, "fuzz"), **{section: lab[section] for section in ("firmware", "bmc")}}
+    own = {section: lab[section] for section in ("firmware", "bmc", "nic")}
+    return _laid({**expectations_of("hgx_h100", {}, "fuzz"), **own}, VARIANTS[variant].expect)
 
 
-def verdict(check: str, given: dict[str, Output]) -> tuple[str, str]:
-    """Return the check's worst verdict on healthy outputs with ``given`` in their place, and what it says."""
+def _laid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    nested = {key: _laid(base[key], value) for key, value in over.items() if isinstance(value, dict) and base.get(key)}
+    return {**base, **over, **nested}
+
+
+class _Once:
+    """A parser that parses the same healthy text once."""
+
+    def __init__(self, parser: Parser) -> None:
+        self.NAME, self._parser, self._values = parser.NAME, parser, dict[str, Any]()
+
+    def parse(self, output: Output) -> Any:
+        """Return what the parser does."""
+        if output.rc or output.stdout not in self._values:
+            value = self._parser.parse(output)
+            if output.rc or output.stdout != healthy(self.NAME):
+                return value
+            self._values[output.stdout] = value
+        return self._values[output.stdout]
+
+
+@functools.cache
+def _parser(name: str) -> _Once:
+    return _Once(parsers([name])[name])
+
+
+def findings(check: str, given: Mapping[str, Output], variant: str = "") -> list[Finding]:
+    """Return what the check says of healthy outputs with ``given`` in their place."""
     names = (*CHECKS[check].PROBES, *getattr(CHECKS[check], "OPTIONAL_PROBES", ()))
-    outputs = {name: Output(healthy(name)) for name in names if name in known()}
-    findings = judge({**outputs, **given}, parsers(names), [CHECKS[check]], expect()).findings
-    said = next((finding.reason for finding in findings if "failed: " in finding.reason), "")
-    return worst(finding.verdict for finding in findings), said
+    outputs = {name: Output(healthy(name, variant)) for name in names if name in known()}
+    readers = {name: _parser(name) for name in names}
+    for name, output in given.items():
+        place = name if name in names else _FOR[name]
+        outputs[place], readers[place] = output, _parser(name)
+    return list(judge(outputs, readers, [CHECKS[check]], expect(variant)).findings)
+
+
+def verdict(check: str, given: Mapping[str, Output], variant: str = "") -> str:
+    """Return the worst verdict of ``findings``."""
+    return worst(finding.verdict for finding in findings(check, given, variant))
 
 
 def case(rng: random.Random, rows: Sequence[Sick] = SICK) -> Case:
     """Return one case."""
     sick = rng.choice(rows)
-    text, mutations = mutated(rng, sick.text(), KEEPING if sick.log else ALL)
+    text, mutations = mutated(rng, sick.text(), ALL, sick.place())
+    output, end = ended(rng, text)
+    said = findings(sick.check, {sick.probe: output}, sick.variant)
+    raised = next((one.reason for one in said if "parser failed: " in one.reason or "check failed: " in one.reason), "")
+    passed = worst(one.verdict for one in said) == PASS and sick.told(output.stdout)
+    wrong = raised or ("false pass" if passed else "")
+    return Case(sick, mutations + end, output, wrong)
+
+
+def raised(name: str, text: str) -> str:
+    """Return what a parser raises besides Unreadable, "" if nothing."""
     try:
-        parsers([sick.probe])[sick.probe].parse(Output(text))
+        parsers([name])[name].parse(Output(text))
     except Unreadable:
-        # judge answers incomplete; it has a test of its own.
-        return Case(sick, mutations, text, "")
+        return ""
     except Exception as exc:  # noqa: BLE001 -- finding these is what this is for
-        return Case(sick, mutations, text, f"parser raised {type(exc).__name__}: {exc}")
-    reached, said = verdict(sick.check, {sick.probe: Output(text)})
-    if "check failed: " in said:
-        return Case(sick, mutations, text, said)
-    return Case(sick, mutations, text, "false pass" if reached == PASS else "")
+        return f"{type(exc).__name__}: {exc}"
+    return ""

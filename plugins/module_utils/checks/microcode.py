@@ -31,6 +31,11 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
             found = f"{getattr(odd, of)} on CPU {odd.number} (socket {odd.socket}), {usual} on {counts[usual]} others"
             why = f"{what} differs between CPUs: {found}"
             return [Finding(NAME, "cpu", FAIL, str(getattr(odd, of)), expected, "", why, "investigate")]
+    models = {cpu.model for cpu in cpus}
+    if None in models and len(models) > 1:
+        known = sum(cpu.model is not None for cpu in cpus)
+        why = f"model of {known} of {len(cpus)} CPUs read"
+        return [Finding(NAME, "cpu", INCOMPLETE, None, expected, "", why, "investigate")]
     versions = {cpu.microcode for cpu in cpus}
     if None in versions or len(cpus) % cores:
         known = sum(cpu.microcode is not None for cpu in cpus)

@@ -40,7 +40,7 @@ def parse(output: Output) -> tuple[LogicalCpu, ...]:
         if not any(fields):
             continue
         number = fields.get("processor", "")
-        if not (number.isascii() and number.isdigit()):
+        if not re.fullmatch(r"[0-9]{1,9}", number):
             raise Unreadable(f"block {block[:60]!r} has no 'processor : N'")
         name, stepping = fields.get("model name"), fields.get("stepping")
         model = f"{name} stepping {stepping}" if name and stepping else None

@@ -18,7 +18,9 @@ NAME = "hugepages"
 RESERVED = "/sys/kernel/mm/hugepages/hugepages-*kB/nr_hugepages"
 TRANSPARENT = "/sys/kernel/mm/transparent_hugepage/enabled"
 
-_PATH = re.compile(r".*/hugepages-(\d+)kB/nr_hugepages", re.ASCII)
+# Stands first and names the files: which sizes there are is the processor's choice.
+_LIST = "files"
+_PATH = re.compile(r".*/hugepages-(\d{1,18})kB/nr_hugepages", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -31,19 +33,23 @@ class HugePages:
 
 def collect(host: Host, expect: Mapping[str, Any]) -> Output:
     """Read one file for each size, and the setting."""
-    return blocks.read_files(host, RESERVED, TRANSPARENT)
+    paths = host.paths(RESERVED, TRANSPARENT)
+    return blocks.joined({_LIST: Output("".join(f"{path}\n" for path in paths)), **{p: host.read(p) for p in paths}})
 
 
 def parse(output: Output) -> HugePages:
     """Return what is set; raises Unreadable."""
     files = blocks.split(output.stdout)
+    listed = files.pop(_LIST, None)
+    if listed is None or sorted(files) != sorted(listed.stdout.split("\n")[:-1]):
+        raise Unreadable(f"begins with {output.stdout[:60]!r}, expected a list of files and all in it")
     reserved = {}
     for path, file in files.items():
         match = _PATH.fullmatch(path)
         if not match:
             continue
         number = file.stdout.strip()
-        if file.rc != 0 or not (number.isascii() and number.isdigit()):
+        if file.rc != 0 or not re.fullmatch(r"[0-9]{1,18}", number):
             raise Unreadable(f"{path}: found {file.error or repr(number[:40])}, expected a number of pages")
         reserved[int(match.group(1))] = int(number)
     if not reserved:

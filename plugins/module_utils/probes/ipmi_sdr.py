@@ -29,6 +29,12 @@ _STATES = {
 _READING = re.compile(r"(-?\d+(?:\.\d+)?) ([A-Za-z%].*)", re.ASCII)
 _LOCATOR = re.compile(r"MC @|FRU @")
 _SUPPLY = re.compile(r"status|supply|^psu? ?\d+$", re.IGNORECASE)
+# What a sound supply says of itself; some print its load before the states (iLO: "95 Watts, Presence detected").
+_SUPPLY_STATE = re.compile(
+    r"presence detected|device present|enabled|fully redundant|power supply inactive|transition to running"
+    r"|-?\d+(?:\.\d+)? (?:watts|percent|amps|volts)",
+    re.IGNORECASE | re.ASCII,
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,8 @@ def parse(output: Output) -> Sensors | None:
     if output.stdout == NOT_DECLARED.stdout:
         return None
     require_success(output)
-    lines = [line for line in output.stdout.splitlines() if line.strip()]
+    # One that is listed twice, number and entity and all, is one.
+    lines = [line for line in dict.fromkeys(output.stdout.splitlines()) if line.strip()]
     if not lines or not output.stdout.endswith("\n"):
         raise Unreadable(f"ends with {output.stdout[-40:]!r}, expected whole lines")
     sensors: list[Sensor] = []
@@ -98,4 +105,6 @@ def _supply(sensor: Sensor) -> Sensor:
     if sensor.state == OK and "resence detected" not in sensor.text:
         # No state is asserted, not even that it is there; a hexadecimal mask tells us nothing.
         return Sensor(sensor.name, UNKNOWN if sensor.text else ABSENT, text=sensor.text)
+    if sensor.state == OK and not all(_SUPPLY_STATE.fullmatch(state.strip()) for state in sensor.text.split(",")):
+        return Sensor(sensor.name, UNKNOWN, text=sensor.text)
     return sensor

@@ -111,7 +111,7 @@ def _device(match: re.Match[str], text: str) -> Device:
         "Capabilities: [" in text
         # What all but root see.
         and "access denied" not in text
-        and bool(acs) == ("Access Control Services" in text)
+        and bool(acs) == any(word in text for word in ("Access Control Services", "ACSCap:", "ACSCtl:"))
         # An empty line ends every device: what was cut short may have had more to say.
         and text.endswith("\n\n"),
     )

@@ -18,11 +18,11 @@ NAME = "numa"
 CPUS = "/sys/devices/system/node/node*/cpulist"
 MEMORY = "/sys/devices/system/node/node*/meminfo"
 
-_PATH = re.compile(r".*/node(\d+)/(cpulist|meminfo)", re.ASCII)
-_TOTAL = re.compile(r"^Node \d+ MemTotal:\s+(\d+) kB$", re.MULTILINE | re.ASCII)
-_AVAILABLE = re.compile(r"^available: (\d+) nodes? \(.*\)$", re.MULTILINE | re.ASCII)
-_NODE_CPUS = re.compile(r"^node (\d+) cpus:((?: \d+)*) ?$", re.MULTILINE | re.ASCII)
-_NODE_SIZE = re.compile(r"^node (\d+) size: (\d+) MB$", re.MULTILINE | re.ASCII)
+_PATH = re.compile(r".*/node(\d{1,9})/(cpulist|meminfo)", re.ASCII)
+_TOTAL = re.compile(r"^Node \d+ MemTotal:\s+(\d{1,18}) kB$", re.MULTILINE | re.ASCII)
+_AVAILABLE = re.compile(r"^available: (\d{1,9}) nodes? \(.*\)$", re.MULTILINE | re.ASCII)
+_NODE_CPUS = re.compile(r"^node (\d{1,9}) cpus:((?: \d+)*) ?$", re.MULTILINE | re.ASCII)
+_NODE_SIZE = re.compile(r"^node (\d{1,9}) size: (\d{1,18}) MB$", re.MULTILINE | re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def cpus_in(cpulist: str) -> int | None:
     """Return how many CPUs ``0-47,96-143`` names, None for what is no such list; an empty one names none."""
     count = 0
     for part in cpulist.split(",") if cpulist else ():
-        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part, re.ASCII)
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part, re.ASCII)
         if not match:
             return None
         count += int(match.group(2) or match.group(1)) - int(match.group(1)) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,7 +40,7 @@ def parse(output: Output) -> dict[str, float]:
             raise Unreadable(f"{path}: {block.error or exc!r}, expected evidence") from exc
         if finished is None:
             continue
-        if not isinstance(boot_id, str) or not isinstance(finished, (int, float)):
-            raise Unreadable(f"{path}: boot_id {boot_id!r}, finished {finished!r}, expected a text and a number")
+        if not isinstance(boot_id, str) or not isinstance(finished, (int, float)) or not 0 < finished < math.inf:
+            raise Unreadable(f"{path}: boot_id {boot_id!r}, finished {finished!r}, expected a text and a time")
         ended[boot_id] = max(finished, ended.get(boot_id, 0.0))
     return ended

@@ -151,7 +151,7 @@ def _sensor(place: str, item: Mapping[str, Any]) -> Sensor:
     known = [state for state in (*states, by_limits) if state is not None]
     if CRITICAL in known or WARNING in known:
         return Sensor(name, CRITICAL if CRITICAL in known else WARNING, reading, unit, text)
-    if not known or (owed and reading is None) or status.get("State") not in (None, "Enabled"):
+    if states == [None, None] or (owed and reading is None) or status.get("State") not in (None, "Enabled"):
         return Sensor(name, UNKNOWN, reading, unit, text)
     return Sensor(name, OK, reading, unit, text)
 

@@ -101,7 +101,7 @@ def parse(output: Output) -> Loads:
     for number, line in enumerate(output.stdout.splitlines(), 1):
         try:
             news = json.loads(line)
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise Unreadable(f"line {number} is {line[:60]!r}, expected JSON") from exc
         event = news.get("event") if isinstance(news, dict) else None
         if event not in EVENTS:

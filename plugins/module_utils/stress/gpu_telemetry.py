@@ -83,7 +83,7 @@ def parse(output: Output) -> Telemetry:
         raise Unreadable(f"exit status {output.rc}: {tail[:200]}, expected 0")
     try:
         data = json.loads(output.stdout)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise Unreadable(f"{output.stdout[:60]!r}, expected one JSON object") from exc
     summary = Reader(data, "summary")
     if summary.count("format") != FORMAT:
