@@ -63,7 +63,7 @@ def _step(data: Any, key: str) -> Step:
         if name not in known:
             raise PlanError(key, f"unknown key {shown(name)}", f"one of {', '.join(known)}")
     if "reboot" in data:
-        if len(data) > 1 or data["reboot"] not in REBOOTS:
+        if len(data) > 1 or data["reboot"] not in tuple(REBOOTS):
             raise PlanError(f"{key}.reboot", shown(data["reboot"]), f"{' or '.join(REBOOTS)}, and nothing else")
         return Step(reboot=data["reboot"])
     run = _stresses(data.get("run"), f"{key}.run")
@@ -160,7 +160,8 @@ class Plan:
 def shortfall(done: Sequence[Step], wanted: Sequence[Step]) -> str:
     """Return in what the steps ``done`` ask less of a node than those ``wanted``, "" if in nothing.
 
-    Time counts in all and for each stress, a setting that is a number by its largest value, reboots by their kind.
+    Stresses that are wanted side by side have to have run side by side, since power and cooling fail together: for as
+    long in sum, or as often where they have a length of their own. Reboots count by their kind.
     """
     for name, unit, measure in _measures(wanted):
         got, asked = measure(done), measure(wanted)
@@ -170,24 +171,43 @@ def shortfall(done: Sequence[Step], wanted: Sequence[Step]) -> str:
 
 
 def _measures(wanted: Sequence[Step]) -> list[tuple[str, str, Any]]:
-    def seconds(stress: str | None) -> Any:
-        return lambda steps: sum(step.seconds for step in steps if stress is None or stress in step.run)
+    def seconds(least: Step) -> Any:
+        return lambda steps: sum(step.seconds for step in steps if _covers(step, least))
 
-    def runs(stress: str) -> Any:
-        return lambda steps: min(1, sum(stress in step.run for step in steps))
-
-    def largest(stress: str, setting: str) -> Any:
-        return lambda steps: max((_number(step.run.get(stress, {}).get(setting)) for step in steps), default=0)
+    def runs(least: Step) -> Any:
+        return lambda steps: sum(bool(step.limit_seconds) and _covers(step, least) for step in steps)
 
     def reboots(kind: str) -> Any:
         return lambda steps: sum(step.reboot == kind for step in steps)
 
-    measures = [("time in all", " s", seconds(None))]
-    for stress, settings in {name: given for step in wanted for name, given in step.run.items()}.items():
-        measures += [(stress, " runs", runs(stress)), (f"time of {stress}", " s", seconds(stress))]
-        measures += [(f"{setting} of {stress}", "", largest(stress, setting)) for setting in settings]
+    measures: list[tuple[str, str, Any]] = [("time in all", " s", seconds(Step()))]
+    for step in wanted:
+        if step.run and step.seconds:
+            measures.append((f"time of {_load(step)}", " s", seconds(step)))
+        elif step.run:
+            measures.append((_load(step), " runs", runs(step)))
     return [*measures, *((f"{kind} reboots", "", reboots(kind)) for kind in REBOOTS)]
 
 
-def _number(value: Any) -> float:
-    return value if isinstance(value, (int, float)) else 0
+def _load(step: Step) -> str:
+    """Return the stresses of a step with their settings: ``dcgm_diag (level 3)``."""
+    shown_settings = {name: ", ".join(f"{key} {value}" for key, value in own.items()) for name, own in step.run.items()}
+    return ", ".join(f"{name} ({text})" if text else name for name, text in shown_settings.items())
+
+
+def _covers(step: Step, least: Step) -> bool:
+    """Return whether a step runs at least the stresses of another, none of them with less."""
+    return all(name in step.run and _as_much(step.run[name], own) for name, own in least.run.items())
+
+
+def _as_much(given: Mapping[str, Any], least: Mapping[str, Any]) -> bool:
+    """Return whether settings ask as much as others: more of a number, and of all else the same."""
+    return all(_at_least(given.get(key), least.get(key)) for key in {*given, *least})
+
+
+def _at_least(value: Any, least: Any) -> bool:
+    return value == least or (_is_number(value) and _is_number(least) and value > least)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

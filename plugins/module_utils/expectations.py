@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -415,8 +416,8 @@ def _fits(value: Any, kind: str) -> bool:
         return _fits(value, COUNT) and 1 <= value <= 4
     if kind in (NUMBER, ABOVE_ZERO):
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        # NaN and infinity are numbers to YAML and JSON, not to an operator.
-        return number and 0 <= value < float("inf") and (kind == NUMBER or value > 0)
+        # NaN, infinity and what only an integer can hold are numbers to YAML and JSON, not to an operator.
+        return number and 0 <= value <= sys.float_info.max and (kind == NUMBER or value > 0)
     if not isinstance(value, str) or not value:
         return False
     if kind == PATH:

@@ -90,12 +90,40 @@ def test_reboots_are_allowed_by_the_switch(expect):
         ([DIAG, DIAG, {**LOAD, "seconds": 700}, WARM, WARM], ""),
         ([DIAG, {"seconds": 300, "run": LOAD["run"]}, {"seconds": 300, "run": LOAD["run"]}, WARM], ""),
         ([DIAG, {"seconds": 599, "run": LOAD["run"]}, WARM], "time in all: 599 of 600 s"),
-        ([DIAG, {"seconds": 300, "run": LOAD["run"]}, {"seconds": 300}, WARM], "time of gemm: 300 of 600 s"),
-        ([DIAG, {"seconds": 600, "run": {"gemm": {}}}, WARM], "disk: 0 of 1 runs"),
-        ([LOAD, WARM], "diag: 0 of 1 runs"),
-        ([{**DIAG, "run": {"diag": {"level": 2}}}, LOAD, WARM], "level of diag: 2 of 3"),
+        ([DIAG, {"seconds": 300, "run": LOAD["run"]}, {"seconds": 300}, WARM], "time of gemm, disk: 300 of 600 s"),
+        ([DIAG, {"seconds": 600, "run": {"gemm": {}}}, WARM], "time of gemm, disk: 0 of 600 s"),
+        (
+            [DIAG, {"seconds": 600, "run": {"gemm": {}}}, {"seconds": 600, "run": {"disk": {}}}, WARM],
+            "time of gemm, disk: 0 of 600 s",
+        ),
+        ([LOAD, WARM], "diag (level 3): 0 of 1 runs"),
+        ([{**DIAG, "run": {"diag": {"level": 2}}}, LOAD, WARM], "diag (level 3): 0 of 1 runs"),
+        ([{**DIAG, "run": {"diag": {"level": 4}}}, LOAD, WARM], ""),
         ([DIAG, LOAD], "warm reboots: 0 of 1"),
     ],
 )
 def test_shortfall_names_what_was_done_less(done, less):
     assert shortfall(steps_of(done), steps_of([DIAG, LOAD, WARM])) == less
+
+
+def test_diagnostic_wanted_twice_is_not_done_by_one():
+    assert shortfall(steps_of([DIAG, LOAD]), steps_of([DIAG, LOAD, DIAG])) == "diag (level 3): 1 of 2 runs"
+
+
+def test_setting_that_is_no_number_has_to_be_the_same():
+    watched = {"seconds": 60, "run": {"gpu_telemetry": {}}}
+    idle = {"seconds": 60, "run": {"gpu_telemetry": {"under_load": False}}}
+    assert shortfall(steps_of([idle]), steps_of([watched])) == "time of gpu_telemetry: 0 of 60 s"
+    assert shortfall(steps_of([idle]), steps_of([idle])) == ""
+
+
+@pytest.mark.parametrize("reboot", [[], {}, ["warm"], None, 1])
+def test_reboot_that_is_no_text_is_an_error(reboot):
+    with pytest.raises(PlanError, match="reboot"):
+        steps_of([{"reboot": reboot}])
+
+
+@pytest.mark.parametrize("key", ["seconds", "limit_seconds"])
+def test_time_that_no_clock_counts_is_an_error(key):
+    with pytest.raises(PlanError, match=f"{key}: found 1000"):
+        steps_of([{key: 10**400, "run": {"gemm": {}}}])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.muster.cluster.plugins.module_utils.burn_in_plan import shortfall, steps_of
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet, Rail, fleet_at, remember
@@ -327,3 +328,10 @@ def test_relative_ledger_is_the_same_from_every_directory(tmp_path: Path, monkey
     variables["ledger"] = {**variables["ledger"], "url": "sqlite:///ledger.sqlite"}
     with pytest.raises(FleetError, match=r'ledger.url: found "sqlite:///ledger.sqlite", expected sqlite:////ABSOLUTE'):
         Fleet.from_variables(variables)
+
+
+def test_each_shipped_profile_does_all_that_the_shorter_ones_do() -> None:
+    profiles = Fleet.load(LAB).policy.burn_in_profiles
+    quick, standard, full = (steps_of(profiles[name]["steps"]) for name in ("quick", "standard", "full"))
+    assert not shortfall(full, standard) and not shortfall(standard, quick)
+    assert shortfall(quick, standard) and shortfall(standard, full)
