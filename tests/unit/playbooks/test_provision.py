@@ -100,3 +100,21 @@ def test_first_node_that_is_gone_does_not_end_the_run(run):
 def test_first_node_on_which_the_stack_fails_does_not_end_the_run(run):
     said = run(["Install the GPU stack"], {"gpu-01": HERE, "gpu-02": HERE}, gpu_stack_repositories="none")
     assert "on localhost as ever" in said and "on gpu-01 as ever" in said, said
+
+
+def test_node_whose_stack_changed_is_given_back_after_the_gate_is_closed():
+    site = [
+        each["ansible.builtin.import_playbook"] for each in yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
+    ]
+    names = []
+    for playbook in site:
+        text = (ROOT / "playbooks" / playbook).read_text(encoding="utf-8")
+        names += [f"{play['name']}: {yaml.safe_dump(play['tasks'])}" for play in yaml.safe_load(text)]
+    places = {
+        word: [index for index, text in enumerate(names) if word in text]
+        for word in ("tasks_from: resume", "close_only: true")
+    }
+    role = "".join(path.read_text() for path in (ROOT / "roles/gpu_stack/tasks").glob("*.yml") if path.stem != "resume")
+    assert "state: resumed" not in role
+    assert len(places["tasks_from: resume"]) == 1
+    assert places["close_only: true"][0] < places["tasks_from: resume"][0]
