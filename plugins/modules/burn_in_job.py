@@ -147,6 +147,20 @@ def why_discarded(status: dict[str, Any], known: list[str], node: str) -> str:
     return ""
 
 
+def why_refused(plan: dict[str, Any]) -> str:
+    """Return why the node would refuse the plan's reboots, "" if it would not: known before anything starts."""
+    reboots = [str(step["reboot"]) for step in plan["steps"] if step.get("reboot")]
+    if not reboots:
+        return ""
+    asked = f"profile {plan['profile']} has a planned {reboots[0]} reboot"
+    if not plan["allow_reboot"]:
+        return f"burn_in_allow_reboot is false, expected true: {asked}; nothing was started"
+    if "power_cycle" in reboots and not plan["expect"].get("bmc"):
+        asked = f"profile {plan['profile']} has a planned power_cycle reboot"
+        return f"hardware class {plan['expect'].get('class')} declares no bmc: {asked}; nothing was started"
+    return ""
+
+
 def differences(status: dict[str, Any], plan: dict[str, Any]) -> list[str]:
     """Return in what a run differs from the plan that was asked for."""
     if status["status"] == "none":
@@ -208,7 +222,10 @@ def main() -> None:
             f"let it end, or end it with '{module.params['tool']} burn-in stop'"
         )
     discarded = why_discarded(status, module.params["known"], plan["node"])
-    started_now = must_start(status, module.params["known"], discarded) and not module.check_mode
+    wanted = must_start(status, module.params["known"], discarded)
+    if wanted and (refused := why_refused(plan)):
+        module.fail_json(msg=refused)
+    started_now = wanted and not module.check_mode
     if started_now:
         start(module, {**plan, "id": str(uuid.uuid4())})
         status = ask(module, "status")

@@ -136,6 +136,12 @@ def why_reboot(host: Host, driver: str) -> str:
     return "" if loaded == driver else f"driver {loaded} is loaded, declared is {driver}"
 
 
+def leave_burn_in_alone(host: Host) -> None:
+    """Raise AptError while a burn-in is at work: a change or a reboot beneath it would be found a fault of the host."""
+    if host.run(["systemctl", "is-active", "--quiet", BURN_IN], 30).rc == 0:
+        raise AptError(f"{BURN_IN} is at work on this host: wait for its end, or stop it with 'muster burn-in stop'")
+
+
 def text_of(path: str) -> str:
     """Return a file's text, nothing where there is none."""
     return Path(path).read_text(encoding="utf-8") if Path(path).exists() else ""
@@ -156,8 +162,8 @@ def reconcile(apt: Apt, driver: str, wanted: dict[str, str], files: dict[str, st
     before = {path: text_of(path) for path in files}
     planned = plan(wanted, declared_before(before[PREFERENCES]), apt.status())
     differ = [path for path in files if before[path] != files[path]]
-    if planned.disruptive and apt.host.run(["systemctl", "is-active", "--quiet", BURN_IN], 30).rc == 0:
-        raise AptError(f"{BURN_IN} is at work on this host: wait for its end, or stop it with 'muster burn-in stop'")
+    if planned.disruptive:
+        leave_burn_in_alone(apt.host)
     if planned.install or SOURCES in differ:
         apt.rehearse(files[SOURCES], files[PREFERENCES], planned)
     if not check:
@@ -204,6 +210,8 @@ def main() -> None:
             **{f"/etc/systemd/system/{unit}.d/muster.conf": text for unit, text in params["drop_ins"].items()},
         }
         apt = Apt(host, params["timeout_seconds"])
+        if why_reboot(host, params["driver"]):
+            leave_burn_in_alone(host)
         planned, diff = reconcile(apt, params["driver"], wanted, files, module.check_mode)
         reboot = why_reboot(host, params["driver"])
     except AptError as exc:

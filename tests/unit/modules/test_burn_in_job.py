@@ -95,13 +95,14 @@ PLAN_HERE = {**PLAN, "node": "gpu-01"}
 def start(tmp_path):
     """Runs the module, in check mode, on a host whose program says ``status``."""
 
-    def run(status):
+    def run(status, **plan):
         tool = tmp_path / "muster"
         tool.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(status)}\nEND\n")
         tool.chmod(0o755)
+        common = {"tool": str(tool), "_ansible_check_mode": True}
         done = subprocess.run(
             [sys.executable, "-m", "ansible_collections.muster.cluster.plugins.modules.burn_in_job"],
-            input=json.dumps({"ANSIBLE_MODULE_ARGS": {**PLAN_HERE, "tool": str(tool), "_ansible_check_mode": True}}),
+            input=json.dumps({"ANSIBLE_MODULE_ARGS": {**PLAN_HERE, **plan, **common}}),
             env={"PYTHONPATH": str(COLLECTIONS), "PATH": "/usr/bin:/bin"},
             capture_output=True,
             text=True,
@@ -127,3 +128,22 @@ def test_run_under_way_for_another_node_is_not_waited_for(start):
 
 def test_nothing_differs_where_nothing_runs():
     assert differences({"status": "none"}, PLAN) == []
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ({}, "burn_in_allow_reboot is false, expected true: profile quick has a planned warm reboot"),
+        ({"allow_reboot": True}, "class x declares no bmc: profile quick has a planned power_cycle reboot"),
+        ({"allow_reboot": True, "expect": {"class": "x", "bmc": {"interface": "ipmitool"}}}, ""),
+    ],
+)
+def test_reboots_that_the_node_would_refuse_are_named_before_anything_starts(start, plan, said):
+    steps = [{"seconds": 5}, {"reboot": "warm"}, {"reboot": "power_cycle"}]
+    result = start({"status": "none"}, steps=steps, **plan)
+    assert said in result.get("msg", "") and bool(result.get("failed")) is bool(said)
+
+
+def test_run_with_reboots_that_is_under_way_is_waited_for(start):
+    status = {**STATE, "status": "running", "node": "gpu-01"}
+    assert start(status, steps=[{"reboot": "warm"}])["status"] == "running"

@@ -2,8 +2,12 @@
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.apt import AptError
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
-from ansible_collections.muster.cluster.plugins.modules.gpu_packages import loaded_driver, why_reboot
+from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost, Output
+from ansible_collections.muster.cluster.plugins.modules.gpu_packages import (
+    leave_burn_in_alone,
+    loaded_driver,
+    why_reboot,
+)
 
 OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (builder@host)  Thu Jan 23\n"
 CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n"
@@ -35,3 +39,16 @@ def test_reboot_is_asked_for_where_another_driver_runs(tmp_path, files, said):
         (tmp_path / name).write_text(text)
     why = why_reboot(LocalHost(root=str(tmp_path)), "570.86.15")
     assert said in why and bool(why) is bool(said)
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_burn_in_at_work_is_neither_changed_nor_rebooted(active):
+    class Host(LocalHost):
+        def run(self, argv, timeout_seconds):
+            return Output(rc=0 if active else 3)
+
+    if active:
+        with pytest.raises(AptError, match="at work on this host"):
+            leave_burn_in_alone(Host())
+    else:
+        leave_burn_in_alone(Host())
