@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES, Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, VERDICTS, Finding, worst
+from ansible_collections.muster.cluster.plugins.module_utils.finding import INCOMPLETE, PASS, VERDICTS, Finding, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import (
     QUIET_STATES,
     STATES,
@@ -66,6 +66,15 @@ class Passed:
 
 
 @dataclass(frozen=True)
+class Cause:
+    """Findings that did not pass, as one line: several where the same kept many parts from being measured."""
+
+    finding: Finding
+    subjects: tuple[str, ...]
+    checks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class StageView:
     """One stage's evidence, ready to print."""
 
@@ -75,7 +84,7 @@ class StageView:
     took: str
     detail: tuple[tuple[str, str], ...]
     # Findings that did not pass and are not among those that explain the node's state.
-    others: tuple[Finding, ...]
+    others: tuple[Cause, ...]
     passed: tuple[Passed, ...]
 
 
@@ -87,7 +96,7 @@ class NodeView:
     verdict: Verdict
     place: str
     worst: Finding | None
-    bad: tuple[Finding, ...]
+    bad: tuple[Cause, ...]
     # Serial number of the part that a finding is about, by the finding's subject.
     serials: Mapping[str, str]
     parts: tuple[Part, ...]
@@ -181,22 +190,24 @@ def _node(
     index: int, verdict: Verdict, records: Sequence[Evidence], place: Mapping[str, Any], parts: Sequence[Part]
 ) -> NodeView:
     latest = {record.stage: record for record in sorted(records, key=lambda one: one.started)}
+    first = worst_finding(verdict.findings)
     # Two stages may say the same of a part; once is enough.
     bad = tuple(
         sorted(
             dict.fromkeys(finding for finding in verdict.findings if finding.verdict != PASS),
-            key=lambda one: (one != worst_finding(verdict.findings), VERDICTS.index(one.verdict)),
+            key=lambda one: (one != first, VERDICTS.index(one.verdict)),
         )
     )
-    stages = tuple(_stage(latest[stage], bad) for stage in STAGES if stage in latest)
+    shown = frozenset(bad)
+    stages = tuple(_stage(latest[stage], shown) for stage in STAGES if stage in latest)
     where = [place.get("hardware_class"), place.get("pod"), place.get("rack"), place.get("address")]
     # Anchors are ours, not the node's name: a name cannot break out of an attribute or collide with another.
     return NodeView(
         f"node-{index + 1}",
         verdict,
         " · ".join(str(part) for part in where if part),
-        worst_finding(verdict.findings),
-        bad,
+        first,
+        _causes(bad),
         {finding.subject: serial for finding in bad if (serial := _serial_of(finding.subject, parts))},
         tuple(sorted(parts, key=lambda part: (part.kind, counting_order(part.slot), -part.seen))),
         stages,
@@ -214,7 +225,23 @@ def _serial_of(subject: str, parts: Sequence[Part]) -> str:
     return max(seen, key=lambda part: part.seen).serial if seen else ""
 
 
-def _stage(evidence: Evidence, shown: Sequence[Finding]) -> StageView:
+def _causes(findings: Iterable[Finding]) -> tuple[Cause, ...]:
+    """Return the findings, those that one cause left unmeasured as one; a part at fault keeps a line of its own."""
+    grouped: dict[Finding, list[Finding]] = {}
+    for finding in findings:
+        cause = replace(finding, check="", subject="") if finding.verdict == INCOMPLETE and finding.reason else finding
+        grouped.setdefault(cause, []).append(finding)
+    return tuple(
+        Cause(
+            same[0],
+            tuple(dict.fromkeys(finding.subject for finding in same)),
+            tuple(dict.fromkeys(finding.check for finding in same)),
+        )
+        for same in grouped.values()
+    )
+
+
+def _stage(evidence: Evidence, shown: Collection[Finding]) -> StageView:
     took = "not finished" if evidence.finished is None else _duration(evidence.finished - evidence.started)
     detail = tuple(
         (key, quantity(value)) for key, value in sorted(evidence.detail.items()) if isinstance(value, (str, int, float))
@@ -225,7 +252,7 @@ def _stage(evidence: Evidence, shown: Sequence[Finding]) -> StageView:
         _moment(evidence.started),
         took,
         detail,
-        tuple(finding for finding in evidence.findings if finding.verdict != PASS and finding not in shown),
+        _causes(finding for finding in evidence.findings if finding.verdict != PASS and finding not in shown),
         _passed(evidence.findings),
     )
 

@@ -249,3 +249,26 @@ def test_three_thousand_nodes_stay_readable_and_quick() -> None:
     assert " open>" not in html
     assert html.count('<details class="node ') == 3000
     assert "and 36 more, below" in html
+
+
+def test_one_cause_of_many_unmeasured_parts_is_one_line() -> None:
+    unread = tuple(
+        Finding(
+            check, f"gpu SXM{at} 0000:{bus}:00.0", "incomplete", reason="nvidia_smi: not found", action="investigate"
+        )
+        for check in ("gpu_ecc", "gpu_power")
+        for at, bus in enumerate(BUSES, 1)
+    )
+    slow = tuple(
+        Finding("gpu_pcie", f"gpu SXM{at} 0000:{bus}:00.0", "fail", 8, 16, "lanes", "narrow", "reseat")
+        for at, bus in enumerate(BUSES[:2], 1)
+    )
+    stopped = Finding("clock", "host", "incomplete", reason="chrony: not found", action="investigate")
+    node = Verdict("gpu-01", "rejected", "burn_in", (*unread, *slow, stopped))
+    page = Page(report_page([node], {"gpu-01": [record("gpu-01", "burn_in", (*unread, *slow, stopped))]}, ABOUT))
+    assert page.text.count("nvidia_smi: not found") == 1
+    assert "8 parts" in page.text and "2 checks" in page.text and "gpu_ecc, gpu_power" in page.text
+    assert all(page.text.count(finding.subject) >= 1 for finding in unread)
+    # What is at fault is listed part by part.
+    assert page.text.count("narrow") == 3
+    assert page.text.count("chrony: not found") == 1
