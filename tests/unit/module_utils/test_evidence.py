@@ -9,6 +9,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.evidence import (
     digest_of,
     expect_digest_of,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.expectations import SCHEMA
 from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, Finding
 
 GOOD = Evidence("1", "gpu-01", "preflight", 1.0, None, "b", {"kernel": None}, "d", (Finding("cpu", "host", PASS),))
@@ -70,3 +71,10 @@ def test_each_stage_is_judged_by_its_own_expectations():
     )
     assert expect_digest_of("acceptance", expect) == expect_digest_of("acceptance", cores)
     assert expect_digest_of("acceptance", expect) != expect_digest_of("acceptance", floor)
+
+
+def test_every_section_but_what_is_installed_and_collectives_voids_a_burn_in_when_it_changes():
+    expect = {section: {"floor": 1} for section in SCHEMA}
+    digest = expect_digest_of("burn_in", expect)
+    changed = {name for name in SCHEMA if expect_digest_of("burn_in", {**expect, name: {"floor": 2}}) != digest}
+    assert set(SCHEMA) - changed == {"gpu_stack", "collective"}
