@@ -53,6 +53,19 @@ def test_every_probe_has_a_healthy_output() -> None:
     assert probes | {name for stand_ins in STAND_INS.values() for name in stand_ins.values()} <= set(known())
 
 
+# Read as a file, which has no exit status.
+FILES = ("boot_id", "cmdline", "clocksource", "cpuinfo", "heartbeat", "meminfo")
+
+
+@pytest.mark.parametrize("check", [check for check in ASKED if CHECKS[check].PROBES and (check, "") in HOSTS])
+def test_good_text_of_a_tool_that_failed_passes_nobody(check: str) -> None:
+    for name in CHECKS[check].PROBES:
+        # Each of several outputs in one says under its heading how it ended.
+        text = healthy(name).replace(" <==\n", " <== (exit status 1: Killed)\n")
+        if name not in FILES:
+            assert verdict(check, {name: Output(text, "Killed\n", 1)}) != PASS, name
+
+
 @pytest.mark.parametrize("name", known())
 @PATIENT
 @given(rng=st.randoms(use_true_random=False))
