@@ -20,13 +20,13 @@ from typing import Any
 
 from .burn_in_load import Load, StoppableHost
 from .burn_in_plan import REBOOTS, Plan, Step
-from .burn_in_record import FINISHED, REBOOTING, RUNNING, STAGE, Record, cut_off
+from .burn_in_record import FINISHED, REBOOT_LIMIT_SECONDS, REBOOTING, RUNNING, STAGE, Record, cut_off
 from .evidence import Evidence, EvidenceError, expect_digest_of
-from .examine import Examination
+from .examine import Examination, Unreadable
 from .finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding
 from .fingerprint import DEPENDS, fingerprint_of
 from .host import Host, LocalHost, Output
-from .probes import boot_id
+from .probes import boot_id, chrony
 from .registry import examine, judge_stress
 
 # Systemd's own start and stop of a unit asks for no more than this to end one tool run and write the record.
@@ -36,6 +36,17 @@ GRACE_SECONDS = 300.0
 _POLL_SECONDS = 1.0
 # How long systemd may take to bring the host down for a planned reboot.
 _SHUTDOWN_SECONDS = 600.0
+_SYNC_SECONDS = 300.0
+# How long a host may take after a boot until its services (driver, fabric manager) have started, and until its clock is
+# steered. Whatever has become of them by then, the examination that follows judges.
+_BOOTED = ("systemctl", "is-system-running", "--wait")
+_BOOTED_SECONDS = 600.0
+_CLOCK_SECONDS = 300.0
+_CLOCK_POLL_SECONDS = 10.0
+# What could not be measured is asked for again this much later, before it counts. A tool that goes on not to answer is
+# no accident, however well it answers in between.
+AGAIN_SECONDS = 30.0
+AGAIN_AT_MOST = 3
 # The xid check judges these errors itself, and better: it names GPU, error and remedy.
 _LASTING = tuple(name for name in DEPENDS[STAGE] if name != "gpu_errors")
 
@@ -107,7 +118,7 @@ class _Run:
 
     def __init__(self, plan: Plan, around: Surroundings, evidence: Evidence | None, next_step: int) -> None:
         self.plan, self.around = plan, around
-        self.first_boot = evidence is None
+        self.rebooted = evidence is not None
         self.evidence = evidence or _begun(plan, around)
         self.next_step = next_step
         self.doing = "examine"
@@ -130,6 +141,9 @@ class _Run:
             self._steps()
         except _Ended as exc:
             ended = str(exc)
+        except OSError as exc:
+            # A full or dying disk, most likely: what is known is worth another try.
+            ended = f"the record could not be written: {exc}"
         except Stopped:
             if around.going_down():
                 return None
@@ -144,6 +158,8 @@ class _Run:
         return self.evidence
 
     def _steps(self) -> None:
+        if self.rebooted:
+            self._settle()
         self._examine()
         while self.next_step < len(self.plan.steps):
             step = self.plan.steps[self.next_step]
@@ -180,6 +196,22 @@ class _Run:
         finally:
             outputs = load.stop()
         self._take_in(step, outputs)
+        if load.running:
+            raise _Ended(f"{', '.join(load.alive)} could not be killed: the host cannot be examined beside it")
+
+    def _settle(self) -> None:
+        """Wait until the boot after a planned reboot is over; raises _Ended if the host took too long to come back."""
+        clock, host = self.around.clock, self.around.host
+        began = clock.monotonic()
+        host.run(_BOOTED, _BOOTED_SECONDS)
+        deadline = clock.monotonic() + _CLOCK_SECONDS
+        while not _steered(host, self.plan.expect) and clock.monotonic() < deadline:
+            clock.sleep(_CLOCK_POLL_SECONDS)
+        # Asked only now: the clock that the host booted with may be hours off.
+        away = clock.wall() - float(self.evidence.detail["rebooting_since"]) - (clock.monotonic() - began)
+        if away > REBOOT_LIMIT_SECONDS:
+            limit = f"{REBOOT_LIMIT_SECONDS:g} s"
+            raise _Ended(f"the host came back {away:.0f} s after a planned reboot, expected within {limit}")
 
     def _take_in(self, step: Step, outputs: Mapping[str, Output]) -> None:
         """Judge what the step's stresses measured."""
@@ -187,27 +219,44 @@ class _Run:
         known = self.last.outputs if self.last else {}
         examinations = [judge_stress(name, {**known, **outputs}, expect) for name in outputs]
         place = f"step_{self.next_step + 1}"
-        self.around.record.store.write_raw(self.evidence, place, outputs)
         raw = {f"{place}/{name}": _digest(output) for name, output in outputs.items()}
-        self._add([finding for each in examinations for finding in each.findings], raw)
+        self._add([finding for each in examinations for finding in each.findings], raw, {place: outputs})
 
     def _examine(self, *, loaded: bool = False) -> None:
-        plan, around = self.plan, self.around
-        self.last = examine(STAGE, around.host, plan.expect, loaded=loaded)
-        fingerprint = fingerprint_of(self.last.values, plan.expect)
-        count = self.evidence.detail["examinations"] + 1
-        news = [*self.last.findings, *_changes(self.evidence.fingerprint if count > 1 else fingerprint, fingerprint)]
-        detail = {**self.evidence.detail, "examinations": count}
-        self.evidence = replace(
-            self.evidence, detail=detail, fingerprint=fingerprint if count == 1 else self.evidence.fingerprint
-        )
-        if any(finding.verdict == FAIL for finding in news) and not detail["first_failed"]:
-            around.record.store.write_raw(self.evidence, "first_failed", self.last.outputs)
-        around.record.store.write_raw(self.evidence, "last", self.last.outputs)
-        self._add(news, self.last.raw)
+        """Examine the host; what could not be measured is asked for once more before it counts."""
+        news = self._asked(loaded)
+        times = self.evidence.detail["asked_again"]
+        doubtful = [item for item in news if item.verdict == INCOMPLETE and times.get(item.check, 0) < AGAIN_AT_MOST]
+        if doubtful:
+            self.around.clock.sleep(min(AGAIN_SECONDS, self.plan.interval_seconds))
+            more = {item.check: times.get(item.check, 0) + 1 for item in doubtful}
+            detail = {**self.evidence.detail, "asked_again": {**times, **more}}
+            self.evidence = replace(self.evidence, detail=detail)
+            lasting = [item for item in news if item.verdict != PASS and item not in doubtful]
+            news = list(merged(lasting, self._asked(loaded)))
+        assert self.last is not None
+        if not self.evidence.fingerprint:
+            self.evidence = replace(self.evidence, fingerprint=fingerprint_of(self.last.values, self.plan.expect))
+        outputs = {"last": self.last.outputs}
+        failed = any(finding.verdict == FAIL for finding in news)
+        if failed and not self.around.record.store.path(STAGE, self.plan.id).with_name("first_failed").exists():
+            outputs["first_failed"] = self.last.outputs
+        self._add(news, self.last.raw, outputs)
 
-    def _add(self, news: Sequence[Finding], raw: Mapping[str, str]) -> None:
-        """Take findings into the evidence and keep it; raises _Ended at a failure that ends the run."""
+    def _asked(self, loaded: bool) -> list[Finding]:
+        """Return what one examination found, and what has changed since the first."""
+        plan, evidence = self.plan, self.evidence
+        self.last = examine(STAGE, self.around.host, plan.expect, loaded=loaded)
+        self.evidence = replace(
+            evidence, detail={**evidence.detail, "examinations": evidence.detail["examinations"] + 1}
+        )
+        now = fingerprint_of(self.last.values, plan.expect)
+        return [*self.last.findings, *_changes(evidence.fingerprint or now, now)]
+
+    def _add(
+        self, news: Sequence[Finding], raw: Mapping[str, str], outputs: Mapping[str, Mapping[str, Output]]
+    ) -> None:
+        """Take findings into the evidence, keep it and the outputs; raises _Ended at a failure that ends the run."""
         plan, clock, detail = self.plan, self.around.clock, self.evidence.detail
         failed = [finding for finding in news if finding.verdict == FAIL]
         at = {"at": clock.wall(), "examination": detail["examinations"]}
@@ -223,6 +272,9 @@ class _Run:
             raw={**self.evidence.raw, **raw},
         )
         self._keep(RUNNING)
+        # After the verdict, which is small and must not be lost to a full disk.
+        for place, each in outputs.items():
+            self.around.record.store.write_raw(self.evidence, place, each)
         counts = _counts(self.evidence.findings)
         number = f"step {min(self.next_step + 1, len(plan.steps))} of {len(plan.steps)}"
         self.around.notify(f"STATUS={number} ({self.doing}), {elapsed:.0f} s so far: {counts}")
@@ -232,9 +284,13 @@ class _Run:
 
     def _reboot(self, step: Step) -> None:
         """Reboot as planned: the unit that starts at boot goes on with the step after this one."""
-        self.evidence = replace(self.evidence, detail={**self.evidence.detail, "elapsed_seconds": self.elapsed})
+        since = {"elapsed_seconds": self.elapsed, "rebooting_since": self.around.clock.wall()}
+        self.evidence = replace(self.evidence, detail={**self.evidence.detail, **since})
         self._keep(REBOOTING)
         self.around.notify(f"STATUS=planned {step.name}")
+        if step.reboot == "power_cycle":
+            # Nobody else writes back what is still in memory.
+            self.around.host.run(("sync",), _SYNC_SECONDS)
         done = self.around.host.run(REBOOTS[step.reboot], _SHUTDOWN_SECONDS)
         if done.rc == 0:
             # SIGTERM, or the end of power, comes in the middle of this.
@@ -279,6 +335,10 @@ def settle(record: Record, boot_id_of: Callable[[str], str], now: float, *, at_b
         return False
     now_booted = boot_id_of(str(state.get("root", "/")))
     evidence = _interrupted(record, state)
+    if evidence.finished is not None:
+        # Cut off between the end of the run and the state that tells of it.
+        _write_settled(record, state, evidence)
+        return True
     before, elapsed = str(state.get("boot_id", "")), float(evidence.detail.get("elapsed_seconds", 0))
     duration = float(state["duration_seconds"])
     if state["status"] == REBOOTING:
@@ -292,9 +352,21 @@ def settle(record: Record, boot_id_of: Callable[[str], str], now: float, *, at_b
         finding = run_finding(duration, elapsed, "burn-in process ended early")
     evidence = _finished(evidence, finding, now, elapsed)
     record.store.write(evidence)
+    _write_settled(record, state, evidence)
+    return True
+
+
+def _write_settled(record: Record, state: Mapping[str, Any], evidence: Evidence) -> None:
     ended = _state(evidence.id, evidence.node, str(state.get("profile", "")), evidence, FINISHED)
     record.write_state({**state, **ended, "left_seconds": 0.0})
-    return True
+
+
+def _steered(host: Host, expect: Mapping[str, Any]) -> bool:
+    """Return whether the clock follows a source by now."""
+    try:
+        return chrony.parse(chrony.collect(host, expect)).synchronised
+    except Unreadable:
+        return False
 
 
 def resumable(record: Record, plan: Plan, boot: str) -> tuple[Evidence, int] | None:
@@ -334,6 +406,8 @@ def _begun(plan: Plan, around: Surroundings) -> Evidence:
             # Time is what the monotonic clock measured, never rounded up: policy compares it with the profile's.
             "elapsed_seconds": 0,
             "examinations": 0,
+            # How often a check's parts had to be asked a second time to be measured.
+            "asked_again": {},
             "first_failed": {},
         },
         muster_version=around.version,

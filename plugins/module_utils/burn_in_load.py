@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from .burn_in_plan import Step
 from .host import Host, Output
 from .registry import STRESSES, applies
 
-_JOIN_SECONDS = 5.0
+# What all stresses of a step together get to end by themselves, and then to die. A stop of the unit allows 30 s in all.
+ASKED_SECONDS = 8.0
+KILLED_SECONDS = 5.0
 
 
 class StoppableHost(Host, Protocol):
     """A host whose tools can be ended from outside."""
 
     def stop(self) -> None:
-        """Kill what runs; every later run ends at once."""
+        """End what runs: asked the first time, killed the second. Every later run ends at once."""
 
 
 class Load:
@@ -46,18 +49,31 @@ class Load:
     @property
     def running(self) -> bool:
         """Whether a stress has still to come to its end."""
-        return any(thread.is_alive() for thread in self.threads.values())
+        return bool(self.alive)
+
+    @property
+    def alive(self) -> list[str]:
+        """Which stresses have still to come to their end."""
+        return [name for name, thread in self.threads.items() if thread.is_alive()]
 
     def stop(self) -> dict[str, Output]:
-        """Kill what still runs and return every output; one that did not end says so."""
-        late = {name for name, thread in self.threads.items() if thread.is_alive()}
-        for name in late:
-            self.hosts[name].stop()
-        for name in late:
-            # One that is stuck in the kernel stays behind.
-            self.threads[name].join(_JOIN_SECONDS)
-        why = "did not end in its time and was killed"
+        """End what still runs and return every output; one that did not end in its time says so."""
+        late = self.alive
+        for seconds in (ASKED_SECONDS, KILLED_SECONDS):
+            alive = self.alive
+            for name in alive:
+                self.hosts[name].stop()
+            _join((self.threads[name] for name in alive), seconds)
         return {
-            name: Output(rc=None, timed_out=True, error=f"{name} {why}") if name in late else self.outputs[name]
+            name: Output(rc=None, timed_out=True, error=f"{name} did not end in its time and was killed")
+            if name in late
+            else self.outputs.get(name, Output(rc=None, error=f"{name} gave no output"))
             for name in self.threads
         }
+
+
+def _join(threads: Iterable[threading.Thread], seconds: float) -> None:
+    """Wait for all of them, ``seconds`` in all."""
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))

@@ -64,10 +64,12 @@ class LocalHost:
         self._stopped = False
 
     def stop(self) -> None:
-        """Kill what runs, from another thread; every later run ends at once."""
+        """End what runs, from another thread: asked the first time, killed the second. Every later run ends at once."""
+        # A tool that works through a service or lays out files has to be able to take that back.
+        with_what = signal.SIGKILL if self._stopped else signal.SIGTERM
         self._stopped = True
         for process in list(self._running):
-            _kill(process)
+            _kill(process, with_what)
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
         """Run a tool in a process group of its own; at the time limit the whole group is killed."""
@@ -165,9 +167,9 @@ def _drain(process: subprocess.Popen[bytes], timeout_seconds: float) -> tuple[by
     return stdout, stderr, ""
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes], with_what: signal.Signals = signal.SIGKILL) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, with_what)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -12,6 +12,8 @@ from ..probes.nvidia_smi import Gpu
 
 NAME = "gpu_processes"
 PROBES: tuple[str, ...] = ("nvidia_smi",)
+# Under load the stress' own program is on the GPU.
+IDLE_ONLY = True
 # More names than these in one reason help nobody; the raw output is kept.
 _NAMED = 5
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import burn_in, registry
+from ansible_collections.muster.cluster.plugins.module_utils import burn_in, burn_in_load, registry
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in import (
     Clock,
     Stopped,
@@ -190,11 +190,38 @@ def test_run_goes_on_after_a_failure_when_told_to(world):
     assert evidence.detail["examinations"] == 4
 
 
-def test_unreadable_once_is_not_forgotten(world):
+def test_unreadable_twice_in_a_row_is_not_forgotten(world):
+    good = world.host.outputs["chronyc"]
+    world.events[1020] = lambda: world.host.outputs.update(chronyc=Output("", "506", 1))
+    world.events[1055] = lambda: world.host.outputs.update(chronyc=good)
+    assert verdict_of(world.run(steps=steps_of([{"seconds": 120}]))) == INCOMPLETE
+
+
+def test_what_a_second_question_answers_is_measured(world):
     good = world.host.outputs["chronyc"]
     world.events[1020] = lambda: world.host.outputs.update(chronyc=Output("", "506", 1))
     world.events[1040] = lambda: world.host.outputs.update(chronyc=good)
-    assert verdict_of(world.run()) == INCOMPLETE
+    evidence = world.run()
+    assert verdict_of(evidence) == PASS and evidence.detail["asked_again"] == {"clock": 1}
+
+
+def test_failure_beside_what_was_unreadable_at_first_is_not_forgotten(world):
+    good, log = world.host.outputs["chronyc"], world.host.outputs["journalctl"]
+    world.events[1020] = lambda: world.host.outputs.update(chronyc=Output("", "506", 1), journalctl=XID)
+    world.events[1040] = lambda: world.host.outputs.update(chronyc=good, journalctl=log)
+    assert verdict_of(world.run()) == FAIL
+
+
+def test_tool_that_fails_time_and_again_is_incomplete_however_often_it_answers_in_between(world):
+    class Moody(dict):
+        asked = 0
+
+        def __getitem__(self, key):
+            self.asked += key == "chronyc"
+            return Output("", "506", 1) if key == "chronyc" and self.asked % 2 else super().__getitem__(key)
+
+    world.host.outputs = Moody(world.host.outputs)
+    assert verdict_of(world.run(steps=steps_of([{"seconds": 600}]))) == INCOMPLETE
 
 
 def test_gpu_exchanged_in_mid_run_is_incomplete(world, make_gpu_xml):
@@ -361,6 +388,51 @@ def test_sigterm_under_load_ends_the_stress_and_keeps_what_was_found(world, benc
     assert len(evidence.findings) > 5
 
 
+def test_own_program_on_the_gpus_does_not_fail_a_healthy_host(world, bench, make_gpu_xml):
+    idle = world.host.outputs["nvidia-smi"]
+    program = "<processes><process_info><pid>9</pid><type>C</type><process_name>python3</process_name></process_info>"
+    busy = idle.stdout.replace("<processes>\n\t\t</processes>", f"{program}</processes>")
+    assert busy != idle.stdout
+    world.events[1010] = lambda: world.host.outputs.update({"nvidia-smi": Output(busy)})
+    world.events[1060] = lambda: world.host.outputs.update({"nvidia-smi": idle})
+    evidence = world.run(steps=steps_of([{"seconds": 60, "run": {"bench": {}}}]))
+    assert evidence.detail["examinations"] > 2
+    assert [item for item in evidence.findings if item.verdict != PASS] == []
+
+
+def test_stress_that_cannot_be_killed_ends_the_run(world, bench, monkeypatch):
+    monkeypatch.setattr(burn_in_load, "ASKED_SECONDS", 0.05)
+    monkeypatch.setattr(burn_in_load, "KILLED_SECONDS", 0.05)
+    times = []
+    world.host.stop = lambda: times.append(world.now)
+    bench.takes = 1e9
+    evidence = world.run(steps=steps_of([{"limit_seconds": 60, "run": {"bench": {}}}, {"seconds": 3600}]))
+    bench.killed = True
+    assert own(evidence).reason == "bench could not be killed: the host cannot be examined beside it"
+    # Asked, then killed.
+    assert len(times) == 2 and world.now < 1000 + 600
+
+
+def test_raw_outputs_of_the_first_failed_examination_are_kept_after_a_failed_stress(world, bench):
+    bench.says = Output("bad")
+    world.events[1070] = lambda: world.host.outputs.update(journalctl=XID)
+    steps = steps_of([{"seconds": 30, "run": {"bench": {}}}, {"seconds": 60}])
+    world.run(steps=steps, stop_on_fail=False)
+    place = world.record.store.path("burn_in", "run-1").parent
+    assert "Xid" in (place / "first_failed" / "kernel_log.txt").read_text()
+
+
+def test_full_disk_does_not_lose_the_failure(world, monkeypatch):
+    def write_raw(*_args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(world.record.store, "write_raw", write_raw)
+    world.host.outputs["journalctl"] = XID
+    evidence = world.run()
+    assert verdict_of(kept(world)) == FAIL and world.status()["status"] == "finished"
+    assert own(evidence).verdict == INCOMPLETE and "No space left" in own(evidence).reason
+
+
 def test_nothing_is_examined_beside_an_exclusive_stress(world, bench):
     bench.EXCLUSIVE = True
     bench.takes = 100
@@ -405,6 +477,44 @@ def test_gpu_that_vanished_in_a_planned_reboot_is_found(world, make_gpu_xml):
     world.host.outputs["nvidia-smi -q -x"] = Output(make_gpu_xml(["00000000:1B:00.0"]))
     evidence = world.run(resumable(world.record, world.plan, OTHER_BOOT))
     assert [item.subject for item in evidence.findings if item.verdict == FAIL] == ["gpu SXM6 0000:ab:00.0"]
+
+
+def test_clock_that_is_steered_soon_after_a_planned_reboot_is_no_fault(world):
+    reboot(world)
+    good = world.host.outputs["chronyc"]
+    world.host.outputs["chronyc"] = Output(good.stdout.replace("Normal", "Not synchronised"))
+    world.events[world.now + 60] = lambda: world.host.outputs.update(chronyc=good)
+    assert verdict_of(world.run(resumable(world.record, world.plan, OTHER_BOOT))) == PASS
+    assert ("systemctl", "is-system-running", "--wait") in world.host.runs
+
+
+def test_clock_that_stays_unsteered_after_a_planned_reboot_fails(world):
+    reboot(world)
+    good = world.host.outputs["chronyc"]
+    world.host.outputs["chronyc"] = Output(good.stdout.replace("Normal", "Not synchronised"))
+    evidence = world.run(resumable(world.record, world.plan, OTHER_BOOT))
+    assert [item.check for item in evidence.findings if item.verdict == FAIL] == ["clock"]
+
+
+def test_host_that_needed_hours_for_a_planned_reboot_is_incomplete(world):
+    reboot(world)
+    world.wall += REBOOT_LIMIT_SECONDS + 60
+    evidence = world.run(resumable(world.record, world.plan, OTHER_BOOT))
+    assert own(evidence).verdict == INCOMPLETE and "after a planned reboot" in own(evidence).reason
+
+
+def test_what_is_in_memory_is_written_before_power_goes(world, expect):
+    expect["bmc"] = {"interface": "ipmitool"}
+    world.host.outputs.update({"sync": Output(""), "ipmitool chassis power cycle": Output("", "no", 1)})
+    world.run(steps=steps_of([{"reboot": "power_cycle"}]), allow_reboot=True)
+    assert world.host.runs[-2:] == [("sync",), ("ipmitool", "chassis", "power", "cycle")]
+
+
+def test_run_that_finished_just_before_the_reboot_is_not_blamed_for_it(world):
+    evidence = world.run()
+    world.record.write_state({**world.record.state(), "status": "running"})
+    assert settle(world.record, lambda root: OTHER_BOOT, 2e9)
+    assert kept(world) == evidence and world.status()["status"] == "finished"
 
 
 @pytest.mark.parametrize("boot", [BOOT, ""])

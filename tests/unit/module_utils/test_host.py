@@ -1,5 +1,6 @@
 """LocalHost against real processes and files."""
 
+import threading
 import time
 from pathlib import Path
 
@@ -65,3 +66,25 @@ def test_read_stands_under_root_and_names_what_is_missing(tool, tmp_path):
     (tmp_path / "file").write_bytes(b"a\xffb")
     assert host.read("/file").stdout == "a�b"
     assert host.read("/nothing").error == "/nothing: No such file or directory"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_stop_asks_first_and_kills_the_second_time(tool, tmp_path, times):
+    """A tool that works through a service, as dcgmi does, has to be able to stop what it began there."""
+    after = "exit 0" if times == 1 else ":"
+    host = tool(f"#!/bin/sh\ntrap 'echo took back > {tmp_path}/said; {after}' TERM\ntouch {tmp_path}/up\n"
+                "while :; do sleep 0.05; done\n")  # fmt: skip
+    outputs = []
+    thread = threading.Thread(target=lambda: outputs.append(host.run(["tool"], 60)))
+    thread.start()
+    while not (tmp_path / "up").exists():
+        time.sleep(0.01)
+    host.stop()
+    thread.join(2)
+    assert (tmp_path / "said").read_text() == "took back\n"
+    if times == 2:
+        assert thread.is_alive()
+        host.stop()
+        thread.join(10)
+    assert not thread.is_alive()
+    assert outputs[0].rc is None and "stopped" in outputs[0].error
