@@ -101,7 +101,7 @@ def judge_heartbeat(output: Output, boot: str, now: float, max_age_seconds: floa
     age = now - beat.time
     if not boot or beat.boot_id != boot:
         why = f"the heartbeat is of boot {beat.boot_id or 'unknown'}, this is {boot or 'unknown'}"
-    elif age > max_age_seconds:
+    elif not age <= max_age_seconds:
         why = f"the heartbeat is {age:.0f} s old, at most {max_age_seconds:g} s allowed"
     elif age < -CLOCK_SECONDS:
         why = f"the heartbeat is {-age:.0f} s in the future"
