@@ -91,6 +91,8 @@ def _host(diagnosis: Diagnosis, required: Sequence[str]) -> Finding:
     doubts = []
     if not diagnosis.report.complete:
         doubts.append("the table is cut off")
+    if not required:
+        doubts.append(f"the class requires no test of level {level}")
     if SOFTWARE in required and not any(result.test == SOFTWARE and result.status == PASSED for result in results):
         doubts.append("no test of the host's software passed")
     doubts += [
@@ -127,6 +129,7 @@ def _gpu(subject: str, number: int, diagnosis: Diagnosis, required: Sequence[str
         return _failure(subject, failed, required, diagnosis.level)
     own = [result for result in diagnosis.report.results if result.gpu == number]
     missing = [_missing(test, own, diagnosis.report.results) for test in required]
+    missing += [] if required else [f"the class requires no test of level {diagnosis.level}"]
     doubts = [why for why in missing if why] + [f"{r.name}: {_said(r)}" for r in own if _in_doubt(r)]
     if not diagnosis.report.complete:
         doubts.append("the table is cut off")

@@ -48,6 +48,11 @@ def test_level_3_that_passes(expect):
     assert verdicts(decide(expect, results())) == ["pass", "pass", "pass"]
 
 
+def test_class_that_requires_nothing_of_a_level_passes_nobody(expect):
+    expect["dcgm"]["required"] = [{"level": 4, "tests": ["memtest"]}]
+    assert verdicts(decide(expect, results())) == ["incomplete", "incomplete", "incomplete"]
+
+
 @pytest.mark.parametrize("status", [SKIP, UNKNOWN])
 @pytest.mark.parametrize("test", TESTS)
 def test_required_test_that_was_not_passed_is_incomplete(expect, test, status):
