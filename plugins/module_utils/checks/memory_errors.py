@@ -48,7 +48,7 @@ def _host(found: Edac, faulty: Sequence[str], uncorrectable: int, correctable: i
         return Finding(NAME, "host", FAIL, lost, uncorrectable, "errors", why, "investigate")
     unplaced = _unplaced(found)
     if unplaced > correctable:
-        why = "correctable memory errors of one controller above the class limit; the hardware did not tell the DIMM"
+        why = "correctable memory errors above the class limit; the hardware did not tell the DIMM"
         return Finding(NAME, "host", FAIL, unplaced, correctable, "errors", why, "investigate")
     unread = [counts.label for counts in (*found.controllers, *found.dimms) if None in _numbers(counts)]
     if unread:
@@ -61,10 +61,9 @@ def _host(found: Edac, faulty: Sequence[str], uncorrectable: int, correctable: i
 
 
 def _unplaced(found: Edac) -> int:
-    """Return the most correctable errors of a controller, where no DIMM of it may be named."""
-    if any(counts.correctable for counts in found.dimms):
-        return 0
-    return max((counts.correctable or 0 for counts in found.controllers), default=0)
+    """Return how many correctable errors the controllers counted that no DIMM shows."""
+    counted, placed = (sum(counts.correctable or 0 for counts in parts) for parts in (found.controllers, found.dimms))
+    return counted - placed
 
 
 def _numbers(counts: Counts) -> tuple[int | None, int | None]:

@@ -135,6 +135,10 @@ def edac(correctable=0, uncorrectable=0, of_dimm=True):
         (edac(0, 1, of_dimm=False), "host", "fail", "investigate"),
         (edac(None), "host", "incomplete", "investigate"),
         (Edac((Counts("mc0", 0, 0),), (Counts("A3", 0, None),)), "host", "incomplete", "investigate"),
+        # One error that is placed does not place all the others.
+        (Edac((Counts("mc0", 52, 0),), (Counts("A3", 1, 0),)), "host", "fail", "investigate"),
+        (Edac((Counts("mc0", 51, 0),), (Counts("A3", 1, 0),)), "host", "pass", "investigate"),
+        (Edac((Counts("mc0", 26, 0), Counts("mc1", 25, 0)), (Counts("A3", 0, 0),)), "host", "fail", "investigate"),
     ],
 )
 def test_memory_errors(expect, found, subject, verdict, action):
