@@ -18,7 +18,7 @@ from typing import Any
 
 from .evidence_store import STATE_DIRECTORY, write_atomically
 from .examine import Unreadable
-from .finding import FAIL, INCOMPLETE, PASS, Finding, worst
+from .finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding, worst
 from .host import LocalHost, Output
 from .probes import boot_id, heartbeat, kernel_ring
 from .probes.heartbeat import Heartbeat
@@ -225,11 +225,18 @@ def _with_earlier(findings: Sequence[Finding], last: Heartbeat | None) -> list[F
     if last is None:
         return list(findings)
     logs = {name for name in STAGE_CHECKS[STAGE] if "kernel_log" in CHECKS[name].PROBES}
-    earlier = [item for item in last.findings if item.check in logs and item.verdict == FAIL]
-    failed = {(item.check, item.subject) for item in findings if item.verdict == FAIL}
-    kept = [item for item in earlier if (item.check, item.subject) not in failed]
-    replaced = {(item.check, item.subject) for item in kept}
-    return [item for item in findings if (item.check, item.subject) not in replaced] + kept
+    # What names no measurement is a log that was not read; this run has read it, or says so.
+    earlier = [
+        item
+        for item in last.findings
+        if item.check in logs and (item.verdict == FAIL or (item.verdict == INCOMPLETE and item.measured is not None))
+    ]
+    now = {(item.check, item.subject): VERDICTS.index(item.verdict) for item in findings}
+    worse = [
+        item for item in earlier if VERDICTS.index(item.verdict) < now.get((item.check, item.subject), len(VERDICTS))
+    ]
+    replaced = {(item.check, item.subject) for item in worse}
+    return [item for item in findings if (item.check, item.subject) not in replaced] + worse
 
 
 def _silent(reason: str, state_directory: str, now: float) -> Heartbeat:

@@ -1,4 +1,4 @@
-"""Was this boot of the host examined (preflight) before it went into service?"""
+"""Was this boot of the host examined (preflight) before it went into service, and did it pass?"""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..finding import INCOMPLETE, PASS, Finding
+from ..probes.preflights import Preflight
 
 NAME = "boot_preflight"
 PROBES: tuple[str, ...] = ("boot_id", "preflights")
+_WANTED = "a preflight of this boot that passed"
 
 
 def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
@@ -17,9 +19,13 @@ def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
 
 
 def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
-    """Look for a preflight of this boot among the kept ones."""
+    """Judge the last preflight of this boot among the kept ones."""
     boot = values["boot_id"]
-    if boot in values["preflights"]:
-        return [Finding(NAME, "host", PASS, boot, "a preflight of this boot")]
-    why = f"no preflight of this boot ({boot}): run playbooks/examine.yml"
-    return [Finding(NAME, "host", INCOMPLETE, "none", "a preflight of this boot", "", why, "investigate")]
+    found: Preflight | None = values["preflights"].get(boot)
+    if found is None:
+        why = f"no preflight of this boot ({boot}): run playbooks/examine.yml"
+        return [Finding(NAME, "host", INCOMPLETE, "none", _WANTED, "", why, "investigate")]
+    if found.verdict != PASS:
+        why = f"the last preflight of this boot ({boot}) ended as {found.verdict}: its evidence says why"
+        return [Finding(NAME, "host", found.verdict, found.verdict, _WANTED, "", why, "investigate")]
+    return [Finding(NAME, "host", PASS, boot, _WANTED)]

@@ -26,7 +26,7 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
     if last is not None and last.boot_id != boot:
         last = None
     # A preflight reads the whole journal: what the ring had lost before it is no longer unread.
-    read_again = last is not None and values["preflights"].get(boot, 0.0) > last.time
+    read_again = last is not None and boot in values["preflights"] and values["preflights"][boot].ended > last.time
     oldest = next((message.seconds for message in ring if message.seconds is not None), None)
     if begins_with_boot(ring):
         why = ""

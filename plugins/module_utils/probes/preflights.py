@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from .. import blocks
 from ..examine import Unreadable, require_success
+from ..finding import VERDICTS, worst
 from ..host import Host, Output
 
 NAME = "preflights"
 DIRECTORY = "/var/lib/muster/evidence/preflight"
 FILES = f"{DIRECTORY}/*/evidence.json"
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """When the last preflight of a boot ended, in seconds since the epoch, and the worst that it found."""
+
+    ended: float
+    verdict: str
 
 
 def collect(host: Host, expect: Mapping[str, Any]) -> Output:
@@ -24,23 +34,27 @@ def collect(host: Host, expect: Mapping[str, Any]) -> Output:
     )
 
 
-def parse(output: Output) -> dict[str, float]:
-    """Return when the last preflight of each boot ended, in seconds since the epoch; raises Unreadable."""
+def parse(output: Output) -> dict[str, Preflight]:
+    """Return the last preflight of each boot; raises Unreadable."""
     require_success(output)
     records = blocks.split(output.stdout)
     listed = records.pop(DIRECTORY, None)
     if listed is None or sorted(records) != sorted(listed.stdout.split("\n")[:-1]):
         raise Unreadable(f"begins with {output.stdout[:60]!r}, expected the list of {DIRECTORY} and all in it")
-    ended: dict[str, float] = {}
+    last: dict[str, Preflight] = {}
     for path, block in records.items():
         try:
             data = json.loads(block.stdout)
             boot_id, finished = data["boot_id"], data["finished"]
+            verdicts = [finding["verdict"] for finding in data["findings"]]
         except (ValueError, RecursionError, KeyError, TypeError) as exc:
             raise Unreadable(f"{path}: {block.error or exc!r}, expected evidence") from exc
         if finished is None:
             continue
         if not isinstance(boot_id, str) or not isinstance(finished, (int, float)) or not 0 < finished < math.inf:
             raise Unreadable(f"{path}: boot_id {boot_id!r}, finished {finished!r}, expected a text and a time")
-        ended[boot_id] = max(finished, ended.get(boot_id, 0.0))
-    return ended
+        if not all(verdict in VERDICTS for verdict in verdicts):
+            raise Unreadable(f"{path}: verdicts {verdicts!r}, expected {', '.join(VERDICTS)}")
+        if boot_id not in last or finished > last[boot_id].ended:
+            last[boot_id] = Preflight(finished, worst(verdicts))
+    return last

@@ -89,6 +89,44 @@ def test_first_run_without_the_start_of_the_boot_is_incomplete(fake_host, expect
     assert found(run(fake_host, expect)) == {("log_continuity", "host", "incomplete")}
 
 
+@pytest.mark.parametrize("verdict", ["fail", "incomplete"])
+def test_boot_whose_last_preflight_did_not_pass_is_no_better(fake_host, expect, verdict):
+    (path,) = fake_host.paths("/var/lib/muster/evidence/preflight/*/evidence.json")
+    record = json.loads(fake_host.outputs[path].stdout)
+    record["findings"][0]["verdict"] = verdict
+    fake_host.outputs[path] = Output(json.dumps(record))
+    assert found(run(fake_host, expect)) == {("boot_preflight", "host", verdict)}
+    # Examined again, and passed.
+    again = {**record, "finished": record["finished"] + 1, "findings": [{**record["findings"][0], "verdict": "pass"}]}
+    fake_host.outputs[path.replace("e1", "e2")] = Output(json.dumps(again))
+    assert run(fake_host, expect).verdict == "pass"
+
+
+def test_preflight_that_found_nothing_at_all_is_none(fake_host, expect):
+    (path,) = fake_host.paths("/var/lib/muster/evidence/preflight/*/evidence.json")
+    fake_host.outputs[path] = Output(json.dumps({**json.loads(fake_host.outputs[path].stdout), "findings": []}))
+    assert found(run(fake_host, expect)) == {("boot_preflight", "host", "incomplete")}
+
+
+def test_log_line_that_nobody_can_judge_stays_incomplete_until_the_next_boot(fake_host, expect):
+    """An Xid that is in no catalogue is no better for being silent since, as a known one is not."""
+    say(fake_host, "[  900.000000] NVRM: Xid (PCI:0000:1b:00): 999, unheard of\n")
+    first = run(fake_host, expect)
+    unknown = {("xid", "gpu SXM1 0000:1b:00.0", "incomplete")}
+    assert found(first) == unknown
+    say(fake_host, "[  950.000000] usb 1-1: a\n")
+    assert found(run(fake_host, expect, first)) == unknown
+
+
+def test_log_that_could_not_be_read_is_forgiven_once_it_is_read(fake_host, expect):
+    good = fake_host.outputs["dmesg"]
+    fake_host.outputs["dmesg"] = Output(rc=None, timed_out=True, error="dmesg: no answer within 5 s")
+    first = run(fake_host, expect)
+    assert first.verdict == "incomplete"
+    fake_host.outputs["dmesg"] = good
+    assert run(fake_host, expect, first).verdict == "pass"
+
+
 def test_boot_without_a_preflight_is_incomplete(fake_host, expect):
     (path,) = fake_host.paths("/var/lib/muster/evidence/preflight/*/evidence.json")
     del fake_host.outputs[path]
@@ -173,6 +211,7 @@ def test_unreadable_heartbeat_is_incomplete(fake_host, expect, text):
 )
 def test_heartbeat_answers_only_for_its_boot_and_time(beat, boot, now, verdict, reason):
     given, findings = health.judge_heartbeat(Output(beat.to_json()), boot, now, 900)
+    assert health.judge_heartbeat(Output(beat.to_json()), boot, now, float("nan"))[0] == "incomplete"
     assert given == verdict
     assert reason is None or reason in findings[0].reason
 

@@ -30,7 +30,9 @@ def muster(host_place: Path) -> Callable[..., tuple[int, dict[str, Any]]]:
     (host_place / "muster").write_bytes(build())
     record = host_place / "state" / "evidence" / "preflight" / "a" / "evidence.json"
     record.parent.mkdir(parents=True)
-    record.write_text(json.dumps({"boot_id": BOOT, "finished": 1.0}), encoding="utf-8")
+    record.write_text(
+        json.dumps({"boot_id": BOOT, "finished": 1.0, "findings": [{"verdict": "pass"}]}), encoding="utf-8"
+    )
     common = ["--expect", str(host_place / "expect.json"), "--state-directory", str(host_place / "state")]
 
     def run(*words: str) -> tuple[int, dict[str, Any]]:
