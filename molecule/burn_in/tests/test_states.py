@@ -15,9 +15,14 @@ FOUND = HERE.parents[1] / "build" / "molecule" / "burn_in"
 STATES = yaml.safe_load((HERE / "vars" / "states.yml").read_text(encoding="utf-8"))["lab_states"]
 
 
+def evidence_of(name: str) -> dict[str, Any]:
+    """Return the evidence of the run of this name."""
+    return dict(json.loads((FOUND / f"{name}.json").read_text(encoding="utf-8")))
+
+
 def told(state: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the findings on the host in this state that are not a pass."""
-    evidence = json.loads((FOUND / f"{state['name']}.json").read_text(encoding="utf-8"))
+    evidence = evidence_of(state["name"])
     return [finding for finding in evidence["findings"] if finding["verdict"] != "pass"]
 
 
@@ -43,3 +48,11 @@ def test_nothing_else_is_blamed(state: dict[str, Any]) -> None:
 
 def test_a_dozen_faults_are_tried() -> None:
     assert sum(bool(state["found"]) for state in STATES) >= 12
+
+
+def test_planned_reboot_is_gone_on_with_and_the_host_examined_again() -> None:
+    evidence = evidence_of("planned_reboot")
+    assert [finding for finding in evidence["findings"] if finding["verdict"] != "pass"] == []
+    assert len(set(evidence["detail"]["boots"])) == 2
+    # At the start, after the first step, after the reboot, after the last step.
+    assert evidence["detail"]["examinations"] >= 4
