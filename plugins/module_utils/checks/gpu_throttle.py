@@ -16,6 +16,8 @@ from ..probes.nvidia_smi import Gpu
 
 NAME = "gpu_throttle"
 PROBES: tuple[str, ...] = ("nvidia_smi",)
+# Under load a short dip is no fault: gpu_telemetry counts the seconds.
+IDLE_ONLY = True
 
 _FAULTS = {
     "hw_power_brake_slowdown": "power brake (the host's power supply asks for it)",
