@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from .host import Host, Output
 
+_LIST = "files"
 _HEADING = re.compile(r"==> (.+?) <==(?: \((.*)\))?")
 _STATUS = re.compile(r"exit status (-?\d+)(?:: (.*))?")
 
@@ -20,13 +21,26 @@ def joined(outputs: Mapping[str, Output]) -> Output:
     return Output("\n".join(_block(name, output) for name, output in outputs.items()))
 
 
+def listed(outputs: Mapping[str, Output]) -> Output:
+    """Return the outputs as one that begins with a list of their names, so that a lost one is missed."""
+    return joined({_LIST: Output("".join(f"{name}\n" for name in outputs)), **outputs})
+
+
+def is_listed(text: str) -> bool:
+    """Return whether the text begins with such a list: then no output at all means that there was none."""
+    return text.startswith(f"==> {_LIST} <==\n")
+
+
 def read_files(host: Host, *patterns: str) -> Output:
-    """Return the files that the glob patterns name, each under its path; one that cannot be read says why."""
-    return joined({path: host.read(path) for path in host.paths(*patterns)})
+    """Return the files that the glob patterns name, listed, each under its path; one that cannot be read says why."""
+    return listed({path: host.read(path) for path in host.paths(*patterns)})
 
 
 def split(text: str) -> dict[str, Output]:
-    """Return the outputs by name; text before the first heading is no output. A name given twice keeps the last."""
+    """Return the outputs by name; text before the first heading is no output. A name given twice keeps the last.
+
+    An output that the list names and that is not there cannot be read (``rc`` None), nor can the one before it.
+    """
     outputs: dict[str, Output] = {}
     name, heading, lines = "", "", []
     for line in [*text.split("\n"), "==> end <=="]:
@@ -37,6 +51,12 @@ def split(text: str) -> dict[str, Output]:
         if name:
             outputs[name] = _output(heading, lines)
         name, heading, lines = match.group(1), match.group(2) or "", []
+    if is_listed(text):
+        names = [name for name in outputs.pop(_LIST).stdout.splitlines() if name]
+        for name, following in zip(names, [*names[1:], ""]):
+            # Where a heading is lost, what stood under it stands under the one before.
+            if name not in outputs or (following and following not in outputs):
+                outputs[name] = Output(rc=None, error="lost, or mixed with the next one")
     return outputs
 
 

@@ -218,7 +218,9 @@ def blocks_reordered(rng: random.Random, text: str, at: int) -> str:
     if len(blocks) < 2:
         return lines_reordered(rng, text, at)
     parts = [text[first:last].rstrip("\n") + "\n\n" for first, _body, last in blocks]
-    return text[: blocks[0][0]] + "".join(rng.sample(parts, len(parts)))[:-1]
+    whole = text[: blocks[0][0]] + "".join(rng.sample(parts, len(parts)))[:-1]
+    # A last line that was cut off stays one.
+    return whole if text.endswith("\n") else whole.rstrip("\n")
 
 
 Mutation = Callable[[random.Random, str, int], str]

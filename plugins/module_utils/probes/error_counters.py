@@ -21,16 +21,13 @@ _FILES = (
     "/sys/devices/system/edac/mc/mc*/ce_count",
     "/sys/devices/system/edac/mc/mc*/ue_count",
 )
-# Stands first and names the files: a host may have none.
-_LIST = "counters"
 _PORT = re.compile(r".*/infiniband/([^/]+)/ports/([^/]+)/counters/(link_downed)")
 _CONTROLLER = re.compile(r".*/edac/mc/(mc\d+)/([cu]e_count)")
 
 
 def collect(host: Host, expect: Mapping[str, Any]) -> Output:
     """Read all of them."""
-    paths = host.paths(*_FILES)
-    return blocks.joined({_LIST: Output("".join(f"{path}\n" for path in paths)), **{p: host.read(p) for p in paths}})
+    return blocks.read_files(host, *_FILES)
 
 
 def parse(output: Output) -> dict[str, int]:
@@ -39,10 +36,10 @@ def parse(output: Output) -> dict[str, int]:
     A counter that could not be read is not in it, so that one that was there before is missed.
     """
     require_success(output)
+    # The list says that a host has none; no list says nothing.
+    if not blocks.is_listed(output.stdout):
+        raise Unreadable(f"begins with {output.stdout[:60]!r}, expected a list of files")
     files = blocks.split(output.stdout)
-    listed = files.pop(_LIST, None)
-    if listed is None or sorted(files) != sorted(listed.stdout.split("\n")[:-1]):
-        raise Unreadable(f"begins with {output.stdout[:60]!r}, expected a list of files and all in it")
     counts = {}
     for path, block in files.items():
         port, controller = _PORT.fullmatch(path), _CONTROLLER.fullmatch(path)

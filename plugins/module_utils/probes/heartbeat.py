@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,6 +72,9 @@ def parse(output: Output) -> Heartbeat | None:
         value = data.get(key)
         if not isinstance(value, expected[key]) or (isinstance(value, bool) and key != "log_lost") or value != value:  # noqa: PLR0124
             raise Unreadable(f"{PATH}: {key} is {value!r}, which is of another kind than expected")
+    times = [data[key] for key in ("time", "counters_time", "log_seconds")]
+    if not data["time"] > 0 or not all(0 <= time < math.inf for time in times):
+        raise Unreadable(f"{PATH}: times {times!r}, expected seconds since the epoch and of uptime")
     if data["verdict"] not in VERDICTS:
         raise Unreadable(f"{PATH}: verdict is {data['verdict']!r}, expected one of {', '.join(VERDICTS)}")
     if not all(isinstance(count, int) for count in data["counters"].values()):

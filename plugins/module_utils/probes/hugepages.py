@@ -18,8 +18,6 @@ NAME = "hugepages"
 RESERVED = "/sys/kernel/mm/hugepages/hugepages-*kB/nr_hugepages"
 TRANSPARENT = "/sys/kernel/mm/transparent_hugepage/enabled"
 
-# Stands first and names the files: which sizes there are is the processor's choice.
-_LIST = "files"
 _PATH = re.compile(r".*/hugepages-(\d{1,18})kB/nr_hugepages", re.ASCII)
 
 
@@ -33,16 +31,14 @@ class HugePages:
 
 def collect(host: Host, expect: Mapping[str, Any]) -> Output:
     """Read one file for each size, and the setting."""
-    paths = host.paths(RESERVED, TRANSPARENT)
-    return blocks.joined({_LIST: Output("".join(f"{path}\n" for path in paths)), **{p: host.read(p) for p in paths}})
+    return blocks.read_files(host, RESERVED, TRANSPARENT)
 
 
 def parse(output: Output) -> HugePages:
     """Return what is set; raises Unreadable."""
+    if not blocks.is_listed(output.stdout):
+        raise Unreadable(f"begins with {output.stdout[:60]!r}, expected a list of files")
     files = blocks.split(output.stdout)
-    listed = files.pop(_LIST, None)
-    if listed is None or sorted(files) != sorted(listed.stdout.split("\n")[:-1]):
-        raise Unreadable(f"begins with {output.stdout[:60]!r}, expected a list of files and all in it")
     reserved = {}
     for path, file in files.items():
         match = _PATH.fullmatch(path)

@@ -84,7 +84,14 @@ def _events(text: str) -> tuple[Event, ...]:
         return ()
     if not lines or not text.endswith("\n"):
         raise Unreadable(f"ends with {text[-40:]!r}, expected whole lines")
-    return tuple(_event(line) for line in lines)
+    events = tuple(_event(line) for line in lines)
+    numbers = [int(event.id, 16) for event in events]
+    falls = [(a, b) for a, b in zip(numbers, numbers[1:]) if b <= a]
+    # What came before "log cleared" and what after it goes by the order; record numbers begin again after the last.
+    if len(falls) > 1:
+        first = falls[0]
+        raise Unreadable(f"record {first[1]:x} stands after {first[0]:x}, expected records in their order")
+    return events
 
 
 def _event(line: str) -> Event:

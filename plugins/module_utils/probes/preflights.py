@@ -28,19 +28,15 @@ class Preflight:
 
 def collect(host: Host, expect: Mapping[str, Any]) -> Output:
     """Read the kept records, at most five."""
-    paths = host.paths(FILES)
-    return blocks.joined(
-        {DIRECTORY: Output("".join(f"{path}\n" for path in paths)), **{p: host.read(p) for p in paths}}
-    )
+    return blocks.read_files(host, FILES)
 
 
 def parse(output: Output) -> dict[str, Preflight]:
     """Return the last preflight of each boot; raises Unreadable."""
     require_success(output)
+    if not blocks.is_listed(output.stdout):
+        raise Unreadable(f"begins with {output.stdout[:60]!r}, expected the list of {DIRECTORY}")
     records = blocks.split(output.stdout)
-    listed = records.pop(DIRECTORY, None)
-    if listed is None or sorted(records) != sorted(listed.stdout.split("\n")[:-1]):
-        raise Unreadable(f"begins with {output.stdout[:60]!r}, expected the list of {DIRECTORY} and all in it")
     last: dict[str, Preflight] = {}
     for path, block in records.items():
         try:
@@ -51,7 +47,8 @@ def parse(output: Output) -> dict[str, Preflight]:
             raise Unreadable(f"{path}: {block.error or exc!r}, expected evidence") from exc
         if finished is None:
             continue
-        if not isinstance(boot_id, str) or not isinstance(finished, (int, float)) or not 0 < finished < math.inf:
+        number = isinstance(finished, (int, float)) and not isinstance(finished, bool)
+        if not isinstance(boot_id, str) or not number or not 0 < finished < math.inf:
             raise Unreadable(f"{path}: boot_id {boot_id!r}, finished {finished!r}, expected a text and a time")
         if not all(verdict in VERDICTS for verdict in verdicts):
             raise Unreadable(f"{path}: verdicts {verdicts!r}, expected {', '.join(VERDICTS)}")

@@ -31,7 +31,7 @@ def collect(host: Host, expect: Mapping[str, Any], seconds: float, settings: Map
     """Read the counters, let ``seconds`` pass, read them again."""
     before = _read(host, _BEFORE)
     time.sleep(seconds)
-    return blocks.joined({**before, **_read(host, _AFTER)})
+    return blocks.listed({**before, **_read(host, _AFTER)})
 
 
 def _read(host: Host, when: str) -> dict[str, Output]:

@@ -1,7 +1,7 @@
 """Several outputs as one text, and back."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.blocks import joined, read_files, split
+from ansible_collections.muster.cluster.plugins.module_utils.blocks import is_listed, joined, listed, read_files, split
 from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost, Output
 
 OUTPUTS = {
@@ -39,3 +39,16 @@ def test_files_under_a_root_are_read_by_pattern(tmp_path):
     assert list(files) == ["/sys/a[0]/rate", "/sys/b/rate", "/sys/c/rate"]
     assert files["/sys/a[0]/rate"].stdout == "sys/a[0]/rate\n"
     assert files["/sys/c/rate"].rc is None and "directory" in files["/sys/c/rate"].error
+
+
+def test_lost_output_is_missed_and_the_one_before_it_not_trusted():
+    text = listed({name: Output(f"{name}\n") for name in "abcd"}).stdout
+    assert is_listed(text) and list(split(text)) == ["a", "b", "c", "d"]
+    # The value of b and the heading of c are gone: c's value stands under b.
+    damaged = split(text.replace("b\n\n==> c <==\n", ""))
+    assert [damaged[name].rc for name in "abcd"] == [0, None, None, 0]
+
+
+def test_no_files_are_told_from_no_answer():
+    assert is_listed(listed({}).stdout) and split(listed({}).stdout) == {}
+    assert not is_listed("")

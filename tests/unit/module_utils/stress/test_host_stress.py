@@ -128,12 +128,12 @@ def test_healthy_drives_pass(expect):
 @pytest.mark.parametrize(
     ("kiops", "own", "verdicts"),
     [
-        ((100, 100, 98), {}, ["pass"] * 3),
-        ((100, 100, 97.9), {}, ["pass", "pass", "fail"]),
+        ((100, 100, 90), {}, ["pass"] * 3),
+        ((100, 100, 89.9), {}, ["pass", "pass", "fail"]),
         # All drives slow: only the class floor shows it.
         ((50, 50, 50), {"kiops": 100}, ["fail"] * 3),
-        ((98, 98, 98), {"kiops": 100}, ["pass"] * 3),
-        ((97.9, 98, 98), {"kiops": 100}, ["fail", "pass", "pass"]),
+        ((90, 90, 90), {"kiops": 100}, ["pass"] * 3),
+        ((89.9, 90, 90), {"kiops": 100}, ["fail", "pass", "pass"]),
         ((100, 100), {}, ["incomplete"] * 2),
         ((100, 100), {"kiops": 100}, ["pass"] * 2),
         ((100, 100, 100, "no read came to its end"), {}, ["pass"] * 3 + ["incomplete"]),
