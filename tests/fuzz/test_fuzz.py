@@ -25,7 +25,8 @@ HOSTS = sorted(
     {*((check, "") for check in ASKED if check != "gpu_retired_pages"), *((s.check, s.variant) for s in SICK)}
 )
 # A seed that is slow to parse is no reason to try less. The long run is `make bench`.
-PATIENT = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same cases every time: `make bench` tries others by the hundred thousand.
+PATIENT = settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 def named(row: Sick) -> str:
