@@ -85,7 +85,7 @@ def test_policy_that_says_nothing_gets_the_defaults() -> None:
 
 def test_policy_adds_to_the_default_profiles() -> None:
     policy = Fleet.load(LAB).policy
-    assert policy.burn_in_profiles["lab"]["interval_seconds"] == 4
+    assert policy.burn_in_profiles["lab"]["interval_seconds"] == 6
     assert policy.burn_in_profiles["lab"]["steps"][0] == {"limit_seconds": 120.0, "run": {"dcgm_diag": {"level": 2}}}
     assert "standard" in policy.burn_in_profiles
 
@@ -207,8 +207,8 @@ BAD = [
     ),
     (drop("policy", "burn_in_profiles", "lab", "steps"), "burn_in_profiles.lab.steps: found nothing, expected a list"),
     (
-        change("policy", "burn_in_profiles", "lab", "steps", 2, "seconds", to=-1),
-        r"lab.steps\[2\].seconds: found -1",
+        change("policy", "burn_in_profiles", "lab", "steps", 1, "seconds", to=-1),
+        r"lab.steps\[1\].seconds: found -1",
     ),
     (change("policy", "fresh_hours", to={"burnin": 1}), 'fresh_hours: found unknown key "burnin", .*mean burn_in'),
     (change("policy", "fresh_hours", to={"burn_in": -1}), "fresh_hours.burn_in: found -1, expected a number of at lea"),
