@@ -23,7 +23,7 @@ def joined(outputs: Mapping[str, Output]) -> Output:
 
 def listed(outputs: Mapping[str, Output]) -> Output:
     """Return the outputs as one that begins with a list of their names, so that a lost one is missed."""
-    return joined({_LIST: Output("".join(f"{name}\n" for name in outputs)), **outputs})
+    return joined({_LIST: Output("".join(f"{name}\n" for name in outputs) + f"{len(outputs)} in all\n"), **outputs})
 
 
 def is_listed(text: str) -> bool:
@@ -52,7 +52,9 @@ def split(text: str) -> dict[str, Output]:
             outputs[name] = _output(heading, lines)
         name, heading, lines = match.group(1), match.group(2) or "", []
     if is_listed(text):
-        names = [name for name in outputs.pop(_LIST).stdout.splitlines() if name]
+        *names, count = outputs.pop(_LIST).stdout.splitlines() or [""]
+        if count != f"{len(names)} in all":
+            return {name: Output(rc=None, error="the list of files is damaged") for name in {*names, *outputs}}
         for name, following in zip(names, [*names[1:], ""]):
             # Where a heading is lost, what stood under it stands under the one before.
             if name not in outputs or (following and following not in outputs):

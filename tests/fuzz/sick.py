@@ -131,9 +131,10 @@ def _xml(check: str, element: str, value: str, new: str, variant: str = "") -> S
     return Sick(check, "nvidia_smi", rf"{before}{value}(?=</{inner}>)", rf"\g<1>{new}", variant=variant)
 
 
-def _gone(check: str, probe: str, place: str) -> Sick:
-    """Return the row of a host that has no such directory, the last of its kind: neither listed nor read."""
-    return Sick(check, probe, rf"(?s:(?:{place}[^\n]*\n)+(.*?)\n==> {place}.*)\Z", r"\g<1>")
+def _gone(check: str, probe: str, place: str, left: int) -> Sick:
+    """Return the row of a host that has no such directory, the last of its kind, and lists the ``left`` other files."""
+    whole = rf"(?s:(?:{place}[^\n]*\n)+[0-9]+ in all(.*?)\n==> {place}.*)\Z"
+    return Sick(check, probe, whole, rf"{left} in all\g<1>")
 
 
 def _file(check: str, probe: str, path: str, new: str, variant: str = "") -> Sick:
@@ -302,7 +303,7 @@ SICK: tuple[Sick, ...] = (
     _file("memory_errors", "edac", "mc1/dimm2/dimm_ce_count", "999"),
     _file("memory_errors", "edac", "mc1/dimm2/dimm_ue_count", "1"),
     _file("memory_errors", "edac", "mc3/ue_count", "2"),
-    _gone("numa", "numa", "/sys/devices/system/node/node1/"),
+    _gone("numa", "numa", "/sys/devices/system/node/node1/", 2),
     _file("numa", "numa", "node1/cpulist", "48-95"),
     Sick("numa", "numa", r"(Node 1 MemTotal: +)1056964608", r"\g<1>990904320"),
     Sick("swap", "meminfo", r"SwapTotal:             0 kB", "SwapTotal:       8388604 kB"),
@@ -323,7 +324,7 @@ SICK: tuple[Sick, ...] = (
     _file("nvme", "nvme_sysfs", "nvme2/device/current_link_width", "2"),
     _file("nvme", "nvme_sysfs", "nvme2/device/current_link_speed", "8.0 GT/s PCIe"),
     _file("nvme", "nvme_sysfs", "nvme2/firmware_rev", "GDC7102Q", "slots"),
-    _gone("nvme", "nvme_sysfs", "/sys/class/nvme/nvme7/"),
+    _gone("nvme", "nvme_sysfs", "/sys/class/nvme/nvme7/", 63),
     Sick("nvme_smart", "smartctl", r'"passed": true', '"passed": false'),
     Sick("nvme_smart", "smartctl", r'"critical_warning": 0', '"critical_warning": 4'),
     Sick("nvme_smart", "smartctl", r'"media_errors": 0', '"media_errors": 12'),

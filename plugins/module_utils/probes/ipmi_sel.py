@@ -27,6 +27,8 @@ TIMEOUT_SECONDS = 120.0
 _EMPTY = "SEL has no entries"
 _DATE = re.compile(r"(\d\d)/(\d\d)/(\d{4}|\d\d)", re.ASCII)
 _TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?: ([AP]M))?(?: [\w+-]+)?", re.ASCII)
+# Sixteen bits, of which a BMC may leave out the last few.
+_LAST_NUMBERS = 0xF000
 _ID = re.compile(r"[0-9a-f]{1,4}", re.ASCII)
 _DIRECTIONS = ("Asserted", "Deasserted")
 # ipmitool prints a sensor that it reads on the way as a line of the sensor list.
@@ -86,11 +88,10 @@ def _events(text: str) -> tuple[Event, ...]:
         raise Unreadable(f"ends with {text[-40:]!r}, expected whole lines")
     events = tuple(_event(line) for line in lines)
     numbers = [int(event.id, 16) for event in events]
-    falls = [(a, b) for a, b in zip(numbers, numbers[1:]) if b <= a]
-    # What came before "log cleared" and what after it goes by the order; record numbers begin again after the last.
-    if len(falls) > 1:
-        first = falls[0]
-        raise Unreadable(f"record {first[1]:x} stands after {first[0]:x}, expected records in their order")
+    # What came before "log cleared" and what after it goes by the order; numbers begin again only after the last.
+    for before, number in zip(numbers, numbers[1:]):
+        if number <= before < _LAST_NUMBERS:
+            raise Unreadable(f"record {number:x} stands after {before:x}, expected records in their order")
     return events
 
 
