@@ -25,7 +25,7 @@ _LINK_CAP = re.compile(r"^\s+LnkCap:\s.*?Speed ([\d.]+)GT/s.*?, Width x(\d+)", r
 _LINK = re.compile(r"^\s+LnkSta:\s+Speed ([\d.]+)GT/s.*?, Width x(\d+)", re.MULTILINE | re.ASCII)
 _BUS = re.compile(r"^\s+Bus: primary=\w+, secondary=(\w+), subordinate=(\w+)", re.MULTILINE | re.ASCII)
 _PORT = re.compile(r"^\s+Capabilities: \[\w+\] Express(?: \(v\d\))? ([\w -]+?)(?: \(|,|$)", re.MULTILINE | re.ASCII)
-_ACS = re.compile(r"^\s+ACSCtl:\s+(SrcValid[+-].*DirectTrans[+-])", re.MULTILINE | re.ASCII)
+_ACS = re.compile(r"^\s+ACSCtl:\s+(SrcValid[+-](?: \w+[+-])* DirectTrans[+-])\s*$", re.MULTILINE | re.ASCII)
 
 
 @dataclass(frozen=True)
