@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .judged import NOT_COVERED, RECORDED, ROWS, figures, judged, unlisted, unverified_formats
+from .judged import NOT_COVERED, RECORDED, ROWS, figures, judged, unlisted, unverified_formats, write_figures
 
 
 def main() -> int:
@@ -19,10 +19,11 @@ def main() -> int:
     if not recorded.is_dir():
         print(f"recorded: no recorded outputs at {recorded}, nothing to judge")
         return 0
-    results = [
-        judged(row, recorded) for row in sorted(ROWS, key=lambda row: row.file) if (recorded / row.file).exists()
-    ]
-    width = max(len(result.row.file) for result in results)
+    rows = [row for row in sorted(ROWS, key=lambda row: row.file) if (recorded / row.file).exists()]
+    results = [judged(row, recorded) for row in rows]
+    if options.bench:
+        write_figures(options.bench, results)
+    width = max((len(row.file) for row in rows), default=0)
     print(f"{'file':{width}}  {'ours':10}  {'true':10}  why")
     for result in results:
         mark = "" if result.right else "WRONG  "
@@ -37,11 +38,8 @@ def main() -> int:
     for file in missing:
         print(f"{file:{width}}  NOT LISTED")
     print(f"\nformat unverified: {', '.join(unverified_formats())}")
-    counts = figures(results)
-    print(
-        "\n"
-        + ", ".join(f"{name.removeprefix('recorded_').replace('_', ' ')} {value}" for name, value in counts.items())
-    )
+    counts = {name.removeprefix("recorded_").replace("_", " "): value for name, value in figures(results).items()}
+    print("\n" + ", ".join(f"{name} {value}" for name, value in counts.items()))
     return int(bool(missing) or any(not result.right for result in results))
 
 

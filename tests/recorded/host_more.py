@@ -43,8 +43,10 @@ def smart(file: str, verdict: str, why: str) -> Row:
 ONE_DRIVE = {"nvme": {"count": 1}}
 ROWS = [
     smart("smartctl-INTEL_SSDPE2KX080T8_1.json", "pass", "no warning, no media error, 0 % used"),
-    smart("smartctl-nvme-good.json", "pass", "as above"),
-    smart("smartctl-nvme-null-INTEL_SSDPF2KX038TZ-nvme4.json", "pass", "as above"),
+    smart("smartctl-nvme-good.json", "pass", "no critical warning, no media errors, little worn"),
+    smart(
+        "smartctl-nvme-null-INTEL_SSDPF2KX038TZ-nvme4.json", "pass", "no critical warning, no media errors, little worn"
+    ),
     smart(
         "smartctl-nvme-zeroed-smart-data.json", "fail", "6331 hours without a power cycle: the drive lost its counters"
     ),

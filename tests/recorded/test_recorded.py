@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .judged import NOT_COVERED, RECORDED, ROWS, expectations, judged, unverified_formats
+from .judged import NOT_COVERED, RECORDED, ROWS, expectations, judged, unlisted, unverified_formats
 from .row import Row
 
 pytestmark = pytest.mark.skipif(not RECORDED.is_dir(), reason=f"no recorded outputs at {RECORDED}")
@@ -16,6 +16,10 @@ def test_verdict(row: Row) -> None:
         pytest.skip(f"{row.file} is not among the recorded outputs")
     result = judged(row, RECORDED)
     assert result.verdict == row.verdict, result.said
+
+
+def test_every_file_is_judged_or_left_out_for_a_reason() -> None:
+    assert unlisted(RECORDED) == []
 
 
 def test_no_file_is_both_judged_and_left_out() -> None:
