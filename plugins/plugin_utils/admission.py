@@ -338,8 +338,11 @@ def _too_short(evidence: Evidence, policy: Policy) -> str:
         return f"profile {evidence.detail.get('profile')} does less than {asked}: {less}"
     wanted = sum(step.seconds for step in policy.burn_in_steps)
     elapsed = evidence.detail.get("elapsed_seconds")
-    if not _is_number(elapsed) or not elapsed >= wanted:
-        return f"lasted {elapsed} s; {asked} asks {wanted:g} s"
+    if not _is_number(elapsed):
+        return f"lasted {elapsed!r} s; {asked} asks {wanted:g} s"
+    if not elapsed >= wanted:
+        # Never rounded up to what was asked.
+        return f"lasted {math.floor(elapsed * 10) / 10:g} s; {asked} asks {wanted:g} s"
     # Only finished evidence comes here. Two clocks have to agree: what the run counted, and its begin and end.
     span = (evidence.finished or evidence.started) - evidence.started
     if not span >= wanted:
