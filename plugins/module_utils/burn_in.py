@@ -224,7 +224,7 @@ class _Run:
 
     def _examine(self, *, loaded: bool = False) -> None:
         """Examine the host; what could not be measured is asked for once more before it counts."""
-        news = self._asked(loaded)
+        news, changes = self._asked(loaded)
         times = self.evidence.detail["asked_again"]
         doubtful = [item for item in news if item.verdict == INCOMPLETE and times.get(item.check, 0) < AGAIN_AT_MOST]
         if doubtful:
@@ -233,7 +233,9 @@ class _Run:
             detail = {**self.evidence.detail, "asked_again": {**times, **more}}
             self.evidence = replace(self.evidence, detail=detail)
             lasting = [item for item in news if item.verdict != PASS and item not in doubtful]
-            news = list(merged(lasting, self._asked(loaded)))
+            more_news, more_changes = self._asked(loaded)
+            # What was seen, a part exchanged or a fault, is not unseen by a second look.
+            news, changes = list(merged(lasting, more_news)), [*changes, *more_changes]
         assert self.last is not None
         if not self.evidence.fingerprint:
             self.evidence = replace(self.evidence, fingerprint=fingerprint_of(self.last.values, self.plan.expect))
@@ -241,9 +243,9 @@ class _Run:
         failed = any(finding.verdict == FAIL for finding in news)
         if failed and not self.around.record.store.path(STAGE, self.plan.id).with_name("first_failed").exists():
             outputs["first_failed"] = self.last.outputs
-        self._add(news, self.last.raw, outputs)
+        self._add([*news, *changes], self.last.raw, outputs)
 
-    def _asked(self, loaded: bool) -> list[Finding]:
+    def _asked(self, loaded: bool) -> tuple[Sequence[Finding], list[Finding]]:
         """Return what one examination found, and what has changed since the first."""
         plan, evidence = self.plan, self.evidence
         self.last = examine(STAGE, self.around.host, plan.expect, loaded=loaded)
@@ -251,7 +253,7 @@ class _Run:
             evidence, detail={**evidence.detail, "examinations": evidence.detail["examinations"] + 1}
         )
         now = fingerprint_of(self.last.values, plan.expect)
-        return [*self.last.findings, *_changes(evidence.fingerprint or now, now)]
+        return self.last.findings, _changes(evidence.fingerprint or now, now)
 
     def _add(
         self, news: Sequence[Finding], raw: Mapping[str, str], outputs: Mapping[str, Mapping[str, Output]]
@@ -415,8 +417,11 @@ def _begun(plan: Plan, around: Surroundings) -> Evidence:
 
 
 def _changes(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> list[Finding]:
-    """Return a finding when the host is no longer the one that the run began with."""
-    changed = [name for name in _LASTING if now[name] != before[name]]
+    """Return a finding when the host is no longer the one that the run began with.
+
+    A component that could not be read is no change: the fingerprint check says so, and may be asked again.
+    """
+    changed = [name for name in _LASTING if None not in (now[name], before[name]) and now[name] != before[name]]
     if not changed:
         return []
     why = "; ".join(f"{name} was {before[name]}, is {now[name]}" for name in changed)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from .burn_in_plan import Step
+from .examine import fault_of
 from .host import Host, Output
 from .registry import STRESSES, applies
 
@@ -42,8 +43,7 @@ class Load:
             seconds = step.seconds or step.limit_seconds
             output = STRESSES[name].collect(self.hosts[name], expect, seconds, step.run[name])
         except Exception as exc:  # noqa: BLE001 -- a stress' fault must cost a verdict, not the run
-            missing = f"expectations lack {exc}" if isinstance(exc, KeyError) else f"{type(exc).__name__}: {exc}"
-            output = Output(rc=None, error=f"{name}: {missing}")
+            output = Output(rc=None, error=f"{name}: {fault_of(exc)}")
         self.outputs[name] = output
 
     @property

@@ -103,10 +103,11 @@ def _collected(probe: Probe, host: Host, expect: Mapping[str, Any]) -> Output:
     try:
         return probe.collect(host, expect)
     except Exception as exc:  # noqa: BLE001 -- a probe's fault must cost a verdict, not the examination
-        return Output(rc=None, error=f"{probe.NAME}: {_fault(exc)}")
+        return Output(rc=None, error=f"{probe.NAME}: {fault_of(exc)}")
 
 
-def _fault(exc: Exception) -> str:
+def fault_of(exc: Exception) -> str:
+    """Return what a probe, stress or check that raised has run into."""
     return f"expectations lack {exc}" if isinstance(exc, KeyError) else f"{type(exc).__name__}: {exc}"
 
 
@@ -168,7 +169,7 @@ def _answers(
     try:
         owed = list(check.subjects(expect))
     except Exception as exc:  # noqa: BLE001 -- as above
-        return [Finding(check.NAME, "host", INCOMPLETE, reason=_fault(exc), action="investigate")]
+        return [Finding(check.NAME, "host", INCOMPLETE, reason=fault_of(exc), action="investigate")]
     if not owed:
         return []
     unreadable = [reasons[name] for name in check.PROBES if name in reasons]
@@ -180,7 +181,7 @@ def _answers(
             why = "the check gave no finding on this part"
         except Exception as exc:  # noqa: BLE001 -- as above
             given = []
-            why = f"check failed: {_fault(exc)}"
+            why = f"check failed: {fault_of(exc)}"
     answered = {finding.subject for finding in given}
     missing_parts = [part for part in owed if part not in answered]
     silent = [Finding(check.NAME, part, INCOMPLETE, reason=why, action="investigate") for part in missing_parts]

@@ -20,7 +20,7 @@ from .evidence_store import STATE_DIRECTORY, write_atomically
 from .examine import Unreadable
 from .finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding, worst
 from .host import LocalHost, Output
-from .probes import boot_id, heartbeat, kernel_ring
+from .probes import boot_id, heartbeat, kernel_ring, nvml
 from .probes.heartbeat import Heartbeat
 
 STAGE = "health"
@@ -184,7 +184,7 @@ def examine(host: LocalHost, expect: Mapping[str, Any], now: float) -> Heartbeat
     if last is not None:
         # What was judged before stays judged: its failures are in the last heartbeat.
         outputs["kernel_log"] = kernel_ring.since(outputs["kernel_ring"], last.log_seconds)
-    result = judge_stage(STAGE, outputs, expect)
+    result = judge_stage(STAGE, outputs, expect, loaded=_in_use(outputs))
     findings = _with_earlier([item for item in result.findings if item.verdict != PASS], last)
     ring = result.values.get("kernel_ring") or ()
     counters: Mapping[str, int] = result.values.get("error_counters") or {}
@@ -203,6 +203,14 @@ def examine(host: LocalHost, expect: Mapping[str, Any], now: float) -> Heartbeat
     if last is not None and last.counters and 0 <= now - last.counters_time < COUNTERS_SECONDS:
         return replace(beat, counters=last.counters, counters_time=last.counters_time)
     return beat
+
+
+def _in_use(outputs: Mapping[str, Output]) -> bool:
+    """Return whether somebody works on the GPUs, so that the checks of an idle host are left for later."""
+    try:
+        return bool(nvml.parse(outputs["nvml"]).busy)
+    except Unreadable:
+        return False
 
 
 def _last(outputs: Mapping[str, Output]) -> Heartbeat | None:
@@ -225,18 +233,18 @@ def _with_earlier(findings: Sequence[Finding], last: Heartbeat | None) -> list[F
     if last is None:
         return list(findings)
     logs = {name for name in STAGE_CHECKS[STAGE] if "kernel_log" in CHECKS[name].PROBES}
-    # What names no measurement is a log that was not read; this run has read it, or says so.
-    earlier = [
-        item
-        for item in last.findings
-        if item.check in logs and (item.verdict == FAIL or (item.verdict == INCOMPLETE and item.measured is not None))
-    ]
+    earlier = [item for item in last.findings if item.check in logs and _lasts(item)]
     now = {(item.check, item.subject): VERDICTS.index(item.verdict) for item in findings}
     worse = [
         item for item in earlier if VERDICTS.index(item.verdict) < now.get((item.check, item.subject), len(VERDICTS))
     ]
     replaced = {(item.check, item.subject) for item in worse}
     return [item for item in findings if (item.check, item.subject) not in replaced] + worse
+
+
+def _lasts(item: Finding) -> bool:
+    """Return whether a finding tells of something seen: what names no measurement was not read, and may be later."""
+    return item.verdict == FAIL or (item.verdict == INCOMPLETE and item.measured is not None)
 
 
 def _silent(reason: str, state_directory: str, now: float) -> Heartbeat:
@@ -247,8 +255,7 @@ def _silent(reason: str, state_directory: str, now: float) -> Heartbeat:
         last = None
     if last is None:
         return _nothing(reason, now)
-    failed = [item for item in last.findings if item.verdict == FAIL]
-    findings = (*failed, _finding(reason))
+    findings = (*(item for item in last.findings if _lasts(item)), _finding(reason))
     return replace(last, time=now, verdict=worst(item.verdict for item in findings), findings=findings)
 
 

@@ -1,7 +1,7 @@
 """Does NVML see every GPU of an idle node, without memory errors and without an action that the driver asks for?
 
 A node whose GPUs are in use is not asked: a library call would wait behind the job's own, and the kernel's log tells of
-its faults. That is said, as a pass that measured nothing.
+its faults.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ..probes.nvml import Nvml, NvmlGpu
 
 NAME = "nvml"
 PROBES: tuple[str, ...] = ("nvml",)
+IDLE_ONLY = True
 # nvmlGpuRecoveryAction_t of nvml.h.
 _RECOVERY = {1: ("GPU reset", "reset_gpu"), 2: ("node reboot", "reboot"), 3: ("drain P2P", "reset_gpu")}
 _RECOVERY[4] = ("drain and reset", "reset_gpu")
@@ -32,7 +33,7 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
     parts = gpu_subjects(expect)
     if answer.busy:
         why = f"the GPUs are in use by {answer.busy}"
-        return [Finding(NAME, part, PASS, "not asked", None, "", why) for part in parts.values()]
+        return [unread(NAME, part, why, "no error") for part in parts.values()]
     remaps = expect["gpu"]["row_remap"] is not None
     return [_judged(part, answer.gpus.get(address), remaps) for address, part in parts.items()]
 

@@ -233,6 +233,23 @@ def test_gpu_exchanged_in_mid_run_is_incomplete(world, make_gpu_xml):
     assert evidence.fingerprint["gpu_serials"] == "0000:1b:00.0=1651,0000:ab:00.0=1652"
 
 
+def test_gpu_exchanged_and_put_back_before_the_second_question_is_not_forgotten(world, make_gpu_xml):
+    good = world.host.outputs["nvidia-smi"]
+    other = Output(make_gpu_xml(["00000000:1B:00.0", "00000000:AB:00.0"], serial="9{:d}"))
+    world.events[1020] = lambda: world.host.outputs.update({"nvidia-smi": other})
+    world.events[1040] = lambda: world.host.outputs.update({"nvidia-smi": good})
+    evidence = world.run()
+    assert verdict_of(evidence) == INCOMPLETE
+    assert any("gpu_serials was" in finding.reason for finding in evidence.findings)
+
+
+def test_serials_that_a_second_question_tells_are_no_change(world):
+    good = world.host.outputs["nvidia-smi"]
+    world.events[1020] = lambda: world.host.outputs.update({"nvidia-smi": Output(rc=None, error="no answer")})
+    world.events[1040] = lambda: world.host.outputs.update({"nvidia-smi": good})
+    assert verdict_of(world.run()) == PASS
+
+
 def test_sigterm_ends_the_run_as_incomplete(world):
     world.events[1020] = world.stop
     evidence = world.run()

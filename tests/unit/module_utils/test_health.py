@@ -5,7 +5,8 @@ import os
 import time
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import health
+from ansible_collections.muster.cluster.plugins.module_utils import health, registry
+from ansible_collections.muster.cluster.plugins.module_utils.examine import collect
 from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import heartbeat
@@ -116,6 +117,22 @@ def test_log_line_that_nobody_can_judge_stays_incomplete_until_the_next_boot(fak
     assert found(first) == unknown
     say(fake_host, "[  950.000000] usb 1-1: a\n")
     assert found(run(fake_host, expect, first)) == unknown
+
+
+def test_log_line_that_nobody_can_judge_outlives_a_run_without_an_answer(fake_host, expect, tmp_path):
+    say(fake_host, "[  900.000000] NVRM: Xid (PCI:0000:1b:00): 999, unheard of\n")
+    (tmp_path / "health.json").write_text(run(fake_host, expect).to_json())
+    silent = health._silent("no answer within 6 s", str(tmp_path), 2000.0)
+    say(fake_host, "[  950.000000] usb 1-1: a\n")
+    assert found(run(fake_host, expect, silent)) == {("xid", "gpu SXM1 0000:1b:00.0", "incomplete")}
+
+
+def test_gpus_in_use_are_not_asked_and_not_passed(fake_host, expect):
+    fake_host.outputs["/usr/bin/python3"] = Output('{"busy": "python3 (4711)"}\n')
+    outputs = collect(fake_host, [registry.PROBES[name] for name in registry.probes_of("health")], expect)
+    asked = registry.judge_stage("health", outputs, expect, loaded=True).findings
+    assert asked and not [finding for finding in asked if finding.check == "nvml"]
+    assert run(fake_host, expect).verdict == "pass"
 
 
 def test_log_that_could_not_be_read_is_forgiven_once_it_is_read(fake_host, expect):

@@ -39,9 +39,10 @@ def test_gpu_without_spare_rows_owes_no_remapping(expect):
     assert answers(expect, NvmlGpu(0, None, None, None))[1] == ("pass", "none")
 
 
-def test_busy_node_passes_and_says_that_nothing_was_asked(expect):
-    (first, _) = check.decide({"nvml": Nvml("python (pid 9)", {})}, expect)
-    assert (first.verdict, first.measured, "python (pid 9)" in first.reason) == ("pass", "not asked", True)
+def test_busy_node_is_not_asked_and_whoever_asks_gets_no_pass(expect):
+    assert check.IDLE_ONLY
+    found = check.decide({"nvml": Nvml("python (pid 9)", {})}, expect)
+    assert [(finding.verdict, "python (pid 9)" in finding.reason) for finding in found] == [("incomplete", True)] * 2
 
 
 def test_class_without_the_library_owes_nothing(expect):
