@@ -1,0 +1,71 @@
+"""Lookup of a node's variables of NCCL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError, Section
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.declared import read_fabric
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.nccl import nccl_variables
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rails import RAIL_KEYS, declared_rail
+
+DOCUMENTATION = """
+name: nccl_variables
+short_description: NCCL's variables of a node, each with its reason
+version_added: 0.1.0
+author: The Muster developers
+description:
+  - Returns what role P(muster.cluster.nccl#role) writes to C(/etc/nccl.conf) of a node, as it follows from the declared
+    fabric, the node's rails and its hardware class.
+  - Fails where the site's C(fabric.nccl.settings) contradicts the declaration or names a debugging aid.
+options:
+  _terms:
+    description: The node, C(muster_node). One term.
+    type: list
+    elements: dict
+    required: true
+  fabric:
+    description: The declared fabric, C(muster_fleet.fabric).
+    type: dict
+    required: true
+  expect:
+    description: What is expected of the node, C(muster_expect).
+    type: dict
+    required: true
+"""
+
+EXAMPLES = """
+- name: Show NCCL's variables
+  ansible.builtin.debug:
+    msg: "{{ query('muster.cluster.nccl_variables', muster_node, fabric=muster_fleet.fabric, expect=muster_expect) }}"
+"""
+
+RETURN = """
+_raw:
+  description: The variables, in the order in which they are written.
+  type: list
+  elements: dict
+  sample:
+    - name: NCCL_IB_TIMEOUT
+      value: "22"
+      reason: 4.096 us x 2^22 is 17 s for each try, so that a link may flap and come back (MegaScale, OCI; default 20)
+"""
+
+
+class LookupModule(LookupBase):
+    """Gives the variables as role nccl takes them."""
+
+    def run(self, terms: list[Any], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[dict[str, str]]:
+        """Return the variables of one node."""
+        if len(terms) != 1 or not isinstance(terms[0], dict) or set(kwargs) != {"fabric", "expect"}:
+            raise AnsibleLookupError("nccl_variables: expected one term, the node, and the options fabric and expect")
+        fabric, expect = kwargs["fabric"], kwargs["expect"]
+        try:
+            top = Section({"fabric": fabric}, "muster_fleet", "", None)
+            node = Section(terms[0], "muster_node", "", None)
+            rails = tuple(declared_rail(rail) for rail in node.sections("rails", RAIL_KEYS))
+            return [each.to_dict() for each in nccl_variables(read_fabric(top), rails, expect)]
+        except FleetError as exc:
+            raise AnsibleLookupError(str(exc)) from exc

@@ -1,0 +1,142 @@
+"""Files of an InfiniBand host: the name by which the fabric knows its adapters, and IPoIB on its rails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.infiniband import (
+    ARP,
+    FULL_MEMBER,
+    IPOIB_TYPE,
+    child_name,
+    description_of,
+    interface_mtu,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rail_network import (
+    NETWORKD_CONF,
+    NETWORKS,
+    SERVICES,
+    PlacedRail,
+    keyfile,
+    networkd,
+)
+
+_HEAD = "# Written by Muster (infiniband); edits are lost.\n"
+_NDD = "/etc/systemd/system/rdma-ndd.service.d/50-muster.conf"
+# A partition's interface lies at the rail's PCI address too, and networkd takes the first file that matches.
+_CHILD = "/etc/systemd/network/41-muster-ib-{}.{}"
+_RAIL = "/etc/systemd/network/51-muster-ib-{}.network"
+_PROFILE = "/etc/NetworkManager/system-connections/muster_ib-{}.nmconnection"
+_CONF = "/etc/systemd/networkd.conf.d/51-muster-ib.conf"
+_UDEV = "/etc/udev/rules.d/90-muster-ib.rules"
+_BOOT = "/etc/systemd/system/multi-user.target.d/50-muster-ib.conf"
+
+
+class InfinibandError(ValueError):
+    """Rails that cannot be set up as they are declared."""
+
+
+@dataclass(frozen=True)
+class Ipoib:
+    """IP on the rails: mode, MTU of the links in bytes, and the fabric's partitions in their declared order."""
+
+    mode: str
+    mtu_bytes: int
+    partitions: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def children(self) -> list[int]:
+        """Keys of the partitions with an interface beside the rail's own, which is the first partition's."""
+        return [partition["pkey"] for partition in self.partitions[1:] if partition["ipoib"]]
+
+
+def placed(rails: Sequence[Mapping[str, Any]], places: Sequence[Mapping[str, Any]]) -> list[PlacedRail]:
+    """Return a node's rails (``muster_node.rails``) with their places in its class (``muster_expect.nic.rails``)."""
+    known = {place["device"]: place for place in places}
+    found = []
+    for rail in rails:
+        place = known.get(rail["device"], {})
+        own = (rail["rail"], rail["device"], place.get("interface"), place.get("address"))
+        found.append(PlacedRail(*own, rail["address"], rail["gateway"]))
+    return found
+
+
+def files_of(name: str, rails: Sequence[PlacedRail], ipoib: Ipoib | None, network: str) -> list[dict[str, str]]:
+    """Return path, content and mode of each file of host ``name``.
+
+    Raises InfinibandError for what contradicts itself, or does not tell where a rail's interface is.
+    """
+    if network not in NETWORKS:
+        raise InfinibandError(f"infiniband_network is {network!r}, expected one of {', '.join(NETWORKS)}")
+    text = description_of(name, "%d").replace("%", "%%")
+    files = [_file(_NDD, f'[Service]\nEnvironment="RDMA_NDD_ND_FORMAT={text}"\n')]
+    if ipoib is None:
+        if given := [rail for rail in rails if rail.ip]:
+            raise InfinibandError(f"{given[0]} has address {given[0].ip}, which needs fabric.ipoib")
+        return files
+    if ipoib.partitions and not ipoib.partitions[0]["ipoib"]:
+        first = ipoib.partitions[0]["name"]
+        raise InfinibandError(f"partition {first} has no ipoib and is the first, whose interfaces are the rails' own")
+    for rail in rails:
+        if rail.interface is None and (rail.address is None or (ipoib.children and network == "networkmanager")):
+            wanted = "its interface" if rail.address else "its interface or address under nic.rails"
+            raise InfinibandError(f"{rail}: expected {wanted} of the hardware class, found none")
+        files += (_networkd_files if network == "networkd" else _profiles)(rail, ipoib)
+    # Wanted and not enabled, which would bring networkd's wait for a network into the boot.
+    files.append(_file(_BOOT, f"[Unit]\nWants={SERVICES[network]}\n"))
+    kernel = "".join(f', SYSCTL{{net/ipv4/conf/$name/{name}}}="{value}"' for name, value in ARP.items())
+    files.append(_file(_UDEV, f'ACTION!="remove", SUBSYSTEM=="net", ATTR{{type}}=="{IPOIB_TYPE}"{kernel}\n'))
+    if network == "networkd":
+        files.append(_file(_CONF, NETWORKD_CONF))
+    return files
+
+
+def absent_of() -> list[str]:
+    """Return the patterns of all files that ``files_of`` may have written: one that is not listed is of the past."""
+    return [_NDD, _CHILD.format("*", "net*"), _RAIL.format("*"), _PROFILE.format("*"), _CONF, _UDEV, _BOOT]
+
+
+def _networkd_files(rail: PlacedRail, ipoib: Ipoib) -> list[dict[str, str]]:
+    mtu = interface_mtu(ipoib.mode, ipoib.mtu_bytes)
+    names = {child_name(rail.interface or rail.device, pkey): pkey for pkey in ipoib.children}
+    text = f"{_addressed(rail)}\n[Link]\nMTUBytes={mtu}\n\n[IPoIB]\nMode={ipoib.mode}\n"
+    if names:
+        text += "\n[Network]\n" + "".join(f"IPoIB={name}\n" for name in names)
+    files = [_file(_RAIL.format(rail.device), text)]
+    for name, pkey in names.items():
+        key = f"PartitionKey={pkey | FULL_MEMBER:#06x}\nMode={ipoib.mode}\n"
+        files.append(_file(_CHILD.format(name, "netdev"), f"[NetDev]\nName={name}\nKind=ipoib\n\n[IPoIB]\n{key}"))
+        link = f"[Link]\nMTUBytes={mtu}\nRequiredForOnline=no\n"
+        own = f"[Match]\nName={name}\n\n{link}\n[Network]\nLinkLocalAddressing=no\n"
+        files.append(_file(_CHILD.format(name, "network"), own))
+    return files
+
+
+def _addressed(rail: PlacedRail) -> str:
+    if rail.ip is not None:
+        return networkd(rail)
+    match = f"Name={rail.interface}" if rail.interface else f"Path=pci-{rail.address}"
+    return f"[Match]\n{match}\n\n[Link]\nRequiredForOnline=no\n\n[Network]\nLinkLocalAddressing=no\n"
+
+
+def _profiles(rail: PlacedRail, ipoib: Ipoib) -> list[dict[str, str]]:
+    own = f"\n[infiniband]\ntransport-mode={ipoib.mode}\nmtu={interface_mtu(ipoib.mode, ipoib.mtu_bytes)}\n"
+    files = []
+    if rail.ip is not None:
+        files.append(_profile(rail.device, keyfile(rail, "infiniband") + own))
+    for pkey in ipoib.children:
+        name = child_name(str(rail.interface), pkey)
+        head = f"[connection]\nid=muster-{name}\ntype=infiniband\ninterface-name={name}\n"
+        key = f"p-key={pkey | FULL_MEMBER}\nparent={rail.interface}\n"
+        files.append(_profile(name, f"{head}{own}{key}\n[ipv4]\nmethod=disabled\n\n[ipv6]\nmethod=disabled\n"))
+    return files
+
+
+def _file(path: str, content: str) -> dict[str, str]:
+    return {"path": path, "content": _HEAD + content, "mode": "0644"}
+
+
+def _profile(name: str, content: str) -> dict[str, str]:
+    return {**_file(_PROFILE.format(name), content), "mode": "0600"}
