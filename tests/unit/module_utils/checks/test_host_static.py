@@ -230,6 +230,21 @@ def test_kernel_command_line(expect, words, verdict, named):
     assert finding.verdict == verdict and named in finding.reason
 
 
+@pytest.mark.parametrize(
+    ("kernels", "action", "named"),
+    [
+        (None, "investigate", "boot loader's configuration could not be read"),
+        ((("root=/dev/sda1", "ro"),), "investigate", "not declared at the boot loader either"),
+        ((("root=/dev/sda1", "iommu=pt"),), "reboot", "declared at the boot loader, reboot pending"),
+        # Whichever kernel is chosen must be started with it.
+        ((("root=/dev/sda1", "iommu=pt"), ("root=/dev/sda1", "ro")), "investigate", "not declared"),
+    ],
+)
+def test_missing_parameter_waits_for_a_reboot_only_where_every_kernel_gets_it(expect, kernels, action, named):
+    (finding,) = kernel_command_line.decide({"cmdline": ("ro",), "boot_loader": kernels}, expect)
+    assert (finding.verdict, finding.action) == ("fail", action) and named in finding.reason
+
+
 @pytest.fixture
 def devices():
     return lspci.parse(Output((HEALTHY / "lspci.txt").read_text()))

@@ -1,0 +1,38 @@
+"""Has every rail a RoCE v2 GID with an IPv4 address of its interface, by which its peers reach it?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..nic import roce_ports
+from ..roce.decide import BACKENDS, missing_gid
+from ..roce.port import PortError, state_of, unread_gid
+from ..roce.settings import PortSettings
+
+NAME = "roce_gid"
+PROBES: tuple[str, ...] = ("roce_port",)
+_WANTED = "RoCE v2, IPv4"
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the NIC parts of the rails, none where the fabric is no RoCE."""
+    return list(roce_ports(expect))
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Judge every rail by itself."""
+    return [_finding(subject, port, values["roce_port"]) for subject, port in roce_ports(expect).items()]
+
+
+def _finding(subject: str, port: PortSettings, outputs: Mapping[str, Any]) -> Finding:
+    try:
+        state = state_of(port, outputs, BACKENDS[port.backend], frozenset())
+    except PortError as exc:
+        return Finding(NAME, subject, FAIL, "absent", _WANTED, "", str(exc), "investigate")
+    if not (why := missing_gid(port, state)):
+        return Finding(NAME, subject, PASS, _WANTED, _WANTED)
+    if unread := unread_gid(port.device, outputs):
+        return Finding(NAME, subject, INCOMPLETE, None, _WANTED, "", f"{why}; {unread}", "investigate")
+    return Finding(NAME, subject, FAIL, "none", _WANTED, "", why, "investigate")

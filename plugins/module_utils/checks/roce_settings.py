@@ -1,0 +1,45 @@
+"""Does every rail's RoCE port show what the fabric declares: trust, PFC, DCQCN, marks, MTU, rings, buffers?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..nic import roce_ports
+from ..roce.decide import BACKENDS, differences, problems, shown, unsupported, wanted
+from ..roce.port import PortError, state_of
+from ..roce.settings import PortSettings
+
+NAME = "roce_settings"
+PROBES: tuple[str, ...] = ("roce_port",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the NIC parts of the rails, none where the fabric is no RoCE."""
+    return list(roce_ports(expect))
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Judge every rail by itself; a finding names all that is wrong with one."""
+    return [_finding(subject, port, values["roce_port"]) for subject, port in roce_ports(expect).items()]
+
+
+def _finding(subject: str, port: PortSettings, outputs: Mapping[str, Any]) -> Finding:
+    values = wanted(port)
+    everything = f"{len(values)} settings"
+    if impossible := unsupported(port):
+        return Finding(NAME, subject, FAIL, None, everything, "", "; ".join(impossible), "investigate")
+    try:
+        state = state_of(port, outputs, BACKENDS[port.backend], frozenset(values))
+    except PortError as exc:
+        return Finding(NAME, subject, FAIL, "absent", port.device, "", str(exc), "investigate")
+    wrong = differences(port, state)
+    if not wrong:
+        return Finding(NAME, subject, PASS, everything, everything)
+    told = [name for name in wrong if name not in state.unread]
+    verdict, name = (FAIL, told[0]) if told else (INCOMPLETE, next(iter(wrong)))
+    found = shown(state.values[name]) if told else None
+    return Finding(
+        NAME, subject, verdict, found, shown(wrong[name]), "", "; ".join(problems(port, state)), "investigate"
+    )

@@ -1,0 +1,33 @@
+"""The RoCE ports of the rails: what role ``roce`` sets, read by the same code (``roce/port.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import blocks
+from ..examine import Unreadable, require_success
+from ..host import Host, Output
+from ..nic import roce_ports
+from ..roce.decide import BACKENDS, wanted
+from ..roce.port import collect as collect_port
+
+NAME = "roce_port"
+# Of dcb nobody has recorded an output on a NIC that has it.
+PARTLY_UNVERIFIED = "dcb"
+
+
+def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+    """Read every rail's port; nothing where the class' fabric is no RoCE."""
+    outputs: dict[str, Output] = {}
+    for port in roce_ports(expect).values():
+        outputs.update(collect_port(host, port, BACKENDS[port.backend], frozenset(wanted(port))))
+    return blocks.listed(outputs)
+
+
+def parse(output: Output) -> Mapping[str, Output]:
+    """Return the outputs by command or path, which ``roce/port.py`` makes a port's state of; raises Unreadable."""
+    require_success(output)
+    if not blocks.is_listed(output.stdout):
+        raise Unreadable(f"begins with {output.stdout[:60]!r}, expected a list of outputs")
+    return blocks.split(output.stdout)

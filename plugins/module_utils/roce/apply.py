@@ -1,0 +1,125 @@
+"""Setting one port and reading it back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .decide import BACKENDS, FIRST, differences, missing_gid, problems, steps, unsupported, wanted
+from .machine import Machine
+from .port import CONFIGFS, TOOL_SECONDS, Command, PortError, PortState, Step, collect, state_of
+from .settings import PortSettings
+
+POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one port: its settings before and after (only those that differed), and what is still wrong."""
+
+    device: str
+    interface: str | None = None
+    before: Mapping[str, Any] = field(default_factory=dict)
+    after: Mapping[str, Any] = field(default_factory=dict)
+    problems: Sequence[str] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether a setting was changed, or would be."""
+        return self.before != self.after
+
+
+def read(machine: Machine, settings: PortSettings) -> PortState:
+    """Return what the port shows; raises PortError."""
+    backend, names = BACKENDS[settings.backend], frozenset(wanted(settings))
+    return state_of(settings, collect(machine, settings, backend, names), backend, names)
+
+
+def check(machine: Machine, settings: PortSettings) -> Outcome:
+    """Return what would be changed, and all that is wrong; changes nothing."""
+    if impossible := unsupported(settings):
+        return Outcome(settings.device, problems=impossible)
+    try:
+        state = read(machine, settings)
+    except PortError as exc:
+        return Outcome(settings.device, problems=[str(exc)])
+    wrong = differences(settings, state)
+    gid = missing_gid(settings, state)
+    return Outcome(
+        settings.device,
+        state.place.interface,
+        {name: state.values.get(name) for name in wrong},
+        wrong,
+        [*problems(settings, state), *([gid] if gid else [])],
+    )
+
+
+def apply(machine: Machine, settings: PortSettings, wait_seconds: float) -> Outcome:
+    """Set the port and read it back. A device that takes a setting and does not show it is a problem of the outcome.
+
+    Waits for a device or an address that is late, as both may be at boot.
+    """
+    if impossible := unsupported(settings):
+        return Outcome(settings.device, problems=impossible)
+    deadline = time.monotonic() + wait_seconds
+    try:
+        state = _when_there(machine, settings, deadline)
+    except PortError as exc:
+        return Outcome(settings.device, problems=[str(exc)])
+    first = state
+    refused: list[str] = []
+    wrong = differences(settings, state)
+    try:
+        if first_of_all := {name: wrong[name] for name in FIRST if name in wrong}:
+            refused += _do_all(machine, steps(settings, first_of_all, state))
+            state = read(machine, settings)
+        if rest := differences(settings, state):
+            refused += _do_all(machine, steps(settings, rest, state))
+            state = read(machine, settings)
+        while missing_gid(settings, state) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+            state = read(machine, settings)
+    except PortError as exc:
+        return Outcome(settings.device, first.place.interface, problems=[*refused, str(exc)])
+    still = problems(settings, state)
+    gid = missing_gid(settings, state)
+    names = [name for name in wanted(settings) if first.values.get(name) != state.values.get(name)]
+    return Outcome(
+        settings.device,
+        state.place.interface,
+        {name: first.values.get(name) for name in names},
+        {name: state.values.get(name) for name in names},
+        # What a tool said matters where the setting is not there: some complain about what they have done.
+        [*still, *(refused if still else ()), *([gid] if gid else [])],
+    )
+
+
+def _when_there(machine: Machine, settings: PortSettings, deadline: float) -> PortState:
+    while True:
+        try:
+            return read(machine, settings)
+        except PortError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(POLL_SECONDS)
+
+
+def _do_all(machine: Machine, all_steps: Sequence[Step]) -> list[str]:
+    return [said for step in all_steps if (said := _do(machine, step))]
+
+
+def _do(machine: Machine, step: Step) -> str:
+    """Do one step and return "", or what was said against it."""
+    if isinstance(step, Command):
+        done = machine.run(step.argv, TOOL_SECONDS)
+        said = " ".join((done.error or done.stderr or done.stdout).split())[:200]
+        return "" if done.rc == 0 else f"{' '.join(step.argv)}: {said or f'exit status {done.rc}'}"
+    directory = "/".join(step.path.split("/")[:6]) if step.path.startswith(CONFIGFS) else ""
+    # The kernel keeps the value with the device, the directory is only the way to it (as cma_roce_tos has it).
+    made = bool(directory) and not machine.paths(step.path) and machine.run(("mkdir", directory), TOOL_SECONDS).rc == 0
+    error = machine.write(step.path, step.text)
+    if made:
+        machine.run(("rmdir", directory), TOOL_SECONDS)
+    return f"{step.path}: {error}" if error else ""

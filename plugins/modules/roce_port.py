@@ -1,0 +1,133 @@
+#!/usr/bin/python
+"""Module roce_port: the RoCE ports of the host it runs on."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: roce_port
+short_description: Set the RoCE ports of this host, and read every setting back
+version_added: 0.1.0
+author: The Muster developers
+description:
+  - Sets trust of DSCP, PFC, DCQCN, ToS of RDMA-CM, the device-wide traffic class, MTU, rings, buffers, DCBX mode, ARP
+    and reverse path filter of each port, and reads them back. A device that takes a setting and does not show it
+    afterwards fails the task, as does a port without a RoCE v2 GID of its declared address.
+  - What a port's backend cannot do is an error before anything is changed, on any port.
+  - All ports of a host in one task. A port that fails does not keep the others from being set.
+attributes:
+  check_mode:
+    support: full
+    description: Says what would change; what cannot be read yet, as on a host without its driver, is a warning.
+  diff_mode: {support: full, description: Shows settings before and after.}
+options:
+  ports:
+    description: The ports, as P(muster.cluster.roce_ports#lookup) gives them; C(rail) and C(gateway) are not used.
+    type: list
+    elements: dict
+    required: true
+  wait_seconds:
+    description: How long to wait for a device, or for the GID of an address, that is late.
+    type: float
+    default: 30
+  root: {description: What stands before every path., type: path, default: /}
+  tool_path: {description: PATH in which tools are looked up; the usual system directories by default., type: str}
+seealso:
+  - plugin: muster.cluster.roce_ports
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Set the RoCE ports
+  muster.cluster.roce_port:
+    ports: "{{ query('muster.cluster.roce_ports', node=muster_node, fabric=muster_fleet.fabric,
+                     expect=muster_expect) }}"
+"""
+
+RETURN = r"""
+ports:
+  description: Each port with those of its settings that were changed.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - device: mlx5_0
+      interface: rdma0
+      before: {mtu_bytes: 1500}
+      after: {mtu_bytes: 9000}
+"""
+
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.cluster.plugins.module_utils.expectations import ExpectationError
+from ansible_collections.muster.cluster.plugins.module_utils.host import TOOL_PATH
+from ansible_collections.muster.cluster.plugins.module_utils.roce.apply import Outcome, apply, check
+from ansible_collections.muster.cluster.plugins.module_utils.roce.decide import shown, unsupported
+from ansible_collections.muster.cluster.plugins.module_utils.roce.machine import LocalMachine
+from ansible_collections.muster.cluster.plugins.module_utils.roce.settings import PortSettings
+
+ARGUMENTS = {
+    "ports": {"type": "list", "elements": "dict", "required": True},
+    "wait_seconds": {"type": "float", "default": 30},
+    "root": {"type": "path", "default": "/"},
+    "tool_path": {"type": "str"},
+}
+
+
+def settings_of(ports: list[dict[str, Any]]) -> list[PortSettings]:
+    """Return the ports' settings; raises ExpectationError."""
+    return [
+        PortSettings.from_dict(
+            {key: value for key, value in port.items() if key not in ("rail", "gateway")}, f"ports[{n}]"
+        )
+        for n, port in enumerate(ports)
+    ]
+
+
+def difference(outcome: Outcome) -> dict[str, str]:
+    """Return the settings before and after, a line each."""
+    header = f"{outcome.device} ({outcome.interface})"
+    before, after = (
+        "".join(f"{name}: {shown(value)}\n" for name, value in values.items())
+        for values in (outcome.before, outcome.after)
+    )
+    return {"before_header": header, "before": before, "after_header": header, "after": after}
+
+
+def main() -> None:
+    """Set the ports, or say what would be set."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    try:
+        ports = settings_of(module.params["ports"])
+    except ExpectationError as exc:
+        module.fail_json(msg=str(exc))
+    if impossible := [text for port in ports for text in unsupported(port)]:
+        module.fail_json(msg="; ".join(impossible))
+    machine = LocalMachine(module.params["tool_path"] or TOOL_PATH, module.params["root"])
+    deadline = time.monotonic() + module.params["wait_seconds"]
+    outcomes = [
+        check(machine, port) if module.check_mode else apply(machine, port, max(0.0, deadline - time.monotonic()))
+        for port in ports
+    ]
+    result = {
+        "changed": any(outcome.changed for outcome in outcomes),
+        "ports": [
+            {"device": each.device, "interface": each.interface, "before": each.before, "after": each.after}
+            for each in outcomes
+        ],
+        "diff": [difference(outcome) for outcome in outcomes if outcome.changed],
+    }
+    problems = [text for outcome in outcomes for text in outcome.problems]
+    if module.check_mode:
+        for text in problems:
+            module.warn(text)
+        # A device that is yet to come would be set.
+        result["changed"] = result["changed"] or bool(problems)
+    elif problems:
+        module.fail_json(msg="; ".join(problems), **result)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
