@@ -1,0 +1,48 @@
+"""Do the NICs of all rails have the declared firmware settings, in force and for the next boot?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..nic import named, rail_subjects, rails_of, subject_of
+from ..nic_config import Setting, changes, hidden, pending, unlocking, unreadable, wanted_of
+
+NAME = "nic_firmware_settings"
+PROBES: tuple[str, ...] = ("nic_config",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the NIC parts of the rails, if the class declares settings."""
+    return rail_subjects(expect) if expect["nic"] and expect["nic"]["firmware_settings"] else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Compare each declared setting; one that is right for the next boot alone asks for a reboot."""
+    devices: Mapping[str, Mapping[str, Setting] | str] = values["nic_config"]
+    wanted = wanted_of(expect["nic"]["firmware_settings"])
+    return [_finding(rail, devices.get(rail["device"], "not asked"), wanted) for rail in rails_of(expect)]
+
+
+def _finding(rail: Mapping[str, Any], settings: Mapping[str, Setting] | str, wanted: Mapping[str, str]) -> Finding:
+    subject, expected = subject_of(rail), " ".join(f"{key}={value}" for key, value in wanted.items())
+    if isinstance(settings, str):
+        why = f"firmware settings of {named(rail)} could not be read: {settings}"
+        return Finding(NAME, subject, INCOMPLETE, None, expected, "", why, "investigate")
+    measured = " ".join(f"{key}={settings[key].current}" for key in wanted if key in settings)
+    if wrong := changes(settings, wanted):
+        told = "; ".join(f"{change.key} is {change.held}, declared {change.wanted}" for change in wrong)
+        why = f"firmware settings of {named(rail)} are not as declared: {told}"
+        return Finding(NAME, subject, FAIL, measured, expected, "", why, "investigate")
+    unknown = hidden(settings, wanted)
+    if unknown and not unlocking(settings, wanted):
+        why = f"{named(rail)} has no firmware setting {', '.join(unknown)}"
+        return Finding(NAME, subject, FAIL, measured, expected, "", why, "investigate")
+    if unsure := unreadable(settings, wanted):
+        why = f"firmware settings of {named(rail)}: {'; '.join(unsure)}"
+        return Finding(NAME, subject, INCOMPLETE, measured, expected, "", why, "investigate")
+    if waiting := [*pending(settings, wanted), *(f"{key} is not shown before it" for key in unknown)]:
+        why = f"reboot pending for firmware settings of {named(rail)}: {'; '.join(waiting)}"
+        return Finding(NAME, subject, FAIL, measured, expected, "", why, "reboot")
+    return Finding(NAME, subject, PASS, measured, expected)

@@ -1,0 +1,54 @@
+"""Do the rails' NICs ask for reads as large as declared, and are their writes ordered as declared?
+
+Both are in the Device Control register of PCI Express and lost at every reboot; ``muster pcie apply`` sets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..nic import named, rail_subjects, rails_of, subject_of
+from ..probes.lspci import Device
+
+NAME = "nic_pcie_settings"
+PROBES: tuple[str, ...] = ("lspci",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the NIC parts of the rails, if the class declares one of the two."""
+    return rail_subjects(expect) if any(_wanted(expect)) else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Compare what each rail's NIC is set to."""
+    devices: Mapping[str, Device] = values["lspci"]
+    return [_finding(rail, devices.get(rail["address"] or ""), expect["pcie"]) for rail in rails_of(expect)]
+
+
+def _wanted(expect: Mapping[str, Any]) -> tuple[bool, bool]:
+    pcie = expect["pcie"] or {"max_read_request_bytes": None, "relaxed_ordering": None}
+    return pcie["max_read_request_bytes"] is not None, pcie["relaxed_ordering"] is not None
+
+
+def _finding(rail: Mapping[str, Any], device: Device | None, pcie: Mapping[str, Any]) -> Finding:
+    subject = subject_of(rail)
+    size, relaxed = pcie["max_read_request_bytes"], pcie["relaxed_ordering"]
+    expected = _shown(size, relaxed)
+    if device is None or device.max_read_request_bytes is None or device.relaxed_ordering is None:
+        where = rail["address"] or "no PCI address declared"
+        why = f"Device Control register of {named(rail)} could not be read ({where})"
+        return Finding(NAME, subject, INCOMPLETE, None, expected, "", why, "investigate")
+    measured = _shown(
+        None if size is None else device.max_read_request_bytes, None if relaxed is None else device.relaxed_ordering
+    )
+    if measured != expected:
+        why = f"{named(rail)} is set to {measured}, the class has {expected}"
+        return Finding(NAME, subject, FAIL, measured, expected, "", why, "investigate")
+    return Finding(NAME, subject, PASS, measured, expected)
+
+
+def _shown(size: int | None, relaxed: bool | None) -> str:
+    words = [] if size is None else [f"reads of {size} B"]
+    return ", ".join(words + ([] if relaxed is None else [f"relaxed ordering {'on' if relaxed else 'off'}"]))

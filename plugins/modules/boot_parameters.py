@@ -1,0 +1,161 @@
+#!/usr/bin/python
+"""Module boot_parameters: the kernel's command line at the boot loader."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: boot_parameters
+short_description: Declare parameters of the kernel at the boot loader
+version_added: 0.1.0
+author: The Muster developers
+description:
+  - Keeps a drop-in of grub's on Debian and Ubuntu, C(/etc/default/grub.d/90-muster.cfg), lets C(update-grub) write the
+    boot loader's configuration, and reads in that one whether every kernel would be started with the parameters.
+  - Never reboots. What waits for a reboot is returned, and whether one is due; what it is for is kept in
+    C(/var/lib/muster/reboot.json). What still waits after the reboot that was for it is due no other one, and an error
+    with O(allow_reboot).
+  - A host without C(/boot/grub/grub.cfg) is an error, as is a parameter that a later drop-in undoes.
+attributes:
+  check_mode: {support: full, description: Reads only.}
+  diff_mode: {support: full, description: Shows the drop-in before and after.}
+options:
+  parameters:
+    description: Parameters such as V(iommu=pt), in this order. Empty leaves a drop-in without any.
+    type: list
+    elements: str
+    required: true
+  pending:
+    description: What else waits for a reboot.
+    type: list
+    elements: str
+    default: []
+  allow_reboot:
+    description: Whether the caller reboots the host where RV(reboot) says so.
+    type: bool
+    default: false
+  tool_path:
+    description: PATH in which the tools are.
+    type: str
+    default: /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+  root:
+    description: What stands before C(/boot), C(/etc/default), C(/proc) and C(/var/lib/muster).
+    type: path
+    default: /
+"""
+
+EXAMPLES = r"""
+- name: Declare the kernel's parameters
+  muster.cluster.boot_parameters:
+    parameters: [iommu=pt, hugepagesz=1048576K, hugepages=16]
+"""
+
+RETURN = r"""
+steps:
+  description: What was done, or would be.
+  returned: always
+  type: list
+  elements: str
+  sample: [write /etc/default/grub.d/90-muster.cfg, update-grub]
+pending:
+  description: What holds from the next boot on.
+  returned: always
+  type: list
+  elements: str
+  sample: [the kernel was started without iommu=pt]
+uncleared:
+  description: What of it the reboot that was for it did not bring.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+reboot:
+  description: Whether a reboot is allowed, and something waits for which there was none yet.
+  returned: always
+  type: bool
+  sample: false
+rebooted:
+  description: Whether an earlier run had this host rebooted, or meant to; its drain may be left.
+  returned: always
+  type: bool
+  sample: false
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.cluster.plugins.module_utils import boot
+from ansible_collections.muster.cluster.plugins.module_utils.evidence_store import write_atomically
+from ansible_collections.muster.cluster.plugins.module_utils.host import TOOL_PATH, LocalHost
+
+ARGUMENTS = {
+    "parameters": {"type": "list", "elements": "str", "required": True},
+    "pending": {"type": "list", "elements": "str", "default": []},
+    "allow_reboot": {"type": "bool", "default": False},
+    "tool_path": {"type": "str", "default": TOOL_PATH},
+    "root": {"type": "path", "default": "/"},
+}
+
+
+def still_known(last: boot.Reboot | None, now: str, uncleared: list[str]) -> boot.Reboot | None:
+    """Return what is still to be known of the last reboot: what it did not bring, and all while it is to come."""
+    if last is None or last.boot_id == now:
+        return last
+    return boot.Reboot(last.boot_id, tuple(uncleared)) if uncleared else None
+
+
+def keep(record: Path, before: boot.Reboot | None, after: boot.Reboot | None) -> None:
+    """Keep what a reboot is for, or nothing."""
+    if after and after != before:
+        write_atomically(record, after.to_json())
+    elif before and not after:
+        record.unlink()
+
+
+def main() -> None:
+    """Write the drop-in where it differs, let grub take it up where it has not, and tell whether a reboot is due."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    parameters, root = module.params["parameters"], module.params["root"]
+    host = LocalHost(module.params["tool_path"], root)
+    drop_in, record = (Path(root, path.lstrip("/")) for path in (boot.DROP_IN, boot.RECORD))
+    try:
+        text = boot.drop_in_text(parameters)
+        absent = boot.loaded_later(host, parameters)
+        pending = [f"the kernel was started without {word}" for word in boot.waiting(host, parameters)]
+        pending += module.params["pending"]
+        last = boot.last_reboot(host)
+        now = boot.boot_id(host) if last or module.params["allow_reboot"] else ""
+        uncleared = boot.uncleared(pending, last, now)
+        reboot = module.params["allow_reboot"] and len(uncleared) < len(pending)
+        before = drop_in.read_text(encoding="utf-8") if drop_in.exists() else ""
+        # Without parameters no drop-in is made; one that is there is emptied.
+        write = before != text and (bool(parameters) or bool(before))
+        steps = [f"write {boot.DROP_IN}"] if write else []
+        steps += [boot.UPDATE] if write or absent else []
+        if steps and not module.check_mode:
+            if write:
+                drop_in.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                write_atomically(drop_in, text)
+            boot.update(host)
+            if left := boot.loaded_later(host, parameters):
+                raise boot.BootError(
+                    f"after {boot.UPDATE} grub.cfg lacks {', '.join(left)}: does a later drop-in undo it?"
+                )
+        if not module.check_mode:
+            keep(record, last, boot.Reboot(now, tuple(pending)) if reboot else still_known(last, now, uncleared))
+    except (boot.BootError, OSError) as exc:
+        module.fail_json(msg=str(exc), steps=[], pending=[], uncleared=[], reboot=False, rebooted=False)
+    result = {"steps": steps, "pending": pending, "uncleared": uncleared, "rebooted": last is not None}
+    if module.params["allow_reboot"] and uncleared and not reboot:
+        why = f"switch the node off and on: a reboot did not bring {'; '.join(uncleared)}"
+        module.fail_json(msg=why, reboot=False, **result)
+    heads = {"before_header": boot.DROP_IN, "after_header": boot.DROP_IN}
+    module.exit_json(
+        changed=bool(steps) or reboot,
+        reboot=reboot,
+        **result,
+        diff=[{**heads, "before": before, "after": text}] if write else [],
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+#!/usr/bin/python
+"""Module nic_firmware: firmware settings of a node's NICs."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: nic_firmware
+short_description: Bring the firmware settings of NICs to what is declared
+version_added: 0.1.0
+author: The Muster developers
+description:
+  - Queries every NIC with C(mstconfig) or, where that is not installed, C(mlxconfig), and sets what differs for the
+    next boot of the device. Every setting is read back; a device that ignores one is an error.
+  - A key that the device does not know, a list, and a value that cannot be read are errors, before anything is set on
+    that NIC. A key that C(ADVANCED_PCI_SETTINGS) or another declared C(ADVANCED_) key unlocks may appear later.
+  - What is in force changes with a reset of the device only, which is done with O(allow_reset) alone; firmware is never
+    flashed. What waits for a reset or a reboot is returned.
+attributes:
+  check_mode: {support: full, description: Queries only.}
+  diff_mode: {support: full, description: Shows the values for the next boot before and after.}
+options:
+  nics:
+    description: The NICs.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      device: {description: "Name in messages, such as V(mlx5_0).", type: str, required: true}
+      address: {description: "PCI address, such as V(0000:1a:00.0).", type: str, required: true}
+  settings:
+    description: Settings that every NIC has to have; none are set where it is empty.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      key: {description: "Name, such as V(MAX_ACC_OUT_READ).", type: str, required: true}
+      wanted:
+        description: Its value by number, name, or both, such as V(2), V(ETH) or C(ETH(2\)).
+        type: str
+        required: true
+  firmware: {description: Version to compare with; empty where none is declared., type: str, default: ""}
+  allow_reset:
+    description: Whether a NIC is reset where a setting waits for it. Its links go down.
+    type: bool
+    default: false
+  tool_path:
+    description: PATH in which the tools are.
+    type: str
+    default: /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+"""
+
+EXAMPLES = r"""
+- name: Let the NICs read ahead
+  muster.cluster.nic_firmware:
+    nics:
+      - {device: mlx5_0, address: "0000:1a:00.0"}
+    settings:
+      - {key: ADVANCED_PCI_SETTINGS, wanted: "1"}
+      - {key: MAX_ACC_OUT_READ, wanted: "128"}
+"""
+
+RETURN = r"""
+steps:
+  description: What was set, or would be.
+  returned: always
+  type: list
+  elements: str
+  sample: ["mlx5_0: MAX_ACC_OUT_READ 128 in place of 0"]
+pending:
+  description: What holds from the next reset or reboot on.
+  returned: always
+  type: list
+  elements: str
+  sample: ["mlx5_0: MAX_ACC_OUT_READ is 0, 128 from the next boot on"]
+other_firmware:
+  description: NICs that run another version than O(firmware); left alone, check C(nic_firmware) is their finding.
+  returned: always
+  type: list
+  elements: str
+  sample: [mlx5_0 runs 28.39.1002]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.cluster.plugins.module_utils.host import TOOL_PATH, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.nic_config import tool_of, wanted_of
+from ansible_collections.muster.cluster.plugins.module_utils.nic_firmware import (
+    Device,
+    Nic,
+    NicError,
+    Report,
+    reconcile,
+)
+
+NIC = {"device": {"type": "str", "required": True}, "address": {"type": "str", "required": True}}
+# "key" is the name of a setting, and no secret.
+SETTING = {"key": {"type": "str", "required": True, "no_log": False}, "wanted": {"type": "str", "required": True}}
+ARGUMENTS = {
+    "nics": {"type": "list", "elements": "dict", "options": NIC, "required": True},
+    "settings": {"type": "list", "elements": "dict", "options": SETTING, "required": True},
+    "firmware": {"type": "str", "default": ""},
+    "allow_reset": {"type": "bool", "default": False},
+    "tool_path": {"type": "str", "default": TOOL_PATH},
+}
+
+
+def main() -> None:
+    """Set what differs on each NIC."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    params = module.params
+    wanted, reports, failed = wanted_of(params["settings"]), {}, []
+    host = LocalHost(params["tool_path"])
+    # Neither tools nor NICs are asked for what nobody declared.
+    nics = [Nic(nic["address"], nic["device"]) for nic in params["nics"]] if wanted or params["firmware"] else []
+    tool = tool_of(host) if nics else ""
+    for nic in nics:
+        report = Report()
+        reports[nic.name] = report
+        try:
+            reconcile(Device(host, tool, nic), wanted, module.check_mode, params["allow_reset"], report)
+        except NicError as exc:
+            failed.append(str(exc))
+    steps = [
+        f"{name}: {change.key} {change.wanted} in place of {change.held}"
+        for name, report in reports.items()
+        for change in report.changes
+    ] + [f"{name}: reset" for name, report in reports.items() if report.reset]
+    result = {
+        "steps": steps,
+        "pending": [why for report in reports.values() for why in report.pending],
+        "other_firmware": [
+            f"{name} runs {report.firmware}"
+            for name, report in reports.items()
+            if report.firmware and params["firmware"] not in ("", report.firmware)
+        ],
+        "changed": bool(steps),
+        "diff": [_diff(name, report) for name, report in reports.items() if report.changes],
+    }
+    if failed:
+        module.fail_json(msg="; ".join(failed), **result)
+    module.exit_json(**result)
+
+
+def _diff(name: str, report: Report) -> dict[str, str]:
+    heads = {"before_header": f"{name} (next boot)", "after_header": f"{name} (next boot)"}
+    before = "".join(f"{change.key} {change.held}\n" for change in report.changes)
+    return {**heads, "before": before, "after": "".join(f"{c.key} {c.wanted}\n" for c in report.changes)}
+
+
+if __name__ == "__main__":
+    main()

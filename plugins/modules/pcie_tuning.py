@@ -1,0 +1,137 @@
+#!/usr/bin/python
+"""Module pcie_tuning: PCIe settings of a node, now and at every boot."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: pcie_tuning
+short_description: Set what a node's PCIe devices need, now and at every boot
+version_added: 0.1.0
+author: The Muster developers
+description:
+  - Sets the NICs' largest read request and relaxed ordering, turns access control (ACS) off on the bridges above
+    given devices, and lets the NICs' interrupts go to the CPUs next to them. C(irqbalance), which would move
+    them, is masked.
+  - Everything is read again afterwards; a device that does not keep a setting is an error.
+  - The settings are kept in O(path), from which C(muster pcie apply) sets them at boot; unit O(unit) is enabled, whose
+    file has to be there.
+attributes:
+  check_mode: {support: full, description: Reads only.}
+  diff_mode: {support: full, description: Shows the file before and after.}
+options:
+  rails:
+    description: The NICs.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      device: {description: "Name in messages, such as V(mlx5_0).", type: str, required: true}
+      address: {description: "PCI address, such as V(0000:1a:00.0).", type: str, required: true}
+  max_read_request_bytes:
+    description: Largest read that each NIC asks for. Left alone where it is not given.
+    type: int
+  relaxed_ordering:
+    description: Whether the NICs' writes may pass each other. Left alone where it is not given.
+    type: bool
+  acs_off_above:
+    description: PCI addresses of devices on whose way to the root port access control has to be off.
+    type: list
+    elements: str
+    default: []
+  local_interrupts:
+    description: Whether interrupts of the NICs go to the CPUs next to them only.
+    type: bool
+    default: true
+  path: {description: Where the settings are kept., type: path, default: /etc/muster/pcie.json}
+  unit: {description: Unit that sets them at boot., type: str, default: muster-pcie.service}
+  tool_path:
+    description: PATH in which the tools are.
+    type: str
+    default: /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+  root: {description: "What stands before C(/proc) and C(/sys).", type: path, default: /}
+"""
+
+EXAMPLES = r"""
+- name: Tune the NICs
+  muster.cluster.pcie_tuning:
+    rails:
+      - {device: mlx5_0, address: "0000:1a:00.0"}
+    max_read_request_bytes: 4096
+    relaxed_ordering: true
+    acs_off_above: ["0000:1a:00.0", "0000:1b:00.0"]
+"""
+
+RETURN = r"""
+steps:
+  description: What was set, or would be.
+  returned: always
+  type: list
+  elements: str
+  sample: ["mlx5_0: reads of 4096 B in place of 512 B"]
+"""
+
+import json
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.cluster.plugins.module_utils.evidence_store import write_atomically
+from ansible_collections.muster.cluster.plugins.module_utils.expectations import ExpectationError
+from ansible_collections.muster.cluster.plugins.module_utils.host import TOOL_PATH
+from ansible_collections.muster.cluster.plugins.module_utils.pcie import PcieError, Settings, apply
+from ansible_collections.muster.cluster.plugins.module_utils.roce.machine import LocalMachine
+
+RAIL = {"device": {"type": "str", "required": True}, "address": {"type": "str", "required": True}}
+ARGUMENTS = {
+    "rails": {"type": "list", "elements": "dict", "options": RAIL, "required": True},
+    "max_read_request_bytes": {"type": "int"},
+    "relaxed_ordering": {"type": "bool"},
+    "acs_off_above": {"type": "list", "elements": "str", "default": []},
+    "local_interrupts": {"type": "bool", "default": True},
+    "path": {"type": "path", "default": "/etc/muster/pcie.json"},
+    "unit": {"type": "str", "default": "muster-pcie.service"},
+    "tool_path": {"type": "str", "default": TOOL_PATH},
+    "root": {"type": "path", "default": "/"},
+}
+
+
+def enable(host: LocalMachine, unit: str, check: bool) -> list[str]:
+    """Return what was done so that the unit starts at boot; raises PcieError."""
+    state = host.run(["systemctl", "is-enabled", unit], 30)
+    if state.rc is None:
+        raise PcieError(f"systemctl is-enabled {unit}: {state.error}")
+    if state.stdout.strip() == "enabled":
+        return []
+    if not check:
+        done = host.run(["systemctl", "enable", unit], 60)
+        if done.rc != 0:
+            raise PcieError(f"systemctl enable {unit}: {done.error or done.stderr.strip()}")
+    return [f"enable {unit}"]
+
+
+def main() -> None:
+    """Set what differs, keep the settings, enable the unit."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    params = module.params
+    kept = Path(params["path"])
+    try:
+        names = ("rails", "max_read_request_bytes", "relaxed_ordering", "acs_off_above", "local_interrupts")
+        settings = Settings.from_dict({name: params[name] for name in (*names, "tool_path", "root")})
+        host = LocalMachine(params["tool_path"], params["root"])
+        steps = [step.what for step in apply(host, settings, module.check_mode)]
+        text = json.dumps(settings.to_dict(), indent=1, sort_keys=True) + "\n"
+        before = kept.read_text(encoding="utf-8") if kept.exists() else ""
+        if before != text:
+            steps.append(f"write {kept}")
+            if not module.check_mode:
+                kept.parent.mkdir(mode=0o755, exist_ok=True)
+                write_atomically(kept, text)
+        steps += enable(host, params["unit"], module.check_mode)
+    except (ExpectationError, PcieError, OSError) as exc:
+        module.fail_json(msg=str(exc), steps=[])
+    diff = {"before_header": str(kept), "after_header": str(kept), "before": before, "after": text}
+    shown = {"before_header": "PCIe", "after_header": "PCIe", "before": "", "after": "".join(f"{s}\n" for s in steps)}
+    module.exit_json(changed=bool(steps), steps=steps, diff=[shown, diff] if steps else [])
+
+
+if __name__ == "__main__":
+    main()

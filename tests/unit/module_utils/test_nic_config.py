@@ -1,0 +1,128 @@
+"""What mstconfig shows is read whole or not at all, and values are compared as the firmware means them."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils import nic_config
+from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.nic_config import Shown
+
+from .conftest import RECORDED
+
+TABLE = """
+Device #1:
+----------
+
+Device type:        ConnectX7
+Device:             1a:00.0
+
+Configurations:                                     Default              Current              Next Boot
+        NUM_OF_VFS                                  8                    0                    0
+*       MAX_ACC_OUT_READ                            0                    0                    128
+        PCI_DOWNSTREAM_PORT_OWNER                   Array[0..15]         Array[0..15]         Array[0..15]
+        LINK_TYPE_P1                                IB(1)                ETH(2)               ETH(2)
+        MKEY_BY_NAME                                N/A                  N/A                  False(0)
+The '*' shows parameters with next value different from default/current value.
+"""
+
+
+def test_recorded_query_is_read_with_lists_and_names():
+    path = RECORDED / "mlxconfig" / "mstconfig-e-query-cx4lx-template.txt"
+    if not path.exists():
+        pytest.skip("no recorded outputs here")
+    # A Go template: the places of its format string are filled as its program would.
+    text = path.read_text()
+    for place, value in (("%s\n", ""), ("%s(0)", "False(0)"), ("%s(1)", "True(1)"), ("%d", "4 "), ("%s", "x")):
+        text = text.replace(place, value)
+    settings = nic_config.parse_settings(text)
+    assert len(settings) > 90
+    assert settings["SRIOV_EN"].current == Shown("True(1)", "True", 1)
+    assert settings["ROCE_CC_PRIO_MASK_P1"].next_boot.number == 255
+    assert settings["PCI_DOWNSTREAM_PORT_OWNER"].current.number is None
+
+
+@pytest.mark.parametrize("name", ["mlxconfig-query-cx7-filtered.txt", "mlxconfig-set-link-type-pending.txt"])
+def test_recorded_tables_without_the_current_values_are_refused(name):
+    path = RECORDED / "mlxconfig" / name
+    if not path.exists():
+        pytest.skip("no recorded outputs here")
+    with pytest.raises(Unreadable, match="expected"):
+        nic_config.parse_settings(path.read_text())
+
+
+def test_recorded_firmware_query_gives_running_and_next_version():
+    path = RECORDED / "mlxconfig" / "flint-query-cx7.txt"
+    if not path.exists():
+        pytest.skip("no recorded outputs here")
+    assert nic_config.parse_firmware(path.read_text()) == ("28.43.1014", "28.43.1014")
+    burnt = "FW Version:            28.44.1036\nFW Version(Running):   28.43.1014\n"
+    assert nic_config.parse_firmware(burnt) == ("28.43.1014", "28.44.1036")
+
+
+@pytest.mark.parametrize("text", ["", "FW Version:  unknown\n", "FW Version:  28.43.10", "Image type:   FS4\n"])
+def test_firmware_query_without_a_whole_version_is_refused(text):
+    with pytest.raises(Unreadable):
+        nic_config.parse_firmware(text)
+
+
+def test_every_cut_of_a_table_is_refused_or_lacks_whole_settings():
+    whole = nic_config.parse_settings(TABLE)
+    for end in range(len(TABLE)):
+        try:
+            found = nic_config.parse_settings(TABLE[:end])
+        except Unreadable:
+            continue
+        assert all(whole[key] == value for key, value in found.items())
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("8                    0                    0", "8                    0"),
+        ("LINK_TYPE_P1", "NUM_OF_VFS"),
+        ("MAX_ACC_OUT_READ", "max acc"),
+        ("Next Boot", "New"),
+        ("Configurations:", "Settings:"),
+    ],
+)
+def test_damaged_table_is_refused(before, after):
+    with pytest.raises(Unreadable, match="expected"):
+        nic_config.parse_settings(TABLE.replace(before, after, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "same"),
+    [
+        ("ETH(2)", "2", True),
+        ("ETH(2)", "ETH", True),
+        ("ETH(2)", "ETH(2)", True),
+        ("ETH(2)", "IB", False),
+        ("ETH(2)", "IB(2)", False),
+        ("ETH(2)", "1", False),
+        ("True(1)", "1", True),
+        ("128", "128", True),
+        ("8", "0x8", True),
+        ("128", "12", False),
+        ("128", "True", False),
+        ("Array[0..15]", "Array[0..15]", False),
+        ("N/A", "N/A", False),
+    ],
+)
+def test_value_is_the_declared_one_by_number_or_name(text, wanted, same):
+    assert Shown.of(text).is_(wanted) is same
+
+
+def test_what_differs_waits_or_is_not_one_value_is_told_apart():
+    settings = nic_config.parse_settings(TABLE)
+    wanted = {"MAX_ACC_OUT_READ": "128", "LINK_TYPE_P1": "IB", "NUM_OF_VFS": "0", "NO_SUCH": "1"}
+    assert nic_config.changes(settings, wanted) == [nic_config.Change("LINK_TYPE_P1", "ETH(2)", "IB")]
+    assert nic_config.pending(settings, wanted) == ["MAX_ACC_OUT_READ is 0, 128 from the next boot on"]
+    assert nic_config.hidden(settings, wanted) == ["NO_SUCH"]
+    assert nic_config.unreadable(settings, wanted) == []
+    for key in ("PCI_DOWNSTREAM_PORT_OWNER", "MKEY_BY_NAME"):
+        assert nic_config.unreadable(settings, {key: "0"})
+
+
+@pytest.mark.parametrize(("wanted", "argument"), [("ETH(2)", "2"), ("ETH", "ETH"), ("128", "128"), ("0x8", "0x8")])
+def test_argument_is_a_number_or_a_name(wanted, argument):
+    assert nic_config.argument_of(wanted) == argument
