@@ -1,0 +1,114 @@
+"""Did a node's data take the declared road? NCCL's own log says which devices it used, and whether GPUDirect did it.
+
+A collective can reach its floor over the wrong devices, through host memory or, where the floor is low, over sockets;
+users' jobs then meet the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
+from ansible_collections.muster.cluster.plugins.module_utils.nccl_log import RDMA_NETWORK, LogError, NcclLog
+from ansible_collections.muster.cluster.plugins.module_utils.nccl_version import older
+from ansible_collections.muster.cluster.plugins.module_utils.registry import owes_transport
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Observation
+
+CHECK = "transport"
+SUBJECT = "network"
+_LINKS = {"infiniband": "IB", "roce": "RoCE"}
+
+
+def transport_findings(node: str, observations: Sequence[Observation], expect: Mapping[str, Any]) -> list[Finding]:
+    """Return the finding about the node's road, none where its class owes none.
+
+    Every collective that the node finished counts, and the worst of its ranks; a rank whose log says too little leaves
+    the answer open.
+    """
+    if not owes_transport(expect):
+        return []
+    wrong: dict[str, None] = {}
+    unknown: dict[str, None] = {}
+    finished = [each for each in observations if each.ok and node in each.group]
+    for observation in finished:
+        ranks = [rank for rank in observation.ranks if rank.get("node") == node]
+        channels = 0
+        for rank in ranks:
+            try:
+                log = NcclLog.from_dict(rank.get("transport"))
+            except LogError as exc:
+                unknown[str(exc)] = None
+                continue
+            channels += sum(log.direct.values()) + sum(log.staged.values())
+            used = (rank.get("versions") or {}).get("nccl")
+            wrong.update(dict.fromkeys(wrong_roads(log, expect, used)))
+            unknown.update(dict.fromkeys(unanswered(log, expect, used)))
+        if not channels and len(observation.group) > 1:
+            unknown["NCCL's log names no channel over the network"] = None
+    if not finished:
+        unknown["no collective with this node was finished"] = None
+    expected = _expected(expect)
+    if wrong:
+        return [Finding(CHECK, SUBJECT, FAIL, None, expected, "", "; ".join(wrong), "investigate")]
+    if unknown:
+        return [Finding(CHECK, SUBJECT, INCOMPLETE, None, expected, "", "; ".join(unknown), "investigate")]
+    return [Finding(CHECK, SUBJECT, PASS, expected, expected)]
+
+
+def wrong_roads(log: NcclLog, expect: Mapping[str, Any], used: str | None = None) -> list[str]:
+    """Return what the log shows that is not declared; ``used`` is the version that the rank's torch reports."""
+    rails = [rail["device"] for rail in expect["nic"]["rails"]]
+    link = _LINKS[expect["fabric"]["kind"]]
+    asked = expect["collective"]["transport"] or {}
+    found = []
+    if log.devices:
+        if others := sorted(set(log.devices) - set(rails)):
+            found.append(f"NCCL used {', '.join(others)}, which {_are(others)} no rail of the class")
+        if lacking := sorted(set(rails) - set(log.devices)):
+            found.append(f"NCCL left out {', '.join(lacking)}")
+        if other := sorted(name for name in rails if log.devices.get(name, link) != link):
+            found.append(f"{', '.join(other)} with link layer {log.devices[other[0]]}, expected {link}")
+    for network in dict.fromkeys((*log.networks, *log.direct, *log.staged)):
+        if not RDMA_NETWORK.fullmatch(network):
+            found.append(f"NCCL went over {network}, expected RDMA (NET/IB)")
+    if asked.get("gpu_direct"):
+        if off := sorted(set(log.without_gpu_direct) & set(rails)):
+            found.append(f"GPUDirect RDMA is off for {', '.join(off)}")
+        if staged := sum(number for network, number in log.staged.items() if RDMA_NETWORK.fullmatch(network)):
+            found.append(f"{staged} channels through host memory, expected GPUDirect RDMA on all")
+    if asked.get("nvls") is not None and log.nvls is not None and log.nvls != asked["nvls"]:
+        found.append(f"NVLS is {'available' if log.nvls else 'not available'}, the class says otherwise")
+    least = expect["fabric"]["nccl_least"]
+    version = log.version or used
+    if least and version and older(version, least):
+        found.append(f"NCCL {version} does not know NCCL_IB_FIFO_TC, expected {least} or later")
+    return found
+
+
+def unanswered(log: NcclLog, expect: Mapping[str, Any], used: str | None = None) -> list[str]:
+    """Return what one rank's log does not say although it has to."""
+    missing = []
+    if not log.complete:
+        missing.append("NCCL's log ends before its communicator is up")
+    if not log.devices:
+        missing.append("NCCL's log names no RDMA device")
+    if not log.networks:
+        missing.append("NCCL's log names no network")
+    if (expect["collective"]["transport"] or {}).get("nvls") and log.nvls is None:
+        missing.append("NCCL's log says nothing of NVLS")
+    if expect["fabric"]["nccl_least"] and not (log.version or used):
+        missing.append("NCCL's version is unknown")
+    return missing
+
+
+def _expected(expect: Mapping[str, Any]) -> str:
+    asked = expect["collective"]["transport"] or {}
+    words = [f"{len(expect['nic']['rails'])} rails over {_LINKS[expect['fabric']['kind']]}"]
+    words += ["GPUDirect RDMA"] if asked.get("gpu_direct") else []
+    words += [] if asked.get("nvls") is None else ["NVLS" if asked["nvls"] else "no NVLS"]
+    return ", ".join(words)
+
+
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"

@@ -1,0 +1,280 @@
+"""Both ends of a fabric test as processes over loopback, with stand-ins for perftest: both end in bounded time."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.fabric_answer import unpack
+
+NODES = ("gpu-01", "gpu-02")
+# Both nodes are this host: with several addresses, as each listens where its own address is.
+ADDRESSES = {"gpu-01": "127.0.0.1", "gpu-02": "127.0.0.2"}
+# What a stand-in does is the name of its device: "good", or a fault and the end that has it.
+STAND_IN = r"""
+import os, socket, sys, time
+tool, argv = os.path.basename(sys.argv[0]), sys.argv[1:]
+device, port, size = (argv[argv.index(key) + 1] for key in ("-d", "-p", "-s"))
+end = "client" if argv[-1].startswith("127.") else "server"
+fault = device.partition("_")[0] if device.endswith(end) else ""
+if fault == "exit":
+    print(" Port number 1 state is Down")
+    sys.exit(1)
+if fault == "deaf":
+    time.sleep(600)
+if end == "server":
+    listener = socket.create_server(("", int(port)))
+    connection, _ = listener.accept()
+else:
+    connection = socket.create_connection((argv[-1], int(port)))
+if fault == "hang":
+    time.sleep(600)
+if fault == "crash":
+    os._exit(139)
+if end == "client":
+    connection.sendall(b"x")
+    connection.recv(1)
+else:
+    connection.recv(1)
+    connection.sendall(b"y")
+if tool == "ib_write_bw":
+    head = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]"
+    row = f" {size}      3735000          0.00               391.65               0.746994"
+else:
+    head = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]"
+    row = f" {size}       1000          2.05           6.10         2.21"
+if fault == "garbled":
+    row = row[:-9]
+print(head)
+print(row)
+print("-" * 87)
+"""
+PROGRAM = """
+import sys
+from ansible_collections.muster.cluster.plugins.module_utils import fabric_peer, fabric_test
+fabric_test.START_SECONDS = 2
+fabric_peer.HELLO_SECONDS = 0.5
+sys.exit(fabric_test.main())
+"""
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    place = tmp_path / "bin"
+    place.mkdir()
+    for name in ("ib_write_bw", "ib_write_lat"):
+        path = place / name
+        path.write_text(f"#!{sys.executable} -IS\n{STAND_IN}")
+        path.chmod(0o755)
+    return place
+
+
+@pytest.fixture
+def port() -> int:
+    """Return the first of many ports that nobody listens on."""
+    for first in range(20000 + os.getpid() % 500 * 20, 32000, 20):
+        try:
+            for number in range(first, first + 10):
+                socket.create_server(("", number)).close()
+        except OSError:
+            continue
+        return first
+    raise AssertionError("no ports")
+
+
+class Walkers:
+    """The two ends, or one."""
+
+    def __init__(self, tools: Path, port: int) -> None:
+        self.tools = tools
+        self.port = port
+        self.processes: dict[str, subprocess.Popen[str]] = {}
+
+    def start(self, node: str, devices: Sequence[str], nodes: Sequence[str] = NODES, **other: Any) -> None:
+        more = {"timeout": 3, "deadline": 20, "job": "7", **other}
+        spec = {
+            "nodes": {name: {"address": ADDRESSES[name], "rails": {}} for name in nodes},
+            "rails": [{"device": device, "gpu": None} for device in devices],
+            **{"bandwidth_bytes": 65536, "latency_bytes": 2, "queue_pairs": 1, "seconds": 0, "roce": False},
+            **{"data_class": None, "control_class": 64, "counters": ["out_of_sequence"]},
+            **{"path": f"{self.tools}:/usr/bin:/bin", "root": str(self.tools)},
+        }
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            **{"SLURM_PROCID": str(nodes.index(node)), "SLURM_LOCALID": "0", "SLURM_NTASKS": str(len(nodes))},
+            **{"SLURMD_NODENAME": node, "SLURM_STEP_NODELIST": ",".join(nodes), "SLURM_JOB_ID": more["job"]},
+        }
+        argv = [sys.executable, "-c", PROGRAM, f"--spec={json.dumps(spec)}", f"--port={self.port}"]
+        argv += [f"--timeout={more['timeout']}", f"--deadline={more['deadline']}"]
+        self.processes[node] = subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+
+    def answers(self, seconds: float = 25) -> dict[str, dict[str, Any]]:
+        """Return each node's one answer; all have to end in time."""
+        end, found = time.monotonic() + seconds, {}
+        for node, process in self.processes.items():
+            out, err = process.communicate(timeout=max(0.1, end - time.monotonic()))
+            answers, faults = unpack(out)
+            assert (len(answers), faults) == (1, []), err
+            assert bool(answers[0]["error"]) == (process.returncode != 0)
+            found[node] = answers[0]
+        return found
+
+    def orphans(self) -> list[str]:
+        """Return the stand-ins of this test that still run."""
+        found = []
+        for place in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (place / "cmdline").read_bytes().decode(errors="replace")
+                state = (place / "stat").read_text().rpartition(") ")[2][:1]
+            except OSError:
+                continue
+            if f"{self.tools}/ib_write" in command and state != "Z":
+                found.append(command)
+        return found
+
+
+@pytest.fixture
+def walkers(tools: Path, port: int) -> Iterator[Walkers]:
+    found = Walkers(tools, port)
+    yield found
+    for process in found.processes.values():
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    assert found.orphans() == []
+
+
+def both(walkers: Walkers, *devices: str, **other: Any) -> dict[str, dict[str, Any]]:
+    for node in NODES:
+        walkers.start(node, devices, **other)
+    return walkers.answers()
+
+
+def errors(answer: dict[str, Any], device: str) -> list[str]:
+    return [test["error"] for test in answer["tests"] if test["device"] == device]
+
+
+def test_sound_rails_give_every_figure_from_the_client_of_each_test(walkers: Walkers) -> None:
+    answers = both(walkers, "good_a", "good_b")
+    assert [answer["error"] for answer in answers.values()] == ["", ""]
+    told = [
+        (test["phase"], test["tool"], test["device"], test["client"]) for a in answers.values() for test in a["tests"]
+    ]
+    rails = ("good_a", "good_b")
+    expected = [
+        *(
+            (phase, "ib_write_bw", rail, node)
+            for phase in ("single", "together", "control")
+            for rail in rails
+            for node in NODES
+        ),
+        *(("single", "ib_write_lat", rail, "gpu-02") for rail in rails),
+    ]
+    assert sorted(told) == sorted(expected)
+    assert not any(test["error"] for answer in answers.values() for test in answer["tests"])
+
+
+def test_looped_back_node_reads_no_counters(walkers: Walkers) -> None:
+    walkers.start("gpu-01", ["good_a", "good_b"], ["gpu-01"])
+    answer = walkers.answers()["gpu-01"]
+    assert [(test["phase"], test["device"], test["value"]) for test in answer["tests"]] == [
+        ("loopback", "good_a", 391.65),
+        ("loopback", "good_b", 391.65),
+    ]
+    assert answer["counters"] == {}
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        ("exit_server", "ib_write_(bw|lat) ended with 1: Port number 1 state is Down"),
+        ("exit_client", "ended with 1: Port number 1 state is Down"),
+        ("deaf_server", "ib_write_(bw|lat) did not listen in time"),
+        ("hang_server", "did not end in time, killed"),
+        ("hang_client", "did not end in time, killed"),
+        ("crash_client", "ended with 139: nothing printed"),
+        ("garbled_client", "0 rows of figures|1 rows of figures"),
+    ],
+)
+def test_rail_whose_tests_fail_gives_no_figure_and_the_other_rail_all(walkers: Walkers, device: str, said: str) -> None:
+    answers = both(walkers, device, "good_a")
+    for node, answer in answers.items():
+        assert answer["error"] == ""
+        assert errors(answer, device), node
+        assert all(re.search(said, error) for error in errors(answer, device)), errors(answer, device)
+        assert set(errors(answer, "good_a")) == {""}
+
+
+def test_peer_that_never_comes_costs_the_time_to_wait_and_no_more(walkers: Walkers) -> None:
+    walkers.start("gpu-01", ["good_a"], timeout=1)
+    answer = walkers.answers(8)["gpu-01"]
+    assert "no connection with gpu-01 and gpu-02" in answer["error"]
+
+
+def test_peer_that_dies_in_the_middle_ends_the_walk_of_both(walkers: Walkers) -> None:
+    for node in NODES:
+        walkers.start(node, ["hang_server", "good_a"])
+    end = time.monotonic() + 10
+    while not walkers.orphans() and time.monotonic() < end:
+        time.sleep(0.02)
+    walkers.processes["gpu-02"].send_signal(signal.SIGTERM)
+    answers = walkers.answers(10)
+    assert answers["gpu-02"]["error"].startswith("cancelled in single")
+    assert "the connection to the peer was lost in step" in answers["gpu-01"]["error"]
+
+
+def test_walk_past_its_deadline_says_how_far_it_came_and_leaves_nothing_behind(walkers: Walkers) -> None:
+    answers = both(walkers, "hang_server", "hang_client", deadline=2)
+    assert any(answer["error"].startswith("not finished in single, step") for answer in answers.values())
+    assert all(answer["error"] for answer in answers.values())
+
+
+def test_stranger_on_the_port_is_sent_away(walkers: Walkers) -> None:
+    walkers.start("gpu-01", ["good_a"])
+    end = time.monotonic() + 5
+    strangers = []
+    while len(strangers) < 2 and time.monotonic() < end:
+        try:
+            strangers.append(socket.create_connection((ADDRESSES["gpu-01"], walkers.port), timeout=1))
+        except OSError:
+            time.sleep(0.02)
+    strangers[0].sendall(b"GET / HTTP/1.0\r\n\r\n")
+    walkers.start("gpu-02", ["good_a"])
+    answers = walkers.answers()
+    assert [answer["error"] for answer in answers.values()] == ["", ""]
+    assert len(strangers) == 2
+
+
+def test_end_of_another_job_is_no_peer(walkers: Walkers) -> None:
+    walkers.start("gpu-01", ["good_a"], job="7", timeout=2)
+    walkers.start("gpu-02", ["good_a"], job="6", timeout=2)
+    assert all("no connection with" in answer["error"] for answer in walkers.answers().values())
+
+
+def test_port_where_the_ends_meet_that_is_taken_fails_both(walkers: Walkers) -> None:
+    with socket.create_server((ADDRESSES["gpu-01"], walkers.port)):
+        answers = both(walkers, "good_a", timeout=2)
+    assert "Address already in use" in answers["gpu-01"]["error"]
+    assert answers["gpu-02"]["error"]
+
+
+def test_port_of_a_test_that_is_taken_is_said_and_gives_no_figure(walkers: Walkers) -> None:
+    with socket.create_server(("127.0.0.1", walkers.port + 1)):
+        answers = both(walkers, "good_a", "good_b")
+    for answer in answers.values():
+        on_port = [test for test in answer["tests"] if test["device"] == "good_a" and test["phase"] != "control"]
+        assert all("is taken by another program" in test["error"] for test in on_port)
+        assert set(errors(answer, "good_b")) == {""}

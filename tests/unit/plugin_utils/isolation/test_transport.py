@@ -1,0 +1,120 @@
+"""The declared road: over every rail and no other device, by GPUDirect, never by sockets; silence is no proof."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS
+from ansible_collections.muster.cluster.plugins.module_utils.nccl_log import NcclLog
+from ansible_collections.muster.cluster.plugins.module_utils.registry import required
+from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Observation
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import transport_findings
+
+RAILS = [f"mlx5_{number}" for number in range(8)]
+GOOD = NcclLog(dict.fromkeys(RAILS, "RoCE"), ("IB",), {"IB": 4}, {}, (), True, True, None)
+FABRIC = {"kind": "roce", "routing": "ecmp", "port": None, "nccl_least": "2.22.3"}
+CLASS = expectations_of("hgx_h100", {}, "test")
+RAILS_OF_CLASS = [
+    {"rail": number, "device": name, "address": None, "interface": None} for number, name in enumerate(RAILS)
+]
+EXPECT = {**CLASS, "fabric": FABRIC, "nic": {**CLASS["nic"], "rails": RAILS_OF_CLASS}}
+
+
+def expecting(**transport: Any) -> dict[str, Any]:
+    return {**EXPECT, "collective": {**EXPECT["collective"], "transport": transport}}
+
+
+def observation(*logs: Any, ok: bool = True) -> Observation:
+    ranks = [
+        {
+            "node": "gpu-1",
+            "transport": log.to_dict() if isinstance(log, NcclLog) else log,
+            "versions": {"nccl": "2.26.2"},
+        }
+        for log in logs
+    ]
+    return Observation(1, ("gpu-1", "gpu-2"), ok, True, "", tuple(ranks), {})
+
+
+def verdict(*observations: Observation, expect: dict[str, Any] = EXPECT) -> tuple[str, str]:
+    (finding,) = transport_findings("gpu-1", observations, expect)
+    assert (finding.check, finding.subject) == ("transport", "network")
+    return finding.verdict, finding.reason
+
+
+def test_declared_road_passes_and_one_rank_without_channels_is_no_fault() -> None:
+    assert verdict(observation(GOOD, replace(GOOD, direct={}))) == (PASS, "")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"devices": {**GOOD.devices, "mlx5_bond_0": "RoCE"}}, "NCCL used mlx5_bond_0, which is no rail of the class"),
+        ({"devices": dict.fromkeys(RAILS[:-1], "RoCE")}, "NCCL left out mlx5_7"),
+        ({"devices": {**GOOD.devices, "mlx5_3": "IB"}}, "mlx5_3 with link layer IB, expected RoCE"),
+        ({"networks": ("Socket",), "direct": {}, "staged": {"Socket": 8}}, "NCCL went over Socket, expected RDMA"),
+        ({"networks": ("AWS Libfabric",)}, "NCCL went over AWS Libfabric"),
+        ({"staged": {"IB": 2}}, "2 channels through host memory, expected GPUDirect RDMA on all"),
+        ({"without_gpu_direct": ("mlx5_2", "mlx5_9")}, "GPUDirect RDMA is off for mlx5_2"),
+        ({"nvls": False}, "NVLS is not available, the class says otherwise"),
+        ({"version": "2.21.5"}, "NCCL 2.21.5 does not know NCCL_IB_FIFO_TC, expected 2.22.3 or later"),
+    ],
+)
+def test_wrong_road_fails_by_the_worst_rank(change: dict[str, Any], said: str) -> None:
+    assert verdict(observation(GOOD, replace(GOOD, **change)))[0] == FAIL
+    assert said in verdict(observation(replace(GOOD, **change), GOOD), observation(GOOD))[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"devices": {}}, "names no RDMA device"),
+        ({"networks": ()}, "names no network"),
+        ({"nvls": None}, "says nothing of NVLS"),
+        ({"complete": False}, "ends before its communicator is up"),
+        ({"direct": {}}, "names no channel over the network"),
+    ],
+)
+def test_silence_is_incomplete(change: dict[str, Any], said: str) -> None:
+    found = verdict(observation(replace(GOOD, **change)))
+    assert found[0] == INCOMPLETE
+    assert said in found[1]
+
+
+@pytest.mark.parametrize("log", [None, "log", {}, {"error": "NCCL wrote nothing"}])
+def test_log_that_is_missing_for_one_rank_is_incomplete(log: Any) -> None:
+    assert verdict(observation(GOOD, log))[0] == INCOMPLETE
+
+
+def test_only_finished_collectives_count_and_without_one_nothing_is_proven() -> None:
+    bad = observation(replace(GOOD, networks=("Socket",)), ok=False)
+    assert verdict(bad, observation(GOOD)) == (PASS, "")
+    assert verdict(bad) == (INCOMPLETE, "no collective with this node was finished")
+
+
+@pytest.mark.parametrize(
+    ("asked", "change", "expected"),
+    [
+        ({"gpu_direct": False, "nvls": None}, {"staged": {"IB": 4}, "direct": {}, "nvls": None}, PASS),
+        ({"gpu_direct": False, "nvls": False}, {"nvls": None}, PASS),
+        ({"gpu_direct": False, "nvls": False}, {"nvls": True}, FAIL),
+        ({"gpu_direct": True, "nvls": None}, {"nvls": False}, PASS),
+    ],
+)
+def test_gpu_direct_and_nvls_as_the_class_says(asked: dict[str, Any], change: dict[str, Any], expected: str) -> None:
+    assert verdict(observation(replace(GOOD, **change)), expect=expecting(**asked))[0] == expected
+
+
+@pytest.mark.parametrize("name", ["IB", "IBext", "IBext_v8", "NCCL RDMA Plugin v8"])
+def test_plugins_of_the_same_devices_are_the_same_road(name: str) -> None:
+    assert verdict(observation(replace(GOOD, networks=(name,), direct={name: 4})))[0] == PASS
+
+
+def test_owed_on_an_rdma_fabric_with_nccl_and_nowhere_else() -> None:
+    gloo = {**EXPECT, "collective": {**EXPECT["collective"], "backend": "gloo"}}
+    for expect, owed in ((EXPECT, True), (gloo, False), ({**EXPECT, "fabric": None}, False)):
+        assert (("transport", "network") in required("acceptance", expect)) is owed
+        assert bool(transport_findings("gpu-1", [], expect)) is owed
