@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ _HARDWARE_COUNTERS = """
 duplicate_request implied_nak_seq_err lifespan local_ack_timeout_err out_of_buffer out_of_sequence
 packet_seq_err req_cqe_error req_cqe_flush_error req_remote_access_errors req_remote_invalid_request
 resp_cqe_error resp_cqe_flush_error resp_local_length_error resp_remote_access_errors rnr_nak_retry_err
+np_cnp_sent np_ecn_marked_roce_packets rp_cnp_handled rp_cnp_ignored
 roce_adp_retrans roce_adp_retrans_to roce_slow_restart roce_slow_restart_cnps roce_slow_restart_trans
 rx_atomic_requests rx_dct_connect rx_icrc_encapsulated rx_read_requests rx_write_requests
 """
@@ -29,17 +31,28 @@ _DOWN = {
 }
 
 
+LINE_GBPS = 400
+# What perftest reaches of it, and the latency between two hosts, each with a spread of its own.
+USABLE = 0.98
+LATENCY_US = 2.2
+SPREAD = 0.002
+
+
 def files(state: Mapping[str, Any]) -> dict[str, str]:
     """Return the files of the rails' ConnectX-7 below /sys/class/infiniband and /sys/class/net.
+
+    Those below ``ethtool`` and ``perftest`` are for the simulated tools of these names.
 
     ``nic_values`` of the state names a file below the device (``ports/1/counters/link_downed``), or one of its network
     interface (``net/mtu``); what begins with ``mlxlink/`` is the tool's. Raises ValueError for a file that is none.
     """
-    found: dict[str, str] = {}
-    for nic in state["nics"]:
+    faults = "".join(f"{tool}={fault}\n" for tool, fault in state["tool_faults"].items())
+    found: dict[str, str] = {"perftest/fault": faults}
+    for index, nic in enumerate(state["nics"]):
         device, interface = nic["device"], nic["interface"]
         if device in state["nics_missing"]:
             continue
+        found |= _interrupts(state, nic, index)
         values = _nic(nic)
         if device in state["nics_down"]:
             values.update(_DOWN)
@@ -50,6 +63,8 @@ def files(state: Mapping[str, Any]) -> dict[str, str]:
                 raise ValueError(f"nic_values.{device}: found {path}, expected a file of the device such as fw_ver")
             values[path] = str(value)
         base = f"sys/class/infiniband/{device}"
+        found[f"ethtool/{interface}"] = _ethtool()
+        found[f"perftest/{device}"] = _perftest(nic, state)
         for path, value in values.items():
             if path.startswith("net/"):
                 for net in ("sys/class/net", f"{base}/device/net"):
@@ -59,11 +74,61 @@ def files(state: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def _interrupts(state: Mapping[str, Any], nic: Mapping[str, Any], index: int) -> dict[str, str]:
+    """Return the CPUs next to a NIC, its two interrupts, and where they go; half of the NICs are at either socket."""
+    place, half = f"sys/bus/pci/devices/{nic['address']}", int(state["cpu"]["cores"]) // 2
+    first = half * (index * 2 // max(len(state["nics"]), 1))
+    local = f"{first}-{first + half - 1},{first + 2 * half}-{first + 3 * half - 1}"
+    files = {f"{place}/local_cpulist": f"{local}\n"}
+    for number in (200 + 2 * index, 201 + 2 * index):
+        files[f"{place}/msi_irqs/{number}"] = "msix\n"
+        files[f"proc/irq/{number}/smp_affinity_list"] = f"{state['nic_interrupts'].get(nic['device'], local)}\n"
+    return files
+
+
+def _ethtool() -> str:
+    """Return what mlx5 lists for ``ethtool -S`` by priority, before anything was sent."""
+    lines = [
+        f"     {way}_prio{priority}_{what}: 0"
+        for priority in range(8)
+        for way, kinds in (("rx", ("bytes", "packets", "discards")), ("tx", ("bytes", "packets")))
+        for what in kinds
+    ]
+    pauses = [
+        f"     {way}_prio{priority}_{what}: 0"
+        for priority in range(8)
+        for way in ("rx", "tx")
+        for what in ("pause", "pause_duration")
+    ]
+    return "\n".join(["NIC statistics:", *lines, *pauses]) + "\n"
+
+
+def _perftest(nic: Mapping[str, Any], state: Mapping[str, Any]) -> str:
+    """Return what ib_write_bw and ib_write_lat have to know of one rail, a line for each."""
+    device = nic["device"]
+    digest = hashlib.sha256(f"{state['host']} {device}".encode()).hexdigest()
+    own = 1 + SPREAD * int(digest[:4], 16) / 0xFFFF
+    values = {
+        "host": state["host"],
+        "interface": nic["interface"],
+        "ip": nic.get("ip", ""),
+        "qpn": 0x100 + int(digest[4:6], 16),
+        "down": "yes" if device in state["nics_down"] else "",
+        "gbps": state["rail_slow"].get(device, round(USABLE * LINE_GBPS * own, 2)),
+        "us": state["rail_latency"].get(device, round(LATENCY_US * own, 3)),
+        "seen": state["wrong_priority"].get(device, ""),
+        "lost": state["retransmits"].get(device, ""),
+        **{f"dscp{dscp}": priority for dscp, priority in state["dscp_priority"].items()},
+    }
+    return "".join(f"{name}={value}\n" for name, value in values.items())
+
+
 def _nic(nic: Mapping[str, Any]) -> dict[str, str]:
     """Return what the files of one device hold."""
     return {
         "board_id": "MT_0000000838",
         "fw_ver": "28.43.1014",
+        "node_guid": nic.get("guid", ""),
         "hca_type": "MT4129",
         "device/uevent": f"DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_SLOT_NAME={nic['address']}",
         "device/current_link_speed": "32.0 GT/s PCIe",

@@ -61,6 +61,32 @@ def _print(tool: str, output: Outcome) -> int:
     return status
 
 
+def _boot() -> str:
+    path = PLACE / "root/proc/sys/kernel/random/boot_id"
+    return path.read_text(encoding="utf-8").strip() if path.exists() else "first"
+
+
+def _kept(name: str) -> dict[str, Any]:
+    path = PLACE / "root/var/lib/lab" / name
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def kept(name: str, device: str) -> tuple[dict[str, int], bool]:
+    """Return what a tool set on a device since the host was made, and whether it was reset or booted since then."""
+    found = _kept(name).get(device)
+    return ({}, False) if found is None else (found["values"], found["boot"] != _boot())
+
+
+def keep(name: str, device: str, values: dict[str, int], boot: str | None = None) -> None:
+    """Keep what a tool sets on a device, beside what it set before; with ``boot`` "" the device was reset."""
+    path = PLACE / "root/var/lib/lab" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = _kept(name)
+    before = known.get(device, {}).get("values", {})
+    known[device] = {"boot": _boot() if boot is None else boot, "values": {**before, **values}}
+    path.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
 def real(path: str, argv: Sequence[str]) -> NoReturn:
     """Become the real tool, for what is not simulated."""
     os.execv(path, [path, *argv])

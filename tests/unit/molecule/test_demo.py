@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import json
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -38,14 +36,7 @@ SLOW = Finding("pair_bandwidth", "network", "fail", 0.024, 0.1, "GB/s", "slow", 
 
 @pytest.fixture(scope="module")
 def site() -> Any:
-    listed = subprocess.run(
-        [Path(sys.executable).parent / "ansible-inventory", "-i", "inventory/lab", "--list"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return demo.site_of(json.loads(listed.stdout))
+    return demo.site_of(demo.read_inventory("inventory/lab"))
 
 
 def outcome() -> dict[str, Verdict]:

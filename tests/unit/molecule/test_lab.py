@@ -56,3 +56,11 @@ def test_a_host_that_is_not_declared_is_refused() -> None:
 
 def test_every_address_has_a_hardware_address_of_its_own() -> None:
     assert lab.mac_of("10.77.0.11") == "02:4d:0a:4d:00:0b"
+
+
+def test_hosts_that_share_a_directory_see_the_same_one() -> None:
+    places = [
+        [argument for argument in lab.run_arguments(host, "image") if argument.endswith(":/srv/state")]
+        for host in lab.lab_of(inventory(lab_shared="/srv/state")).hosts
+    ]
+    assert places == [[], [f"--volume={lab.BUILD / 'shared'}:/srv/state"]]

@@ -1,0 +1,327 @@
+"""Slurm's hooks on a lab host: the wrappers as the role installs them, the real archive, a simulated scontrol."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.declared import defaults
+from ansible_collections.muster.cluster.plugins.plugin_utils.zipapp import build
+
+SetFaults = Callable[..., None]
+BOOT = "11111111-2222-3333-4444-555555555555"
+WRAPPERS = Path(__file__).resolve().parents[3] / "roles" / "slurm" / "files" / "hooks"
+# A controller that knows one node: its state and reason lie in a file, every update is kept.
+SCONTROL = """#!{python}
+import pathlib, sys, time
+place = pathlib.Path({place!r})
+state, _, reason = (place / "node").read_text().strip().partition("|")
+if state == "hang":
+    time.sleep(60)
+if state == "gone":
+    sys.exit("slurm_load_node error: Unable to contact slurm controller (connect failure)")
+if sys.argv[1] == "show":
+    told = f" Reason={{reason}} [root@2026-11-20T10:00:00]" if reason else ""
+    print(f"NodeName={{sys.argv[3]}} Arch=x86_64 State={{state}} ThreadsPerCore=1 ExtSensorsTemp=n/s{{told}}")
+else:
+    keys = dict(word.split("=", 1) for word in sys.argv[2:])
+    with (place / "updates").open("a") as file:
+        file.write(" ".join(sys.argv[2:]) + "\\n")
+    (place / "node").write_text("IDLE|" if keys["State"] == "RESUME" else "IDLE+DRAIN|" + keys["Reason"])
+"""
+
+
+@dataclass
+class Lab:
+    """A host with Slurm's hooks, and what its controller was told."""
+
+    place: Path
+
+    def slurm(self, state: str, reason: str = "") -> None:
+        (self.place / "node").write_text(f"{state}|{reason}")
+
+    @property
+    def node(self) -> str:
+        return (self.place / "node").read_text().strip()
+
+    @property
+    def updates(self) -> list[str]:
+        path = self.place / "updates"
+        return path.read_text().splitlines() if path.exists() else []
+
+    @property
+    def heartbeat(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads((self.place / "state" / "health.json").read_text())
+        return data
+
+    def program(self, text: str) -> None:
+        path = self.place / "program"
+        path.unlink(missing_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def hook(self, name: str, more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        environment = {"SLURMD_NODENAME": "gpu-01", **(more or {})}
+        began = time.monotonic()
+        done = subprocess.run(
+            ["/bin/sh", str(self.place / f"hook-{name}")],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        self.seconds = time.monotonic() - began
+        return done
+
+
+@pytest.fixture
+def lab(host_place: Path) -> Lab:
+    expect = expectations_of("lab_h100", {}, "lab")
+    expect["tools"] = {"path": f"{host_place}/bin:/usr/bin:/bin", "root": str(host_place / "root")}
+    boot_id = host_place / "root" / "proc" / "sys" / "kernel" / "random" / "boot_id"
+    boot_id.parent.mkdir(parents=True)
+    boot_id.write_text(BOOT + "\n", encoding="ascii")
+    (host_place / "expect.json").write_text(json.dumps(expect), encoding="utf-8")
+    (host_place / "muster").write_bytes(build())
+    record = host_place / "state" / "evidence" / "preflight" / "a" / "evidence.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({"boot_id": BOOT, "finished": 1.0, "findings": [{"verdict": "pass"}]}))
+    tools = host_place / "slurm"
+    tools.mkdir()
+    (tools / "scontrol").write_text(SCONTROL.format(python=sys.executable, place=str(host_place)))
+    (tools / "scontrol").chmod(0o755)
+    lab = Lab(host_place)
+    lab.slurm("IDLE")
+    arguments = f"--expect {host_place}/expect.json --state-directory {host_place}/state"
+    lab.program(
+        f'#!/bin/sh\nword=$1; shift\nexec {sys.executable} {host_place}/muster "$word" "$@" {arguments}'
+        + f' $([ "$word" = health ] || echo --run-directory {host_place}/run)\n'
+    )
+    (host_place / "tmp").mkdir()
+    for wrapper in WRAPPERS.iterdir():
+        text = wrapper.read_text()
+        for name, instead in (
+            ("/usr/libexec/muster/muster", f"{host_place}/program"),
+            ("/var/lib/muster", f"{host_place}/state"),
+            ("/run/", f"{host_place}/tmp/"),
+            ("PATH=/usr/local/sbin", f"PATH={tools}:/usr/local/sbin"),
+        ):
+            text = text.replace(name, instead)
+        (host_place / f"hook-{wrapper.name}").write_text(text)
+    return lab
+
+
+XID = {"kernel_log": ["NVRM: Xid (PCI:0000:85:00): 48, DBE"]}
+JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_UID": "1000"}
+
+
+def test_healthy_host_asks_slurm_nothing(lab: Lab) -> None:
+    lab.slurm("gone")
+    done = lab.hook("health")
+    assert (done.returncode, lab.heartbeat["verdict"], lab.updates) == (0, "pass", [])
+    assert lab.heartbeat["service_time"] == lab.heartbeat["time"]
+
+
+def test_fault_drains_once_with_its_evidence(lab: Lab, set_faults: SetFaults) -> None:
+    set_faults(**XID)
+    assert lab.hook("health").returncode == 1
+    evidence = lab.heartbeat["evidence_id"]
+    reason = f"muster:health:xid:{evidence}"
+    assert lab.node == f"IDLE+DRAIN|{reason}"
+    record = json.loads((lab.place / "state" / "evidence" / "health" / evidence / "evidence.json").read_text())
+    assert (record["node"], record["stage"], record["findings"][0]["check"]) == ("gpu-01", "health", "xid")
+    assert lab.hook("health").returncode == 1
+    assert (len(lab.updates), lab.heartbeat["evidence_id"]) == (1, evidence)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("IDLE+DRAIN", "waits for a cable"),
+        ("DOWN", "by hand"),
+        ("DOWN+DRAIN", "waits for a cable"),
+        ("MIXED+DRAIN", "muster: gpu_stack changes this node"),
+        ("DOWN", "Node unexpectedly rebooted"),
+    ],
+)
+def test_what_others_wrote_is_never_written_over(lab: Lab, set_faults: SetFaults, state: str, reason: str) -> None:
+    set_faults(**XID)
+    lab.slurm(state, reason)
+    for program in (None, "#!/bin/sh\nexit 3\n"):
+        if program:
+            lab.program(program)
+        assert lab.hook("health").returncode != 0
+        assert (lab.updates, lab.node) == ([], f"{state}|{reason}")
+
+
+@pytest.mark.parametrize("reason", ["Prolog error", "Epilog error", "muster:incomplete:disk:e1", f"muster:boot:{BOOT}"])
+def test_fault_is_said_where_slurm_or_a_doubt_of_ours_said_less(lab: Lab, set_faults: SetFaults, reason: str) -> None:
+    set_faults(**XID)
+    lab.slurm("IDLE+DRAIN", reason)
+    lab.hook("health")
+    assert lab.node.startswith("IDLE+DRAIN|muster:health:xid:")
+
+
+def test_silent_node_is_drained_before_its_next_word_brings_it_back(lab: Lab, set_faults: SetFaults) -> None:
+    set_faults(**XID)
+    lab.slurm("DOWN", "Not responding")
+    lab.hook("health")
+    assert lab.node.startswith("IDLE+DRAIN|muster:health:xid:")
+
+
+def test_what_could_not_be_measured_drains_until_it_can_be(lab: Lab, set_faults: SetFaults) -> None:
+    set_faults(tool_faults={"dmesg": "garble"})
+    assert lab.hook("health").returncode == 2
+    assert lab.node.startswith("IDLE+DRAIN|muster:incomplete:")
+    set_faults()
+    assert lab.hook("health").returncode == 0
+    assert (lab.node, lab.heartbeat["drain"]) == ("IDLE|", "")
+    lab.hook("health")
+    assert len(lab.updates) == 2
+
+
+def test_fault_is_not_given_back_by_a_later_pass(lab: Lab, set_faults: SetFaults) -> None:
+    set_faults(gpus_lost=["SXM6"])
+    lab.hook("health")
+    held = lab.node
+    set_faults()
+    assert lab.hook("health").returncode == 0
+    assert lab.node == held and "muster:health:gpu_present:" in held
+
+
+def test_boot_without_a_preflight_is_drained_by_name_and_comes_back_with_one(lab: Lab) -> None:
+    record = lab.place / "state" / "evidence" / "preflight" / "a" / "evidence.json"
+    text = record.read_text()
+    record.unlink()
+    assert lab.hook("health").returncode == 2
+    assert lab.node == f"IDLE+DRAIN|muster:boot:{BOOT}"
+    record.write_text(text)
+    assert (lab.hook("health").returncode, lab.node) == (0, "IDLE|")
+
+
+@pytest.mark.parametrize("state", ["gone", "hang"])
+def test_sick_node_that_cannot_reach_slurmctld_leaves_a_mark_and_tries_again(
+    lab: Lab, set_faults: SetFaults, state: str
+) -> None:
+    set_faults(**XID)
+    lab.slurm(state)
+    assert lab.hook("health").returncode == 1
+    assert lab.seconds < 10
+    assert {item["check"] for item in lab.heartbeat["findings"]} == {"xid", "drain"}
+    assert lab.heartbeat["verdict"] == "fail"
+    lab.slurm("IDLE")
+    lab.hook("health")
+    assert lab.node.startswith("IDLE+DRAIN|muster:health:xid:")
+
+
+# Ways in which a health check gives no answer: the program, and what it is said to have ended with.
+NO_ANSWER = {
+    "crashes": ("#!/usr/bin/python3\nraise SystemError('bug')\n", "exit-1"),
+    "killed": ("#!/bin/sh\nkill -9 $$\n", "exit-137"),
+    "nonsense": ('#!/bin/sh\necho \'{"verdict": "pass", "findings": []}\'\n', "exit-0"),
+    "not a program": ("garbage\0", "exit-126"),
+    "hangs": ("#!/bin/sh\nexec sleep 60\n", "exit-137"),
+}
+
+
+@pytest.mark.parametrize("how", NO_ANSWER)
+def test_program_without_an_answer_drains_and_is_forgiven_once_it_answers(lab: Lab, how: str) -> None:
+    sound = (lab.place / "program").read_text()
+    assert lab.hook("health").returncode == 0
+    service_time = lab.heartbeat["service_time"]
+    text, code = NO_ANSWER[how]
+    lab.program(text)
+    assert lab.hook("health").returncode == 2
+    assert lab.seconds < 10
+    reason = lab.node.partition("|")[2]
+    assert reason.startswith("muster:incomplete:program:exit-")
+    if how != "not a program":
+        assert reason.endswith(code)
+    # The mark that counts on the control side: Slurm's own heartbeat stands still.
+    assert lab.heartbeat["service_time"] == service_time
+    lab.program(sound)
+    assert (lab.hook("health").returncode, lab.node) == (0, "IDLE|")
+    assert not (lab.place / "state" / "health_drain").exists()
+
+
+def test_missing_program_drains_the_node(lab: Lab) -> None:
+    (lab.place / "program").unlink()
+    assert lab.hook("health").returncode == 2
+    assert lab.node == "IDLE+DRAIN|muster:incomplete:program:exit-127"
+
+
+def test_state_directory_that_cannot_be_written_drains_the_node(lab: Lab) -> None:
+    (lab.place / "state").rename(lab.place / "elsewhere")
+    (lab.place / "state").write_text("")
+    assert lab.hook("health").returncode != 0
+    assert lab.node.startswith("IDLE+DRAIN|muster:incomplete:program:")
+
+
+def test_prolog_and_epilog_of_a_healthy_host_pass_and_never_ask_slurm(lab: Lab) -> None:
+    lab.slurm("hang")
+    for hook in ("prolog", "epilog"):
+        done = lab.hook(hook, JOB)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert (lab.place / "run" / "jobs" / "7.json").exists() == (hook == "prolog")
+
+
+@pytest.mark.parametrize(
+    ("faults", "check"),
+    [
+        (XID, "xid"),
+        ({"gpus_lost": ["SXM6"]}, "gpu_present"),
+        ({"tool_faults": {"dmesg": "garble"}}, "xid"),
+    ],
+)
+def test_prolog_refuses_a_sick_node_before_health_has_seen_it(
+    lab: Lab, set_faults: SetFaults, faults: dict[str, Any], check: str
+) -> None:
+    lab.hook("health")
+    set_faults(**faults)
+    done = lab.hook("prolog", JOB)
+    assert done.returncode == 1
+    assert check in {item["check"] for item in json.loads(done.stdout)["findings"]}
+    assert not lab.updates
+
+
+def test_prolog_refuses_what_health_found_before(lab: Lab, set_faults: SetFaults) -> None:
+    """Of a node that could not be drained because the controller was away at that time."""
+    set_faults(**XID)
+    lab.slurm("gone")
+    lab.hook("health")
+    done = lab.hook("prolog", JOB)
+    assert done.returncode == 1 and "xid" in done.stdout
+
+
+@pytest.mark.parametrize("hook", ["prolog", "epilog"])
+@pytest.mark.parametrize("how", ["crashes", "killed", "not a program", "hangs"])
+def test_hook_without_an_answer_fails(lab: Lab, hook: str, how: str) -> None:
+    lab.program(NO_ANSWER[how][0])
+    # The epilog's time limit is the prolog's.
+    if (hook, how) != ("epilog", "hangs"):
+        assert lab.hook(hook, JOB).returncode != 0
+        assert lab.seconds < defaults()["hooks"]["timeout"], "Slurm gave the hook up first"
+
+
+@pytest.mark.parametrize("job", [{}, {"SLURM_JOB_ID": "7"}, {"SLURM_JOB_ID": "../7", "SLURM_JOB_UID": "1000"}])
+def test_hook_without_a_job_fails(lab: Lab, job: dict[str, str]) -> None:
+    assert lab.hook("prolog", job).returncode == 1
+    assert lab.hook("epilog", job).returncode == 1
+
+
+def test_epilog_tells_what_the_job_did(lab: Lab, set_faults: SetFaults) -> None:
+    lab.hook("prolog", JOB)
+    set_faults(**XID)
+    done = lab.hook("epilog", JOB)
+    assert done.returncode == 1 and "xid" in done.stdout
+    (record,) = (lab.place / "state" / "evidence" / "health").glob("*/evidence.json")
+    assert json.loads(record.read_text())["detail"] == {"hook": "epilog", "job": "7"}

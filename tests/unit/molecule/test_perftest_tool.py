@@ -1,0 +1,56 @@
+"""What the lab's ib_write_bw and ib_write_lat print: the layout of real ones, and read by Muster as theirs is."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.perftest import BANDWIDTH, LATENCY, RailTest, parse
+
+ROOT = Path(__file__).parents[3]
+RECORDED = ROOT.parent / "shared" / "recorded" / "perftest"
+MINE = {"ip": "172.16.0.1", "qpn": "289"}
+GIVEN = {"device": "mlx5_0", "queue_pairs": "1", "gid": "3", "size": "65536"}
+
+
+@pytest.fixture(scope="module")
+def tool() -> Any:
+    place = ROOT / "molecule" / "lab" / "tools" / "perftest_tool.py"
+    spec = importlib.util.spec_from_file_location("perftest_tool", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def skeleton(text: str) -> list[str]:
+    """Return a report's lines without the figures and names of one run."""
+    begin = text.index("RDMA_Write")
+    lines = [line.strip() for line in text[begin:].splitlines() if "CPU Frequency" not in line]
+    found = [re.sub(r"\b(0x[0-9a-f]+|[0-9]+(\.[0-9]+)?(:[0-9]+)*)\b", "N", line) for line in lines]
+    # Whether NIC and tool do these is a matter of the run.
+    words = [re.sub(r"(?<=: )(ON|OFF|Dynamic|mlx5_N|mlx5_[0-9]+)\b", "W", line) for line in found]
+    return [re.sub(r"\s+", " ", line).replace("CQE Poll Batch : N", "CQE Poll Batch : W") for line in words if line]
+
+
+def test_bandwidth_report_has_the_recorded_layout(tool: Any) -> None:
+    path = RECORDED / "ib_write_bw-roce-bidir-peak-not-measured.txt"
+    if not path.exists():
+        pytest.skip(f"no recorded outputs at {RECORDED}")
+    given = {**GIVEN, "seconds": "5"}
+    simulated = tool.heading(BANDWIDTH, given, (138, 137), MINE) + tool.bandwidth(given, 560845, 98.02)
+    recorded = path.read_text().replace("RDMA_Write Bidirectional BW Test", "RDMA_Write BW Test")
+    assert skeleton(simulated) == skeleton(recorded)
+
+
+def test_simulated_reports_are_read_to_their_figure(tool: Any) -> None:
+    bandwidth = RailTest("single", BANDWIDTH, "mlx5_0", "b", "a", 28301, 65536, seconds=1)
+    text = tool.heading(BANDWIDTH, GIVEN, (1, 2), MINE) + tool.bandwidth({**GIVEN, "seconds": "1"}, 1000, 391.9)
+    assert parse(text, bandwidth).value == 391.9
+    latency = RailTest("single", LATENCY, "mlx5_0", "b", "a", 28301, 2, iterations=1000)
+    text = tool.heading(LATENCY, GIVEN, (1, 2), MINE) + tool.latency({**GIVEN, "size": "2"}, 1000, 2.21)
+    assert parse(text, latency).value == 2.21

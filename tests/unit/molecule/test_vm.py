@@ -1,0 +1,42 @@
+"""What vm.py makes of a scenario's machines, and whether those can have what the roles install."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lab
+import pytest
+import vm
+import yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+FABRIC_VM = ROOT / "molecule" / "fabric_vm" / "vars" / "machines.yml"
+
+
+def defaults_of(role: str) -> dict[str, Any]:
+    data: dict[str, Any] = yaml.safe_load((ROOT / "roles" / role / "defaults" / "main.yml").read_text(encoding="utf-8"))
+    return data
+
+
+def test_machines_can_install_all_that_the_roles_ask_for() -> None:
+    rdma = defaults_of("rdma")
+    asked = {*defaults_of("host_base")["host_base_packages"], *rdma["rdma_packages"], *rdma["rdma_roce_packages"]}
+    assert asked - set(vm.read_lab(FABRIC_VM).packages) == set()
+
+
+@pytest.mark.parametrize("networks", [(["a"], []), (["a"], ["a", "b"]), (["a", "a", "a"], [])])
+def test_network_that_does_not_join_two_machines_is_named(tmp_path: Path, networks: tuple[list[str], ...]) -> None:
+    machines = [
+        {"name": f"vm-{number}", "address": f"10.0.2.{number}", "memory_mib": 512, "nics": nics}
+        for number, nics in enumerate(networks)
+    ]
+    file = tmp_path / "machines.yml"
+    file.write_text(yaml.safe_dump({"packages": [], "machines": machines}), encoding="utf-8")
+    with pytest.raises(lab.LabError, match=r"network [ab] joins [13] machines, expected 2"):
+        vm.read_lab(file)
+
+
+def test_machine_that_is_not_there_is_named() -> None:
+    with pytest.raises(lab.LabError, match="no machine vm-09, found vm-01, vm-02"):
+        vm.read_lab(FABRIC_VM).machine("vm-09")
