@@ -1,0 +1,61 @@
+"""NCCL's own logs: which road the data took. All are excerpts, so none of them proves a whole road."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
+from ansible_collections.muster.cluster.plugins.module_utils.nccl_log import LogError, parse_nccl_log
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Observation
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import transport_findings
+
+from .row import Row
+
+
+def _transport(data: bytes, expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Judge the text as the log of one rank of two nodes."""
+    try:
+        read = parse_nccl_log(data.decode("utf-8", errors="replace")).to_dict()
+    except LogError as exc:
+        read = {"error": str(exc)}
+    rank = {"node": "gpu-1", "transport": read}
+    return transport_findings("gpu-1", [Observation(1, ("gpu-1", "gpu-2"), True, True, "", (rank,), {})], expect)
+
+
+def _row(file: str, verdict: str, why: str, *devices: str, kind: str = "infiniband", **asked: bool) -> Row:
+    rails = [{"rail": rail, "device": name, "address": None, "interface": None} for rail, name in enumerate(devices)]
+    expect = {
+        "fabric": {"kind": kind, "routing": "adaptive", "port": None, "nccl_least": None},
+        "nic": {"rails": rails},
+        "collective": {"transport": {"gpu_direct": True, "nvls": None, **asked}},
+    }
+    folder = "" if "/" in file else "nccl-log/"
+    return Row(f"{folder}{file}", "nccl", ("transport",), verdict, expect, why, judge=_transport)
+
+
+_EIGHT = tuple(f"mlx5_{number}" for number in range(8))
+_SHARP = ("mlx5_0", "mlx5_1", "mlx5_4", "mlx5_5")
+_LCCN = ("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_4", "mlx5_5", "mlx5_6", "mlx5_7", "mlx5_11")
+_ENDS = "the right devices, but the excerpt ends before any channel"
+_NO_RDMA = "nothing of RDMA devices, and the wrong network"
+ROWS = [
+    _row("net-ib-8x-mlx5-oob.log", "incomplete", _ENDS, *_EIGHT),
+    _row("net-ib-8x-mlx5-oob.log", "fail", "seven rails declared, NCCL took an eighth device", *_EIGHT[:7]),
+    _row("net-ib-includes-bond-roce.log", "fail", "the storage bond is among the devices", *_EIGHT),
+    _row("ib-sharp-h100-4nic.log", "incomplete", _ENDS, *_SHARP),
+    _row("ib-sharp-h100-4nic.log", "fail", "four of eight declared rails were left out", *_EIGHT),
+    _row("init-sharp-ib-nvls-h100-2node-excerpt.log", "incomplete", _ENDS, *_LCCN, nvls=True),
+    _row("init-sharp-ib-nvls-h100-2node-excerpt.log", "fail", "NVLS is there, declared away", *_LCCN, nvls=False),
+    _row("gdr-disabled-roce.log", "fail", "no GPUDirect RDMA on either device", *_EIGHT[:2], kind="roce"),
+    _row("gdr-disabled-roce.log", "incomplete", _ENDS, *_EIGHT[:2], kind="roce", gpu_direct=False),
+    _row("init-h800-no-ib-socket-fallback-excerpt.log", "fail", _NO_RDMA, *_EIGHT),
+    _row("net-fastsocket-gcp.log", "incomplete", "a line of another network's plugin, none of NCCL's own", *_EIGHT),
+    _row("nccl-tests/nccl-info-net-ib-plugin.log", "incomplete", "the network is right, no device is named", *_EIGHT),
+]
+
+_EFA = "EFA: hosts with EFA are not examined yet"
+NOT_COVERED = {
+    f"nccl-log/{name}": _EFA
+    for name in ("efa-p4d-mpi-prefix-excerpt.log", "efa-p5en-nic-groups.log", "efa-provider-missing-empty-list.log")
+}
