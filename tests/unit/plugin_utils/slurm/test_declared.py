@@ -1,0 +1,181 @@
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
+
+from .clusters import FILE, MORE_HOSTS, WHOLE, site, variables_of
+
+
+def test_silence_gives_the_defaults() -> None:
+    fleet = Fleet.from_data(site(), FILE)
+    scheduler = fleet.scheduler
+    assert (scheduler.version, scheduler.topology, scheduler.gres, scheduler.leaving_jobs) == (
+        "22.05",
+        "tree",
+        "explicit",
+        "finish",
+    )
+    assert scheduler.state_directory == "/var/lib/slurm/slurmctld"
+    assert (scheduler.repository, scheduler.accounting, scheduler.rest, scheduler.containers) == (
+        None,
+        None,
+        None,
+        None,
+    )
+    assert scheduler.hooks.health and scheduler.hooks.prolog and scheduler.hooks.epilog
+    assert fleet.policy.heartbeat_seconds == 900
+
+
+def test_services_are_named_by_role() -> None:
+    variables = variables_of(site(WHOLE, MORE_HOSTS))
+    assert variables["controller"] == "ctl"
+    assert variables["controllers"] == ["ctl", "ctl-2"]
+    assert variables["database"] == "db"
+    assert variables["logins"] == ["login-1", "login-2"]
+
+
+def test_whole_section_reads_back_from_variables() -> None:
+    data = site(WHOLE, MORE_HOSTS)
+    again = json.loads(json.dumps(variables_of(data)))
+    assert Fleet.from_variables(again) == Fleet.from_data(data, FILE)
+
+
+def test_accounts_come_parents_first_with_musters_own() -> None:
+    accounting = Fleet.from_data(site(WHOLE, MORE_HOSTS), FILE).scheduler.accounting
+    assert accounting is not None
+    assert [(each.name, each.parent, each.users) for each in accounting.accounts] == [
+        ("team", None, ("ann",)),
+        ("muster", None, ("muster",)),
+        ("sub", "team", ("bob",)),
+    ]
+    assert accounting.accounts[2].limits == {"GrpTRES": "gres/gpu=64"}
+
+
+def test_short_forms_are_filled_in() -> None:
+    data = site({"accounting": {}, "rest": {}, "containers": {}}, MORE_HOSTS[1:])
+    scheduler = Fleet.from_data(data, FILE).scheduler
+    assert scheduler.accounting is not None and scheduler.accounting.host == "db"
+    assert scheduler.rest is not None and (scheduler.rest.host, scheduler.rest.port) == ("ctl", 6820)
+    assert scheduler.containers is not None and scheduler.containers.packages[0] == "enroot"
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "seconds"),
+    [
+        ({"parameters": {"HealthCheckInterval": 600}}, 1800),
+        ({"parameters": {"healthcheckinterval": "60"}}, 180),
+        ({"parameters": {"HealthCheckInterval": 0}}, None),
+        ({"hooks": {"health": False}}, None),
+    ],
+)
+def test_heartbeat_follows_the_health_checks(scheduler: dict[str, Any], seconds: float | None) -> None:
+    assert Fleet.from_data(site(scheduler), FILE).policy.heartbeat_seconds == seconds
+
+
+def parameters(**keys: Any) -> dict[str, Any]:
+    return {"parameters": keys}
+
+
+ACCOUNTED = {"name": "batch", "parameters": {"AllowAccounts": "team"}}
+BAD: list[tuple[dict[str, Any], list[Any], str]] = [
+    ({"version": 22.05}, [], "scheduler.version: found 22.05, expected one of 22.05, 23.02, .* 25.11, in quotes"),
+    ({"version": "21.08"}, [], 'scheduler.version: found "21.08", expected one of 22.05'),
+    (
+        parameters(HealthCheckTimeout=30),
+        [],
+        r"parameters.HealthCheckTimeout: found 30, expected none, as Slurm 22.05 has no key .*came after 25.11",
+    ),
+    (
+        parameters(PrologTimeout=30),
+        [],
+        r"parameters.PrologTimeout: found 30, .* has no key PrologTimeout \(it came with",
+    ),
+    ({"version": "23.11", **parameters(RoutePlugin="x")}, [], "parameters.RoutePlugin: .*23.02 was the last that had"),
+    (
+        parameters(PrologFlags="Alloc,RunInJob"),
+        [],
+        "found .Alloc,RunInJob., expected other values, as PrologFlags of Sl",
+    ),
+    ({"cgroup": {"CgroupPlugin": "disabled"}}, [], "cgroup.CgroupPlugin: .*22.05 has no disabled"),
+    ({"node_parameters": {"hgx_h100": {"RestrictedCoresPerGPU": 2}}}, [], "node_parameters.hgx_h100.RestrictedCores"),
+    ({"partitions": [{"name": "a", "parameters": {"ExclusiveTopo": "YES"}}]}, [], r"\[0\].parameters.ExclusiveTopo: f"),
+    (
+        {"topology": "block"},
+        [],
+        'scheduler.topology: found "block", expected tree or none: .*topology/block .it came w',
+    ),
+    ({"topology": "ring"}, [], 'scheduler.topology: found "ring", expected one of tree, block, none'),
+    ({"gres": "nvml"}, [], 'scheduler.gres: found "nvml", expected one of auto, explicit, none'),
+    ({"leaving_jobs": "kill"}, [], 'scheduler.leaving_jobs: found "kill", expected one of finish, end'),
+    (parameters(nodename="a"), [], "parameters.nodename: .*expected no NodeName here, use nodes and scheduler.node_p"),
+    (parameters(EnforcePartLimits="ALL"), [], "parameters.EnforcePartLimits: .*as the gate needs NO"),
+    (parameters(StateSaveLocation="/x"), [], "parameters.StateSaveLocation: .*use scheduler.state_directory"),
+    (parameters(ReturnToService=2), [], "parameters.ReturnToService: found 2, expected 0 or 1, as with 2"),
+    (parameters(SlurmctldParameters="rl_enable"), [], "SlurmctldParameters: .*"),
+    (
+        parameters(SlurmctldParameters="power_save_interval=10"),
+        [],
+        "SlurmctldParameters: .*enable_configless among them",
+    ),
+    (parameters(KillWait=1, killwait=2), [], "parameters.killwait: found killwait again, expected each key once"),
+    (parameters(MailProg="/bin/true # no"), [], "parameters.MailProg: .*a value of one line without #"),
+    (parameters(HealthCheckInterval="often"), [], 'HealthCheckInterval: found "often", expected a whole number'),
+    (parameters(MessageTimeout="long"), [], 'MessageTimeout: found "long", expected a whole number'),
+    (parameters(ProctrackType="proctrack/linuxproc"), [], "ssh_access: found .pam_slurm_adopt., expected pam_slurm or"),
+    ({"state_directory": "srv"}, [], 'scheduler.state_directory: found "srv", expected an absolute path'),
+    (
+        {},
+        MORE_HOSTS[:1],
+        "scheduler.state_directory: found nothing, expected a directory that ctl and ctl-2 both mount",
+    ),
+    ({"accounting": {"host": "ctl"}}, MORE_HOSTS[1:], 'accounting.host: found "ctl", expected one of db'),
+    (
+        {"accounting": {"enforce": ["all"]}},
+        MORE_HOSTS[1:],
+        r'accounting.enforce\[0\]: found "all", expected one of asso',
+    ),
+    (
+        {"accounting": {"accounts": [{"name": "a", "parent": "b"}, {"name": "c"}]}},
+        MORE_HOSTS[1:],
+        r'accounts\[0\].parent: found "b", expected one of c',
+    ),
+    (
+        {"accounting": {"accounts": [{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}]}},
+        MORE_HOSTS[1:],
+        r'accounts\[0\].parent: found "b", expected no circle of parents',
+    ),
+    (
+        {"accounting": {"accounts": [{"name": "a"}, {"name": "a"}]}},
+        MORE_HOSTS[1:],
+        r'accounts\[1\].name: found "a" aga',
+    ),
+    (
+        {"accounting": {"accounts": [{"name": "Team A"}]}},
+        MORE_HOSTS[1:],
+        r'accounts\[0\].name: found "Team A", expecte',
+    ),
+    ({"accounting": {"accounts": [{"name": "muster"}]}}, MORE_HOSTS[1:], r"accounts\[0\].users: .*muster among them"),
+    (
+        {"accounting": {"accounts": [{"name": "a", "users": ["A b"]}]}},
+        MORE_HOSTS[1:],
+        r'users\[0\]: found "A b", expec',
+    ),
+    ({"partitions": [ACCOUNTED]}, [], r"\[0\].parameters.AllowAccounts: .*as scheduler.accounting is not declared"),
+    ({"partitions": [ACCOUNTED], "accounting": {}}, MORE_HOSTS[1:], "AllowAccounts: .*enforce: .associations., or any"),
+    ({"rest": {"host": "gpu-01"}}, [], 'scheduler.rest.host: found "gpu-01", expected one of ctl'),
+    ({"rest": {"port": 70000}}, [], "scheduler.rest.port: found 70000, expected a port of at most 65535"),
+    ({"repository": {"url": "deb x", "signing_key": "k"}}, [], 'repository.url: found "deb x", expected https://'),
+    ({"repository": {"url": "https://x", "signing_key": "k"}}, [], "signing_key: found other text, expected the ASCII"),
+    ({"containers": {"plugin": "pyxis.so"}}, [], 'containers.plugin: found "pyxis.so", expected an absolute path'),
+    ({"hooks": {"epilogue": True}}, [], 'scheduler.hooks: found unknown key "epilogue", .*did you mean epilog'),
+]
+
+
+@pytest.mark.parametrize(("scheduler", "hosts", "message"), BAD, ids=[message for _, _, message in BAD])
+def test_faulty_scheduler_is_one_line(scheduler: dict[str, Any], hosts: list[Any], message: str) -> None:
+    with pytest.raises(FleetError, match=message) as caught:
+        Fleet.from_data(site(scheduler, hosts), FILE)
+    assert str(caught.value).startswith(f"{FILE}: ")
+    assert "\n" not in str(caught.value)
