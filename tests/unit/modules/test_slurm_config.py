@@ -1,0 +1,65 @@
+"""The modules around a controller's configuration: what they refuse before anything is changed."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+NAME = socket.gethostname()
+CONF = (
+    f"SlurmctldHost={NAME}(127.0.0.1)\nSlurmctldParameters=enable_configless\nNodeName=n[1-2] NodeAddr=10.0.0.[1-2]\n"
+)
+
+
+def run(name, arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", f"ansible_collections.muster.cluster.plugins.modules.{name}"],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
+        env={"PYTHONPATH": f"{ROOT}/collections", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return json.loads(done.stdout)
+
+
+def test_addresses_that_are_numbers_need_no_looking_up():
+    assert run("slurm_preflight", {"slurm_conf": CONF, "addresses": ["10.0.0.9", "localhost"]})["addresses"] == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"addresses": ["no-such-host.invalid"]}, "no-such-host.invalid: does not resolve"),
+        ({"slurm_conf": CONF + "NodeName=gone.invalid\n"}, "gone.invalid: does not resolve"),
+        ({"slurm_conf": CONF.replace(NAME, "ctl")}, f"names the controllers ctl, this host calls itself {NAME}"),
+        ({"slurm_conf": ""}, "names the controllers nothing"),
+        ({"slurm_conf": CONF.replace("enable_configless", "idle_on_node_suspend")}, "lacks enable_configless"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_is_changed(arguments, why):
+    result = run("slurm_preflight", arguments)
+    assert result["failed"]
+    assert why in result["msg"]
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ([], "expected slurm.conf among them"),
+        ([{"name": "../slurm.conf", "content": ""}], "expected a name in /etc/slurm"),
+        ([{"name": "slurm.conf", "content": "SlurmctldHost=ctl"}], "this host calls itself"),
+    ],
+)
+def test_files_that_are_none(tmp_path, files, why):
+    result = run("slurm_config", {"files": files, "partitions": [], "work_directory": str(tmp_path)})
+    assert result["failed"]
+    assert why in result["msg"]
+    assert list(tmp_path.iterdir()) == []
