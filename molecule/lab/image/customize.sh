@@ -4,21 +4,9 @@ set -eu
 root=$1
 here=$(dirname "$0")
 
-# The debs lie in the image, so that roles really install packages while the lab has no way to the internet.
 packages=$(grep -v '^#' "$here/repository.txt")
-mkdir -p "$root/opt/apt/partial"
 # shellcheck disable=SC2086 -- a list of words
-APT_CONFIG=$MMDEBSTRAP_APT_CONFIG apt-get --yes --quiet=2 --download-only --no-install-recommends \
-    -o Dir::Cache::archives="$root/opt/apt" install $packages
-rm -rf "$root/opt/apt/partial" "$root/opt/apt/lock"
-for deb in "$root"/opt/apt/*.deb; do
-    dpkg-deb --field "$deb"
-    echo "Filename: ./${deb##*/}"
-    echo "Size: $(stat -c %s "$deb")"
-    echo "SHA256: $(sha256sum <"$deb" | cut -d' ' -f1)"
-    echo
-done >"$root/opt/apt/Packages"
-rm -rf "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/* "$root"/var/lib/apt/lists/*
+"$here/apt_repository.sh" "$root" $packages
 
 cp -R "$here/files/." "$root/"
 chroot "$root" apt-get --quiet=2 update
@@ -33,6 +21,7 @@ for unit in getty.target console-getty.service systemd-logind.service apt-daily.
 done
 chroot "$root" systemctl --quiet enable lab-host.service lab-ssh-keys.service ssh.service
 
-# The ordinary user that a site's directory would provide. "*" locks the password, not the account.
+# The ordinary users that a site's directory would provide. "*" locks the password, not the account.
 chroot "$root" useradd --uid 2001 --user-group --create-home --shell /bin/bash --password '*' alice
+chroot "$root" useradd --uid 2002 --user-group --create-home --shell /bin/bash --password '*' bob
 : >"$root/etc/machine-id"

@@ -11,7 +11,9 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.slurm import (
     MARKER,
+    Care,
     Controller,
+    Examined,
     Gate,
     GateError,
     GateFile,
@@ -23,6 +25,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm import (
 from ansible_collections.muster.cluster.plugins.modules.slurm_gate_info import answers
 
 ALL = {"n1", "n2", "n3"}
+REBOOTED = "Node unexpectedly rebooted"
 
 
 class FakeSlurm:
@@ -34,6 +37,8 @@ class FakeSlurm:
         self.refuse = ()
         self.deaf = False
         self.nodes = dict.fromkeys(sorted(ALL), "")
+        self.down = set()
+        self.jobs = {}
         self.commands = []
         self.live = {}
 
@@ -60,12 +65,20 @@ class FakeSlurm:
             return Output("\n".join(lines) + "\n")
         if arguments[:2] == ["show", "node"]:
             lines = [
-                f"NodeName={k} OS=Linux State=IDLE{'+DRAIN' if v else ''} TmpDisk=0"
+                f"NodeName={k} OS=Linux State={'DOWN' if k in self.down else 'IDLE'}"
+                + f"{'+DRAIN' if v and v != REBOOTED else ''} TmpDisk=0 BootTime=2026-11-20T09:00:00 "
                 + (f" Reason={v} [root@2026-11-20T10:00:00]" if v else "")
                 for k, v in self.nodes.items()
             ]
             return Output("\n".join(lines) + "\n")
+        if argv[0] == "squeue":
+            return Output("".join(f"{job}|{where}\n" for job, where in self.jobs.items()))
         self.commands.append(" ".join(arguments))
+        if argv[0] == "scancel" or arguments[0] == "requeue":
+            if any(word in self.commands[-1] for word in self.refuse):
+                return Output("", "Job is not requeueable\n", 1)
+            del self.jobs[arguments[-1]]
+            return Output()
         if any(word in self.commands[-1] for word in self.refuse):
             return Output("", "slurm_update error: Invalid node name specified\n", 1)
         if arguments[0] == "reconfigure":
@@ -73,7 +86,8 @@ class FakeSlurm:
             return Output()
         keys = dict(word.split("=", 1) for word in arguments[1:])
         if "NodeName" in keys:
-            self.nodes[keys["NodeName"]] = keys["Reason"]
+            self.nodes[keys["NodeName"]] = keys.get("Reason", "")
+            self.down.discard(keys["NodeName"])
         elif not self.deaf:
             self.live[keys["PartitionName"]] = set(expand(keys["Nodes"]))
         return Output()
@@ -312,3 +326,144 @@ def test_probe_tells_a_listening_port_from_a_closed_one():
         port = server.getsockname()[1]
         assert answers("127.0.0.1", port, 1)
     assert not answers("127.0.0.1", port, 1)
+
+
+def test_saved_partitions_are_dropped_at_every_write_so_that_a_standby_reads_the_file(slurm, reconcile, tmp_path):
+    saved = [tmp_path / "part_state", tmp_path / "part_state.old"]
+    for nodes, generation in ((["n1", "n2"], 1), (["n2"], 2)):
+        for path in saved:
+            path.touch()
+        assert reconcile(nodes, generation)["changed"]
+        assert [path for path in saved if path.exists()] == []
+
+
+def test_saved_partitions_are_dropped_again_after_the_live_update(slurm, reconcile, tmp_path):
+    """The controller saves what was live until then at any moment."""
+    reconcile(["n1", "n2"])
+    ran = slurm.run
+
+    def run(argv, timeout_seconds):
+        if "update" in argv:
+            (tmp_path / "part_state").touch()
+        return ran(argv, timeout_seconds)
+
+    slurm.run = run
+    reconcile(["n2"], 2)
+    assert not (tmp_path / "part_state").exists()
+    reconcile(["n2", "n3"], 3)
+    assert not (tmp_path / "part_state").exists()
+
+
+def test_saved_partitions_are_dropped_though_no_controller_answers(slurm, reconcile, tmp_path):
+    reconcile(["n1"])
+    slurm.up = False
+    for _again in range(2):
+        (tmp_path / "part_state").touch()
+        with pytest.raises(GateError, match="does not answer"):
+            reconcile([], 2) if not _again else reconcile(["n3"], 2)
+        assert not (tmp_path / "part_state").exists()
+
+
+def test_saved_partitions_that_cannot_be_dropped_are_an_error(slurm, reconcile, tmp_path):
+    (tmp_path / "part_state").mkdir()
+    with pytest.raises(GateError, match="part_state: "):
+        reconcile(["n1"])
+
+
+def test_controller_that_answers_once_the_file_is_written_is_closed_live_too(slurm, reconcile):
+    """It may have read the file as it was a moment before."""
+    reconcile(["n1", "n2"])
+    slurm.up = False
+    ran = slurm.run
+
+    def run(argv, timeout_seconds):
+        slurm.up = slurm.up or filed(slurm) == {"n2"}
+        return ran(argv, timeout_seconds)
+
+    slurm.run = run
+    result = reconcile(["n2"], 2)
+    assert (result["live"], result["closed"]) == (True, {"batch": ["n1"]})
+    assert slurm.live["batch"] == {"n2"}
+
+
+def test_file_in_a_shared_directory_is_written_there_and_the_link_stays(slurm, reconcile, tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    slurm.path.rename(shared / "muster_partitions.conf")
+    slurm.path.symlink_to(shared / "muster_partitions.conf")
+    assert reconcile(["n1"])["changed"]
+    assert slurm.path.is_symlink()
+    assert filed(slurm) == {"n1"}
+    assert [path.name for path in shared.iterdir()] == ["muster_partitions.conf"]
+
+
+@pytest.fixture
+def cared(slurm, tmp_path):
+    """Reconcile ``batch`` with care for nodes that come back and jobs that leave."""
+
+    def call(nodes, care, drains=None, **more):
+        gate = Gate(Controller(slurm, 1), str(slurm.path), str(tmp_path), care)
+        return gate.reconcile(GateFile("L1", 1, (Partition("batch", True, tuple(nodes)),)), drains or {}, **more)
+
+    return call
+
+
+def examined(*names, in_service=True, healthy=False):
+    """These nodes, as examined long after what the controller tells of them."""
+    return {name: Examined("boot", 2e9, in_service, healthy) for name in names}
+
+
+def test_rebooted_node_is_resumed_once_examined_and_before_it_is_opened(slurm, cared):
+    slurm.nodes["n2"], slurm.down = REBOOTED, {"n2", "n3"}
+    slurm.nodes["n3"] = REBOOTED
+    first = cared(["n2"], Care(examined("n1", "n2")))
+    assert (first["resumed"], first["changed"], slurm.down) == (["n2"], True, {"n3"})
+    order = [command.split()[1].partition("=")[0] for command in slurm.commands]
+    assert order.index("NodeName") < order.index("PartitionName")
+    again = cared(["n2"], Care(examined("n1", "n2")))
+    assert (again["resumed"], again["changed"]) == ([], False)
+
+
+def test_rebooted_node_is_left_down_in_check_mode(slurm, cared):
+    slurm.nodes["n2"], slurm.down = REBOOTED, {"n2"}
+    result = cared([], Care(examined("n2")), check=True)
+    assert (result["resumed"], result["changed"], slurm.commands) == (["n2"], True, [])
+
+
+def test_drain_of_a_person_is_never_lifted(slurm, cared):
+    slurm.nodes |= {"n1": "fan tray", "n2": "muster:health:xid:e1", "n3": "Prolog error"}
+    assert cared([], Care(examined(*ALL, in_service=False)))["resumed"] == []
+    assert cared([], Care(examined(*ALL, in_service=False, healthy=True)))["resumed"] == ["n2"]
+    assert slurm.nodes == {"n1": "fan tray", "n2": "", "n3": "Prolog error"}
+
+
+def test_node_that_the_ledger_knows_as_drained_by_hand_is_not_resumed(slurm, cared):
+    slurm.nodes["n2"], slurm.down = REBOOTED, {"n2"}
+    assert cared([], Care(examined("n2")), drains={"n2": "fan tray"})["resumed"] == []
+
+
+def test_health_drain_of_a_node_in_service_is_not_lifted(slurm, cared):
+    slurm.nodes["n2"] = "muster:health:xid:e1"
+    assert cared(["n2"], Care(examined("n2")))["resumed"] == []
+
+
+def test_jobs_on_a_node_that_leaves_go_on_unless_told_otherwise(slurm, cared):
+    cared(["n1", "n2"], Care())
+    slurm.jobs = {"7": "batch|n2", "8": "batch|n1", "9": "acceptance|n2"}
+    result = cared(["n1"], Care())
+    assert (result["jobs_ended"], set(slurm.jobs)) == ([], {"7", "8", "9"})
+    result = cared(["n1"], Care(end_jobs=True))
+    assert (result["jobs_ended"], result["changed"], set(slurm.jobs)) == (["7"], True, {"8", "9"})
+    assert not cared(["n1"], Care(end_jobs=True))["changed"]
+
+
+def test_job_that_cannot_be_requeued_is_cancelled(slurm, cared):
+    slurm.jobs, slurm.refuse = {"7": "batch|n2"}, ("requeue",)
+    assert cared([], Care(end_jobs=True))["jobs_ended"] == ["7"]
+    assert slurm.commands[-2:] == ["requeue 7", "7"] and not slurm.jobs
+
+
+def test_jobs_are_left_in_check_mode(slurm, cared):
+    slurm.jobs = {"7": "batch|n2"}
+    assert cared([], Care(end_jobs=True), check=True)["jobs_ended"] == ["7"]
+    assert slurm.jobs

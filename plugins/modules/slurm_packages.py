@@ -1,0 +1,250 @@
+#!/usr/bin/python
+"""Module slurm_packages: Slurm of the declared release, from the distribution or a site's repository."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_packages
+short_description: Install Slurm's packages of one release
+version_added: 0.1.0
+author: The Muster developers
+description:
+  - Installs packages on Debian and Ubuntu and holds Slurm's to the declared release. Users and directories that Slurm
+    needs are made first where they are missing.
+  - Before anything is changed it is made sure that the packages are to be had in that release.
+  - Another installed release is an error, because Slurm's parts have to be upgraded in one order; with O(upgrade) it is
+    replaced by a newer one if that reads its state.
+  - Where all is there, no repository is asked.
+attributes:
+  check_mode: {support: full, description: Rehearses the installation and changes nothing.}
+  diff_mode: {support: full, description: Shows packages and apt's files before and after.}
+options:
+  packages:
+    description: Packages by Debian's names; SchedMD's own are taken for them where only those are to be had.
+    type: list
+    elements: str
+    required: true
+  version: {description: "Slurm's release, such as V(22.05).", type: str, required: true}
+  repository:
+    description: A repository that has this release; without one, the host's own have it.
+    type: dict
+    suboptions:
+      url: {description: Address of the repository., type: str, required: true}
+      suite: {description: "Suite; V(/) is a repository without suites.", type: str, default: /}
+      components: {description: Components of the suite., type: list, elements: str, default: []}
+      signing_key: {description: ASCII-armored public key of the repository., type: str, required: true}
+  users:
+    description: System users to make where they are missing, by name, with their number or none.
+    type: dict
+    default: {}
+  directories:
+    description: Directories to make where they are missing, by path, with the user that owns them.
+    type: dict
+    default: {}
+  upgrade: {description: Whether an older release may be replaced., type: bool, default: false}
+  units:
+    description:
+      - Daemons that are stopped while their release is replaced and do not start again by themselves, as they may need
+        another configuration then.
+    type: list
+    elements: str
+    default: []
+  lists_valid_seconds:
+    description: Package lists older than this are fetched again before a package is looked for.
+    type: float
+    default: 86400
+  timeout_seconds: {description: Time limit of the installation., type: float, default: 1800}
+"""
+
+EXAMPLES = r"""
+- name: Install a controller
+  muster.cluster.slurm_packages:
+    packages: [munge, slurmctld, slurm-client]
+    version: "22.05"
+    users: {slurm: 64030}
+"""
+
+RETURN = r"""
+steps:
+  description: What was done, or would be.
+  returned: always
+  type: list
+  elements: str
+  sample: [install slurmctld]
+"""
+
+import grp
+import os
+import pwd
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.cluster.plugins.module_utils.apt import AptError, said, sources_text
+from ansible_collections.muster.cluster.plugins.module_utils.host import Host, LocalHost, Output
+from ansible_collections.muster.cluster.plugins.module_utils.slurm_packages import (
+    PREFERENCES,
+    RELEASES,
+    SOURCES,
+    Packages,
+    Wanted,
+    preferences_text,
+)
+
+REPOSITORY = {
+    "url": {"type": "str", "required": True},
+    "suite": {"type": "str", "default": "/"},
+    "components": {"type": "list", "elements": "str", "default": []},
+    "signing_key": {"type": "str", "required": True, "no_log": False},
+}
+ARGUMENTS = {
+    "packages": {"type": "list", "elements": "str", "required": True},
+    "version": {"type": "str", "required": True},
+    "repository": {"type": "dict", "options": REPOSITORY},
+    "users": {"type": "dict", "default": {}},
+    "directories": {"type": "dict", "default": {}},
+    "upgrade": {"type": "bool", "default": False},
+    "units": {"type": "list", "elements": "str", "default": []},
+    "lists_valid_seconds": {"type": "float", "default": 86400},
+    "timeout_seconds": {"type": "float", "default": 1800},
+}
+
+
+def wanted_of(params: dict[str, Any]) -> Wanted:
+    """Return what a module's parameters declare; raises AptError."""
+    version = params["version"]
+    if version not in RELEASES:
+        raise AptError(f"Slurm {version} is declared, expected one of {', '.join(RELEASES)}")
+    files = {}
+    if params["repository"]:
+        files = {SOURCES: sources_text([_whole(params["repository"])], "slurm"), PREFERENCES: preferences_text(version)}
+    return Wanted(tuple(params["packages"]), version, files, params["upgrade"])
+
+
+def _whole(repository: dict[str, Any]) -> dict[str, Any]:
+    # A fleet file's null is a default too.
+    return {**repository, "suite": repository["suite"] or "/", "components": repository["components"] or []}
+
+
+def missing_users(users: dict[str, Any]) -> dict[str, int | None]:
+    """Return the users that are not there; raises AptError for a number that somebody else has."""
+    found = {}
+    for name, number in users.items():
+        try:
+            pwd.getpwnam(name)
+            continue
+        except KeyError:
+            pass
+        found[name] = None if number is None else int(number)
+        for database, kind in ((pwd.getpwuid, "user"), (grp.getgrgid, "group")):
+            try:
+                owner = None if number is None else database(int(number))[0]
+            except KeyError:
+                continue
+            if owner is not None:
+                raise AptError(f"user {name} is to have number {number}, which {kind} {owner} has; nothing was changed")
+    return found
+
+
+def make_users(host: Host, users: dict[str, int | None]) -> None:
+    """Make system users, each with a group of its own."""
+    for name, number in users.items():
+        numbered = [] if number is None else ["--uid", str(number)]
+        # Under 1000 is what useradd calls a system user's; Debian's own slurm is 64030 all the same.
+        command = ["useradd", "--system", *numbered, "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
+        done = host.run([*command, "--shell", "/usr/sbin/nologin", name], 60)
+        if done.rc != 0:
+            raise AptError(f"useradd {name}: {said(done)}")
+
+
+def make_directories(directories: dict[str, str]) -> None:
+    """Make directories of users, readable for all."""
+    for path, owner in directories.items():
+        Path(path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        Path(path).mkdir(mode=0o755)
+        user = pwd.getpwnam(owner)
+        os.chown(path, user.pw_uid, user.pw_gid)
+
+
+def held(units: list[str]) -> list[str]:
+    """Return the units that a run which was killed has left unable to start."""
+    return [unit for unit in units if Path(f"/run/systemd/system/{unit}.service").is_symlink()]
+
+
+def hold(host: Host, units: list[str], on: bool) -> None:
+    """Stop units and keep packages from starting them, or let them start again."""
+    # Stopped before it is masked: a masked unit has no KillMode=process, and its stop would kill the running jobs.
+    for words in (["stop"], ["mask", "--runtime"]) if on else (["unmask", "--runtime"],):
+        done = host.run(["systemctl", *words, *units], 300) if units else Output()
+        if done.rc != 0:
+            raise AptError(f"systemctl {' '.join([*words, *units])}: {said(done)}")
+
+
+def put(path: str, text: str) -> None:
+    """Replace a file as a whole."""
+    staged = Path(f"{path}.muster-new")
+    staged.parent.mkdir(mode=0o755, exist_ok=True)
+    staged.write_text(text, encoding="utf-8")
+    staged.chmod(0o644)
+    staged.replace(path)
+
+
+def main() -> None:
+    """Install the packages."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    params, host, diff = module.params, LocalHost(), []
+    # A daemon is restarted when its configuration is there, not by whoever looks for outdated libraries.
+    os.environ.update(DEBIAN_FRONTEND="noninteractive", NEEDRESTART_MODE="l")
+    try:
+        wanted = wanted_of(params)
+        stuck = held(params["units"])
+        if stuck and not module.check_mode:
+            hold(host, stuck, on=False)
+        packages = Packages(host, wanted, params["timeout_seconds"], params["lists_valid_seconds"])
+        planned = packages.plan()
+        users = missing_users(params["users"])
+        directories = {path: owner for path, owner in params["directories"].items() if not Path(path).is_dir()}
+        for path in planned.files:
+            before = Path(path).read_text(encoding="utf-8") if Path(path).exists() else ""
+            diff.append({"before_header": path, "after_header": path, "before": before, "after": wanted.files[path]})
+        fetch = False
+        names: tuple[str, ...] = ()
+        if planned.install or planned.files:
+            fetch, names = packages.rehearse(planned, simulate=module.check_mode)
+        if not module.check_mode:
+            make_users(host, users)
+            for path in planned.files:
+                put(path, wanted.files[path])
+            if names:
+                replaced = params["units"] if any(version for _name, version in planned.install) else []
+                hold(host, replaced, on=True)
+                try:
+                    packages.install(names, fetch)
+                finally:
+                    hold(host, replaced, on=False)
+                left = packages.plan().names
+                if left:
+                    raise AptError(f"after apt-get install these were still to be installed: {', '.join(left)}")
+            # What a package brings is the package's.
+            make_directories({path: owner for path, owner in directories.items() if not Path(path).is_dir()})
+    except (AptError, OSError, KeyError) as exc:
+        module.fail_json(msg=str(exc), steps=[])
+    there = dict(planned.install)
+    steps = [f"let {unit} start again" for unit in stuck]
+    steps += [f"make user {name}" for name in users]
+    steps += [f"write {path}" for path in planned.files]
+    steps += [f"install {name}" + (f" in place of {there[name]}" if there.get(name) else "") for name in names]
+    steps += [f"make {path}" for path in directories]
+    if names:
+        diff.append(_listing(planned.install))
+    module.exit_json(changed=bool(steps), steps=steps, diff=diff)
+
+
+def _listing(install: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    before = "".join(f"{name} {there}\n" for name, there in install if there)
+    after = "".join(f"{name}\n" for name, _there in install)
+    return {"before_header": "packages", "after_header": "packages", "before": before, "after": after}
+
+
+if __name__ == "__main__":
+    main()
