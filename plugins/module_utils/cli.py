@@ -7,8 +7,10 @@ import sys
 from typing import Any
 
 STATE_DIRECTORY = "/var/lib/muster"
+RUN_DIRECTORY = "/run/muster"
 PLAN = "/etc/muster/burn_in.json"
 EXPECT = "/etc/muster/expect.json"
+PCIE = "/etc/muster/pcie.json"
 
 
 def main(argv: list[str] | None = None, version: str = "0") -> int:
@@ -18,6 +20,10 @@ def main(argv: list[str] | None = None, version: str = "0") -> int:
         from .collective import main as collective  # noqa: PLC0415 -- start-up budget
 
         return int(collective(words[1:]) or 0)
+    if words[:1] == ["fabric"]:
+        from .fabric_test import main as fabric_test  # noqa: PLC0415 -- start-up budget
+
+        return fabric_test(words[1:])
     if words[:1] == ["gpu-stress"]:
         from .gpu_stress import main as gpu_stress  # noqa: PLC0415 -- start-up budget
 
@@ -62,15 +68,50 @@ def _parser(version: str) -> argparse.ArgumentParser:
         description="Look at what is cheap and cannot hang, and leave a heartbeat; never takes more than 10 s.",
         epilog="Exit status: 0 pass, 1 fail, 2 incomplete (something was not read, or the heartbeat is no answer).",
     )
-    health.add_argument("--status", action="store_true", help="judge the last heartbeat instead of the host")
+    what = health.add_mutually_exclusive_group()
+    what.add_argument("--status", action="store_true", help="judge the last heartbeat instead of the host")
+    what.add_argument(
+        "--drain", action="store_true", help="drain the node in Slurm if it does not pass (as Slurm's hook)"
+    )
+    health.add_argument("--node", help="this host's name in Slurm; SLURMD_NODENAME, or the host's own")
     health.add_argument("--max-age", type=float, default=900.0, metavar="SECONDS", help="of the heartbeat; 900")
     health.add_argument("--expect", default=EXPECT, help=f"file with the expectations (JSON); {EXPECT}")
     health.add_argument("--state-directory", default=STATE_DIRECTORY)
     health.set_defaults(function=_health)
+    _add_hooks(commands)
+    roce = commands.add_parser(
+        "roce",
+        help="set a RoCE port from its file, or check it",
+        epilog="Exit status: 0 the port is as declared, 1 it is not, 2 the file cannot be read.",
+    )
+    roce.add_argument("action", choices=("apply", "check"))
+    roce.add_argument("--settings", required=True, metavar="FILE", help="such as /etc/muster/roce/mlx5_0.json")
+    roce.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="for a device or address that is late")
+    roce.add_argument("--root", default="/", help="what stands before every path; /")
+    roce.add_argument("--tool-path", metavar="PATH", help="where tools are looked up")
+    roce.set_defaults(function=_roce)
+    pcie = commands.add_parser("pcie", help="set what PCIe devices need and every reboot undoes")
+    pcie.add_argument("action", choices=("apply",))
+    pcie.add_argument("--settings", default=PCIE, help=f"file with the settings (JSON); {PCIE}")
+    pcie.set_defaults(function=_pcie)
     commands.add_parser("collective", help="one rank of a collective; see muster collective --help")
+    commands.add_parser("fabric", help="one end of a test of every rail; see muster fabric --help")
     commands.add_parser("gpu-stress", help="load every GPU; see muster gpu-stress --help")
     commands.add_parser("gpu-telemetry", help="record what GPUs tell of themselves; see muster gpu-telemetry --help")
     return parser
+
+
+def _add_hooks(commands: Any) -> None:
+    for name, what in (
+        ("prolog", "look at GPUs, links and log before a job starts"),
+        ("epilog", "end what a job left behind, and look at what it did to the host"),
+    ):
+        hook = commands.add_parser(name, help=what, epilog="Exit status: 0 pass, 1 anything else.")
+        hook.add_argument("--node", help="this host's name in Slurm; SLURMD_NODENAME, or the host's own")
+        hook.add_argument("--expect", default=EXPECT, help=f"file with the expectations (JSON); {EXPECT}")
+        hook.add_argument("--state-directory", default=STATE_DIRECTORY)
+        hook.add_argument("--run-directory", default=RUN_DIRECTORY, help=f"kept while a job runs; {RUN_DIRECTORY}")
+        hook.set_defaults(function=_hook, hook=name)
 
 
 def _examine(options: argparse.Namespace, version: str) -> int:
@@ -173,7 +214,50 @@ def _health(options: argparse.Namespace, _version: str) -> int:
 
     if options.status:
         return health.status(options.state_directory, options.max_age)
-    return health.run(options.expect, options.state_directory)
+    if options.drain:
+        from . import health_drain  # noqa: PLC0415 -- start-up budget
+
+        return health_drain.run(options.expect, options.state_directory, _node(options))
+    return health.run(options.expect, options.state_directory, _node(options))
+
+
+def _node(options: argparse.Namespace) -> str:
+    import os  # noqa: PLC0415 -- start-up budget
+
+    return str(options.node or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0])
+
+
+def _hook(options: argparse.Namespace, _version: str) -> int:
+    from . import job_hooks  # noqa: PLC0415 -- start-up budget
+
+    return job_hooks.run(options.hook, options.expect, options.state_directory, options.run_directory, _node(options))
+
+
+def _roce(options: argparse.Namespace, _version: str) -> int:
+    from .roce.command import run  # noqa: PLC0415
+
+    return run(options)
+
+
+def _pcie(options: argparse.Namespace, _version: str) -> int:
+    from pathlib import Path  # noqa: PLC0415
+
+    from .expectations import ExpectationError  # noqa: PLC0415
+    from .pcie import PcieError, Settings, apply  # noqa: PLC0415
+    from .roce.machine import LocalMachine  # noqa: PLC0415
+
+    try:
+        settings = Settings.from_json(Path(options.settings).read_text(encoding="utf-8"))
+    except (OSError, ExpectationError, ValueError) as exc:
+        return _wrong(f"{options.settings}: {exc}")
+    try:
+        steps = apply(LocalMachine(settings.tool_path, settings.root), settings)
+    except PcieError as exc:
+        print(f"muster: {exc}", file=sys.stderr)
+        return 1
+    for step in steps:
+        print(step.what)
+    return 0
 
 
 def _stop(record: Any) -> int:

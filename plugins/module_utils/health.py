@@ -16,7 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .evidence_store import STATE_DIRECTORY, write_atomically
+from . import drain_reason
+from .checks import boot_preflight
+from .evidence import Evidence, expect_digest_of
+from .evidence_store import STATE_DIRECTORY, EvidenceStore, write_atomically
 from .examine import Unreadable
 from .finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding, worst
 from .host import LocalHost, Output
@@ -25,9 +28,9 @@ from .probes.heartbeat import Heartbeat
 
 STAGE = "health"
 EXIT_STATUS = {PASS: 0, FAIL: 1, INCOMPLETE: 2}
-# The whole is over after 10 s at the latest.
-MEASURE_SECONDS = 6.0
-FILE_SECONDS = 1.5
+# The whole is over after 10 s at the latest, the drain in Slurm included (health_drain.py).
+MEASURE_SECONDS = 5.0
+FILE_SECONDS = 1.0
 # How long counts are compared with the same earlier ones.
 COUNTERS_SECONDS = 86400.0
 # A clock may be set back a little; a heartbeat of the future is no answer.
@@ -56,21 +59,67 @@ class HealthHost(LocalHost):
         return sorted({*mine, *super().paths(*(pattern for pattern in patterns if pattern not in own))})
 
 
-def run(expect_path: str, state_directory: str) -> int:
+def run(expect_path: str, state_directory: str, node: str) -> int:
     """Examine the host once, leave the heartbeat, print what did not pass, and return the exit status."""
-    started, why = time.monotonic(), "no answer"
+    started = time.monotonic()
+    beat = take(expect_path, state_directory, node)
+    report(beat, evidence_of(beat, state_directory), seconds=round(time.monotonic() - started, 3))
+    return EXIT_STATUS[beat.verdict]
+
+
+def take(expect_path: str, state_directory: str, node: str, serving: bool = False) -> Heartbeat:
+    """Examine the host once, leave heartbeat and evidence, and return the heartbeat; never raises, never waits long.
+
+    ``serving`` says that Slurm runs the check, which is what tells a node in service from one nobody looks after.
+    """
+    why = "no answer"
     answer = within(MEASURE_SECONDS, lambda: _measured(expect_path, state_directory, time.time()))
     if answer is None:
         why = f"no answer within {MEASURE_SECONDS:g} s, or none at all"
         answer = within(FILE_SECONDS, lambda: _silent(why, state_directory, time.time()).to_json())
-    beat = (heartbeat.parse(Output(answer)) if answer else None) or _nothing(why, time.time())
+    beat = _parsed(answer) or _nothing(why, time.time())
+    kept = within(FILE_SECONDS, lambda: _kept(beat, expect_path, state_directory, node, serving).to_json())
+    told = _parsed(kept)
+    if told is not None:
+        return told
+    finding = _finding(f"the heartbeat could not be written to {state_directory}/health.json")
+    beat = replace(beat, verdict=worst([beat.verdict, INCOMPLETE]), findings=(*beat.findings, finding))
+    return replace(beat, evidence_id=new_id(), drain="") if beat.verdict != PASS else beat
+
+
+def leave(state_directory: str, beat: Heartbeat) -> bool:
+    """Replace the heartbeat and return whether that worked."""
     path = Path(state_directory) / "health.json"
-    verdict, findings = beat.verdict, list(beat.findings)
-    if within(FILE_SECONDS, lambda: _written(path, beat)) is None:
-        verdict = worst([verdict, INCOMPLETE])
-        findings.append(_finding(f"the heartbeat could not be written to {path}"))
-    _print(verdict, findings, seconds=round(time.monotonic() - started, 3))
-    return EXIT_STATUS[verdict]
+    return within(FILE_SECONDS, lambda: _written(path, beat)) is not None
+
+
+def evidence_of(beat: Heartbeat, state_directory: str) -> Mapping[str, Any] | None:
+    """Return the kept evidence of a run that did not pass, None where there is none or it cannot be read."""
+    if beat.verdict == PASS or not beat.evidence_id:
+        return None
+    text = within(FILE_SECONDS, lambda: json.dumps(EvidenceStore(state_directory).read(STAGE, beat.evidence_id)))
+    return json.loads(text) if text else None
+
+
+def report(beat: Heartbeat, evidence: Mapping[str, Any] | None, **more: Any) -> None:
+    """Print verdict, what did not pass, and the evidence of it, as one line of JSON."""
+    _print(beat.verdict, beat.findings, evidence=evidence, boot_id=beat.boot_id, **more)
+
+
+def reason_of(beat: Heartbeat) -> str:
+    """Return the reason with which a node that did not pass is drained, nothing for one that passed.
+
+    A measured fault comes first; a boot without a preflight that passed is told from what could not be measured.
+    """
+    if beat.verdict == PASS:
+        return ""
+    faults = [item for item in beat.findings if item.verdict == FAIL and item.check != boot_preflight.NAME]
+    if faults:
+        return f"{drain_reason.FAULT}{faults[0].check}:{beat.evidence_id}"
+    if beat.boot_id and any(item.check == boot_preflight.NAME for item in beat.findings):
+        return f"{drain_reason.BOOT}{beat.boot_id}"
+    open_ones = [item.check for item in beat.findings if item.verdict != PASS] or [STAGE]
+    return f"{drain_reason.INCOMPLETE}{open_ones[0]}:{beat.evidence_id}"
 
 
 def status(state_directory: str, max_age_seconds: float) -> int:
@@ -184,7 +233,7 @@ def examine(host: LocalHost, expect: Mapping[str, Any], now: float) -> Heartbeat
     if last is not None:
         # What was judged before stays judged: its failures are in the last heartbeat.
         outputs["kernel_log"] = kernel_ring.since(outputs["kernel_ring"], last.log_seconds)
-    result = judge_stage(STAGE, outputs, expect, loaded=_in_use(outputs))
+    result = judge_stage(STAGE, outputs, expect, loaded=in_use(outputs))
     findings = _with_earlier([item for item in result.findings if item.verdict != PASS], last)
     ring = result.values.get("kernel_ring") or ()
     counters: Mapping[str, int] = result.values.get("error_counters") or {}
@@ -205,7 +254,7 @@ def examine(host: LocalHost, expect: Mapping[str, Any], now: float) -> Heartbeat
     return beat
 
 
-def _in_use(outputs: Mapping[str, Output]) -> bool:
+def in_use(outputs: Mapping[str, Output]) -> bool:
     """Return whether somebody works on the GPUs, so that the checks of an idle host are left for later."""
     try:
         return bool(nvml.parse(outputs["nvml"]).busy)
@@ -245,6 +294,65 @@ def _with_earlier(findings: Sequence[Finding], last: Heartbeat | None) -> list[F
 def _lasts(item: Finding) -> bool:
     """Return whether a finding tells of something seen: what names no measurement was not read, and may be later."""
     return item.verdict == FAIL or (item.verdict == INCOMPLETE and item.measured is not None)
+
+
+def _kept(beat: Heartbeat, expect_path: str, state_directory: str, node: str, serving: bool) -> Heartbeat:
+    """Write evidence, where there is any that is new, and the heartbeat; return the heartbeat as it was written."""
+    try:
+        last = heartbeat.parse(LocalHost().read(f"{state_directory}/health.json"))
+    except Unreadable:
+        last = None
+    beat = replace(beat, service_time=beat.time if serving else last.service_time if last else 0.0)
+    if beat.verdict == PASS:
+        # What was drained has still to be given back.
+        beat = replace(beat, evidence_id="", drain=last.drain if last else "")
+    elif last is not None and last.evidence_id and last.boot_id == beat.boot_id and _same(last, beat):
+        beat = replace(beat, evidence_id=last.evidence_id)
+    else:
+        beat = replace(beat, evidence_id=new_id())
+        EvidenceStore(state_directory).write(_evidence(beat, expect_path, node))
+    if beat.verdict != PASS:
+        beat = replace(beat, drain=reason_of(beat))
+    _written(Path(state_directory) / "health.json", beat)
+    return beat
+
+
+def new_id() -> str:
+    """Return an id for evidence."""
+    import uuid  # noqa: PLC0415 -- start-up budget: a node that passes needs none
+
+    return str(uuid.uuid4())
+
+
+def _same(last: Heartbeat, beat: Heartbeat) -> bool:
+    """Return whether the same parts fail in the same way, so that the evidence of it is there already."""
+    then, now = ({(item.check, item.subject, item.verdict) for item in each.findings} for each in (last, beat))
+    return then == now
+
+
+def _evidence(beat: Heartbeat, expect_path: str, node: str) -> Evidence:
+    try:
+        digest = expect_digest_of(STAGE, json.loads(Path(expect_path).read_text(encoding="utf-8")))
+    except (OSError, ValueError, AttributeError):
+        digest = ""
+    return Evidence(
+        id=beat.evidence_id,
+        node=node,
+        stage=STAGE,
+        started=beat.time,
+        finished=time.time(),
+        boot_id=beat.boot_id,
+        fingerprint={},
+        expect_digest=digest,
+        findings=beat.findings,
+    )
+
+
+def _parsed(text: str | None) -> Heartbeat | None:
+    try:
+        return heartbeat.parse(Output(text)) if text else None
+    except Unreadable:
+        return None
 
 
 def _silent(reason: str, state_directory: str, now: float) -> Heartbeat:

@@ -26,7 +26,8 @@ class Heartbeat:
     ``time`` and ``counters_time`` are seconds since the epoch; ``findings`` are those that did not pass. ``counters``
     are the error counters by which growth is measured, read at ``counters_time``. ``log_seconds`` is the uptime of the
     last kernel message that was judged; ``log_lost`` says that messages were lost and nobody has read the whole log
-    since.
+    since. ``service_time`` is when Slurm ran the check last, 0 for never; ``evidence_id`` names the evidence that holds
+    the findings, ``drain`` the reason with which the node is to be drained, or was and has still to be given back.
     """
 
     time: float
@@ -38,6 +39,9 @@ class Heartbeat:
     log_seconds: float = 0.0
     log_lost: bool = False
     root: str = "/"
+    service_time: float = 0.0
+    evidence_id: str = ""
+    drain: str = ""
 
     def to_json(self) -> str:
         """Return the file's text."""
@@ -67,12 +71,15 @@ def parse(output: Output) -> Heartbeat | None:
     expected: dict[str, Any] = {
         **{"time": number, "counters_time": number, "log_seconds": number, "boot_id": str, "verdict": str},
         **{"findings": list, "counters": Mapping, "log_lost": bool, "root": str},
+        **{"service_time": number, "evidence_id": str, "drain": str},
     }
+    # Written by a program that knew less: an upgrade must not make every node of a cluster unreadable at once.
+    data = {"service_time": 0.0, "evidence_id": "", "drain": "", **data}
     for key in kinds:
         value = data.get(key)
         if not isinstance(value, expected[key]) or (isinstance(value, bool) and key != "log_lost") or value != value:  # noqa: PLR0124
             raise Unreadable(f"{PATH}: {key} is {value!r}, which is of another kind than expected")
-    times = [data[key] for key in ("time", "counters_time", "log_seconds")]
+    times = [data[key] for key in ("time", "counters_time", "log_seconds", "service_time")]
     if not data["time"] > 0 or not all(0 <= time < math.inf for time in times):
         raise Unreadable(f"{PATH}: times {times!r}, expected seconds since the epoch and of uptime")
     if data["verdict"] not in VERDICTS:
