@@ -1,0 +1,61 @@
+"""A node that falls sick in service: it drains itself, the ledger closes it, and no job starts there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from cluster import (
+    LOGIN,
+    NODES,
+    admit,
+    decide,
+    node_state,
+    on,
+    open_nodes,
+    show,
+    submit,
+    try_to_play,
+    usable,
+    wait_for,
+    wait_for_job,
+)
+
+SICK = "gpu-02"
+XID = "NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+
+
+@pytest.fixture(autouse=True)
+def healed() -> Iterator[None]:
+    """Repair the node afterwards, as a person would."""
+    yield
+    show(SICK, kernel_log=None, gpus_missing=None)
+    decide(SICK, "release")
+    run = try_to_play("site", "-e", f"target={SICK}")
+    assert run.rc == 0, run.output[-4000:]
+    assert open_nodes() == set(NODES)
+    wait_for(f"{SICK} usable", lambda: usable(SICK))
+
+
+def reason() -> str:
+    """Return why the node is drained."""
+    return on(LOGIN, f"sinfo --noheader --all --list-reasons --nodes={SICK} --format=%E").strip()
+
+
+def test_a_node_that_falls_sick_drains_itself_and_leaves_its_partitions() -> None:
+    show(SICK, gpus_missing=["SXM6"])
+    wait_for(f"{SICK} drained by itself", lambda: "drain" in node_state(SICK))
+    assert reason().startswith("muster:health:")
+    admit(SICK)
+    assert open_nodes() == set(NODES) - {SICK}
+
+
+def test_a_job_does_not_start_on_a_node_that_falls_sick_and_is_not_held() -> None:
+    show(SICK, kernel_log=[XID])
+    number = submit("hostname >/tmp/ran; sleep 1", "--nodes=1", "--exclude=gpu-01,gpu-03")
+    wait_for(f"{SICK} drained", lambda: "drain" in node_state(SICK))
+    on(LOGIN, f"scontrol update JobId={number} ExcNodeList=")
+    found = wait_for_job(number, "COMPLETED")
+    assert found["NodeList"] != SICK
+    admit(SICK)
+    assert open_nodes() == set(NODES) - {SICK}
