@@ -13,16 +13,23 @@ from typing import Any, Protocol
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
+from ansible_collections.muster.cluster.plugins.module_utils import drain_reason
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError
+from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission import (
     DECISIONS,
+    HEALTH,
     NO_RULES,
+    UNTESTED,
+    Case,
+    Health,
     Judgement,
     Policy,
     PolicyError,
     Trouble,
     judge,
     rules_of,
+    stage_verdict,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.cases import (
     cases_of,
@@ -70,6 +77,8 @@ class GateInfo:
     unreachable: frozenset[str] = frozenset()
     drains: Mapping[str, str] = field(default_factory=dict)
     state_lost: bool = False
+    # State and reason of every node, as slurm_gate_info gives them.
+    nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,8 @@ class GateEdit:
     opened: Sequence[str] = ()
     closed: Sequence[str] = ()
     diff: Any = None
+    resumed: Sequence[str] = ()
+    jobs_ended: Sequence[str] = ()
 
 
 class Gate(Protocol):
@@ -88,8 +99,14 @@ class Gate(Protocol):
     def read(self) -> GateInfo:
         """Return what the controller has; raises GateError."""
 
-    def write(self, partitions: Sequence[Mapping[str, Any]], generation: int, drains: Mapping[str, str]) -> GateEdit:
-        """Make file and controller list these nodes; raises GateError."""
+    def write(
+        self,
+        partitions: Sequence[Mapping[str, Any]],
+        generation: int,
+        drains: Mapping[str, str],
+        resume: Mapping[str, Mapping[str, Any]],
+    ) -> GateEdit:
+        """Make file and controller list these nodes, and let those of ``resume`` back; raises GateError."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +116,7 @@ class Request:
     fleet: Mapping[str, Any]
     nodes: Sequence[str]
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    health: Mapping[str, Any] = field(default_factory=dict)
     stopped: Mapping[str, str] = field(default_factory=dict)
     unreachable: Sequence[str] = ()
     close_only: bool = False
@@ -119,6 +137,7 @@ class Plan:
     partitions: list[dict[str, Any]] | None
     drains: dict[str, str]
     stop: str
+    resume: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -155,21 +174,33 @@ def _admit(request: Request, ledger: Ledger, gate: Gate, now: float, who: str) -
         writer.declare(classes, now)
         for item in writer.add_evidence([each for items in evidence.values() for each in items], now):
             unread.setdefault(item.node, item.reason)
-        judgements = judge_all(request, writer, evidence, unread, now)
-        plan = plan_of(request, writer, judgements, info)
+        writer.add_evidence(list(health_evidence(request).values()), now)
+        quarantined = drained_by_health(request, writer, info)
+        cases = cases_to_judge(request, writer, Found(evidence, unread, info, quarantined), now)
+        policy = Policy.from_fleet(request.fleet["policy"])
+        judgements = {name: judge(case, policy, now) for name, case in cases.items()}
+        plan = plan_of(request, writer, judgements, info, quarantined)
+        plan = replace(plan, resume=resumable(request, cases, evidence, now))
         renders = info is not None and plan.partitions is not None
         if info is not None and plan.partitions is not None and closes_of(plan.partitions, plan.opened):
             closing = only_closing(plan.partitions, plan.opened)
-            trouble = _write(gate, closing, writer.generation(), plan.drains, edits) or trouble
+            trouble = _write(gate, replace(plan, partitions=closing), writer.generation(), edits) or trouble
+        # A decision of the node's own check, by it and not by who runs this.
+        decided = [
+            move
+            for name, reason in sorted(quarantined.items())
+            if name in plan.moves and (move := writer.decide(name, "quarantined", reason, HEALTH, now)) is not None
+        ]
         # What no gate is rendered from is counted when one is.
-        moves = writer.move(plan.moves, who, now, compared=renders)
+        rest = {name: move for name, move in plan.moves.items() if name not in quarantined}
+        moves = [*decided, *writer.move(rest, who, now, compared=renders)]
         # A node that is no longer admitted follows the fleet file's class.
         writer.declare(classes, now)
         if info is not None:
             writer.keep_drains(plan.drains, now)
         generation = writer.generation()
     if info is not None and plan.partitions is not None and not trouble:
-        trouble = _write(gate, plan.partitions, generation, plan.drains, edits)
+        trouble = _write(gate, plan, generation, edits)
     return _result(request, judgements, Outcome(plan, moves, edits, generation, trouble))
 
 
@@ -214,23 +245,93 @@ def parse_evidence(given: Mapping[str, Any]) -> tuple[dict[str, list[Evidence]],
     return parsed, unread
 
 
-def judge_all(
-    request: Request,
-    writer: Writer,
-    evidence: Mapping[str, Sequence[Evidence]],
-    unread: Mapping[str, str],
-    now: float,
-) -> dict[str, Judgement]:
-    """Return the judgement of every targeted node."""
-    policy = Policy.from_fleet(request.fleet["policy"])
-    preflights = {name: items[-1] if (items := evidence.get(name)) else None for name in request.nodes}
+@dataclass(frozen=True)
+class Found:
+    """What this run has in hand to judge nodes by, besides the ledger."""
+
+    evidence: Mapping[str, Sequence[Evidence]]
+    unread: Mapping[str, str]
+    info: GateInfo | None
+    quarantined: Mapping[str, str]
+
+
+def cases_to_judge(request: Request, writer: Writer, found: Found, now: float) -> dict[str, Case]:
+    """Return the case of every targeted node."""
+    preflights = {name: items[-1] if (items := found.evidence.get(name)) else None for name in request.nodes}
     troubles = {
         name: trouble
         for name in request.nodes
-        if (trouble := _trouble(request, name, unread.get(name), preflights[name] is not None)) is not None
+        if (trouble := _trouble(request, name, found.unread.get(name), preflights[name] is not None)) is not None
     }
-    cases = cases_of(request.fleet, writer, preflights, now, troubles)
-    return {name: judge(case, policy, now) for name, case in cases.items()}
+    drained = {} if request.close_only or found.info is None else _health_drains(found.info)
+    healths = {
+        # Of a node under test it was found while the node was tested.
+        name: Health.from_answer(request.health.get(name), drained.get(name, ""))
+        for name in request.nodes
+    }
+    return {
+        name: replace(
+            case,
+            health=healths[name],
+            decision="quarantined" if name in found.quarantined else case.decision,
+        )
+        for name, case in cases_of(request.fleet, writer, preflights, now, troubles).items()
+    }
+
+
+def health_evidence(request: Request) -> dict[str, Evidence]:
+    """Return by node the evidence of a health check that did not pass; what is none, or another's, is left out."""
+    found = {}
+    for name, answer in request.health.items():
+        try:
+            evidence = Evidence.from_dict(answer["evidence"])
+        except (EvidenceError, KeyError, TypeError):
+            continue
+        if evidence.node == name and evidence.stage == HEALTH:
+            found[name] = evidence
+    return found
+
+
+def _health_drains(info: GateInfo) -> dict[str, str]:
+    """Return the reason of every drain by a health check that measured a fault."""
+    return {
+        name: str(node.get("reason", ""))
+        for name, node in info.nodes.items()
+        if "DRAIN" in str(node.get("state", "")).split("+") and drain_reason.fault_in(str(node.get("reason", "")))
+    }
+
+
+def drained_by_health(request: Request, writer: Writer, info: GateInfo | None) -> dict[str, str]:
+    """Return the nodes in service, targeted or not, that their health check drained, and the reason to record."""
+    if info is None:
+        return {}
+    states, reasons = writer.states(), {}
+    for name, reason in _health_drains(info).items():
+        fault = drain_reason.fault_in(reason)
+        if fault is not None and name in compute_nodes(request.fleet) and states.get(name) == "admitted":
+            reasons[name] = f"{fault.check} failed in service, evidence {fault.evidence_id or 'unknown'}"
+    return reasons
+
+
+def resumable(
+    request: Request, cases: Mapping[str, Case], evidence: Mapping[str, Sequence[Evidence]], now: float
+) -> dict[str, dict[str, Any]]:
+    """Return the nodes that Slurm may let back, as slurm_gate takes them: those whose preflight of this run passed."""
+    policy = Policy.from_fleet(request.fleet["policy"])
+    return {
+        name: {
+            "boot_id": evidence[name][-1].boot_id,
+            "began": evidence[name][-1].started,
+            # A fault is given another chance before the tests, never behind them.
+            "in_service": not request.close_only or case.admitted_since is not None,
+            "healthy": case.health is not None and case.health.verdict == PASS,
+        }
+        for name, case in cases.items()
+        if case.trouble is None
+        and case.decision not in UNTESTED
+        and evidence.get(name)
+        and stage_verdict("preflight", case, policy, now).verdict == PASS
+    }
 
 
 def _trouble(request: Request, name: str, unread: str | None, examined: bool) -> Trouble | None:
@@ -244,7 +345,13 @@ def _trouble(request: Request, name: str, unread: str | None, examined: bool) ->
     return None if examined else Trouble("preflight", "preflight", "not examined in this run; the reason is not known")
 
 
-def plan_of(request: Request, writer: Writer, judgements: Mapping[str, Judgement], info: GateInfo | None) -> Plan:
+def plan_of(
+    request: Request,
+    writer: Writer,
+    judgements: Mapping[str, Judgement],
+    info: GateInfo | None,
+    quarantined: Mapping[str, str],
+) -> Plan:
     """Return what to record and to render: new states, wanted partitions, drains, and the breaker's word."""
     rows = writer.nodes()
     before = {name: row.state for name, row in rows.items()}
@@ -252,7 +359,9 @@ def plan_of(request: Request, writer: Writer, judgements: Mapping[str, Judgement
         name: ("testing", "preflight", reason)
         for name, reason in reclassified(request.fleet, rows).items()
         if name not in judgements
-    } | {
+    }
+    moves |= {name: ("quarantined", HEALTH, reason) for name, reason in quarantined.items()}
+    moves |= {
         name: (judgement.state, judgement.stage, judgement.reason)
         for name, judgement in judgements.items()
         if (before[name] == "admitted" and judgement.state != "admitted")
@@ -270,7 +379,10 @@ def plan_of(request: Request, writer: Writer, judgements: Mapping[str, Judgement
     if request.close_only:
         wanted = only_closing(wanted, opened)
     confirmed = _confirmed(request, writer, judgements, info)
-    confirmed |= {name for name in states if before[name] == "rejected" or states[name] in DECISIONS}
+    confirmed |= {
+        name for name in states if before[name] == "rejected" or (states[name] in DECISIONS and name not in quarantined)
+    }
+    confirmed |= _confirmed_by_health(request, writer, quarantined)
     limit = request.fleet["policy"]["close_limit_percent"]
     stop = "" if request.allow_mass_close else mass_close(wanted, opened, confirmed, limit)
     drains = _drains(writer.drains(), info)
@@ -329,6 +441,14 @@ def _confirmed(
     return confirmed
 
 
+def _confirmed_by_health(request: Request, writer: Writer, quarantined: Mapping[str, str]) -> set[str]:
+    """Return the nodes whose health check judged by what they were admitted by, as for a stage's fault."""
+    now = {name: item.expect_digest for name, item in health_evidence(request).items() if name in quarantined}
+    # Both stages are judged by all that no stage has for its own.
+    then = writer.admitted_under("preflight", now)
+    return {name for name, digest in now.items() if then.get(name) == digest}
+
+
 def _drains(known: dict[str, str], info: GateInfo | None) -> dict[str, str]:
     if info is None:
         return known
@@ -343,15 +463,9 @@ def _read(gate: Gate) -> tuple[GateInfo | None, str]:
         return None, str(exc)
 
 
-def _write(
-    gate: Gate,
-    partitions: Sequence[Mapping[str, Any]],
-    generation: int,
-    drains: Mapping[str, str],
-    edits: list[GateEdit],
-) -> str:
+def _write(gate: Gate, plan: Plan, generation: int, edits: list[GateEdit]) -> str:
     try:
-        edits.append(gate.write(partitions, generation, drains))
+        edits.append(gate.write(plan.partitions or [], generation, plan.drains, plan.resume))
     except GateError as exc:
         if exc.edit is not None:
             edits.append(exc.edit)
@@ -367,6 +481,8 @@ def _result(request: Request, judgements: Mapping[str, Judgement], outcome: Outc
         "transitions": [vars(move) for move in outcome.moves],
         "opened": sorted({name for edit in edits for name in edit.opened}),
         "closed": sorted({name for edit in edits for name in edit.closed}),
+        "resumed": sorted({name for edit in edits for name in edit.resumed}),
+        "jobs_ended": sorted({job for edit in edits for job in edit.jobs_ended}, key=int),
         "generation": outcome.generation,
         "changed": bool(outcome.moves) or any(edit.changed for edit in edits),
         "diff": [edit.diff for edit in edits if edit.diff],
@@ -417,7 +533,7 @@ class ModuleGate:
         """Return what the controller has; raises GateError."""
         nodes = self._fleet["nodes"]
         probe = {name: nodes[name]["address"] for name in self._unreachable if name in nodes}
-        result = self._execute("slurm_gate_info", {"probe": probe})
+        result = self._execute("slurm_gate_info", {"probe": probe, **self._state()})
         if result.get("failed"):
             raise GateError(_complaint("slurm_gate_info", result))
         return GateInfo(
@@ -428,15 +544,29 @@ class ModuleGate:
             unreachable=frozenset(result["silent_nodes"]),
             drains=result["drains"],
             state_lost=result["slurm_state_lost"],
+            nodes=result["nodes"],
         )
 
-    def write(self, partitions: Sequence[Mapping[str, Any]], generation: int, drains: Mapping[str, str]) -> GateEdit:
-        """Make file and controller list these nodes; raises GateError."""
+    def _state(self) -> dict[str, str]:
+        # What a standby would reopen nodes from, and where the mark of lost drains lies.
+        return {"state_save_location": self._fleet["scheduler"]["state_directory"]}
+
+    def write(
+        self,
+        partitions: Sequence[Mapping[str, Any]],
+        generation: int,
+        drains: Mapping[str, str],
+        resume: Mapping[str, Mapping[str, Any]],
+    ) -> GateEdit:
+        """Make file and controller list these nodes, and let those of ``resume`` back; raises GateError."""
         arguments = {
             "partitions": [dict(partition) for partition in partitions],
             "ledger_id": self._fleet["ledger"]["id"],
             "generation": generation,
             "drains": dict(drains),
+            "resume": {name: dict(examined) for name, examined in resume.items()},
+            "leaving_jobs": self._fleet["scheduler"]["leaving_jobs"],
+            **self._state(),
         }
         result = self._execute("slurm_gate", arguments)
         edit = GateEdit(
@@ -444,6 +574,8 @@ class ModuleGate:
             opened=_named(result.get("opened")),
             closed=_named(result.get("closed")),
             diff=result.get("diff"),
+            resumed=result.get("resumed") or [],
+            jobs_ended=result.get("jobs_ended") or [],
         )
         if result.get("failed"):
             raise GateError(_complaint("slurm_gate", result), edit)
@@ -474,6 +606,7 @@ class ActionModule(ActionBase):
                 "fleet": {"type": "dict", "required": True},
                 "nodes": {"type": "list", "elements": "str", "required": True},
                 "evidence": {"type": "dict", "default": {}},
+                "health": {"type": "dict", "default": {}},
                 "stopped": {"type": "dict", "default": {}},
                 "unreachable": {"type": "list", "elements": "str", "default": []},
                 "close_only": {"type": "bool", "default": False},

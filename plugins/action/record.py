@@ -13,7 +13,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.cases import comput
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, Refused
 
 # Acceptance is measured between nodes, and only who led the rounds can say what came of them.
-RECORDED = tuple(stage for stage in STAGES if stage != "acceptance")
+RECORDED = tuple(stage for stage in STAGES if stage not in ("fabric", "acceptance"))
 
 
 def record(

@@ -20,7 +20,8 @@ author: The Muster developers (@muster-cluster)
 description:
   - Writes how many tasks a run evaluated on each host in each role, skipped ones counted, and how long each play took.
   - A play costs tasks times hosts; this is the figure to hold against a budget of tasks per node.
-  - Tasks outside a role count under the name of their play. A loop counts once, whatever its length.
+  - Tasks outside a role count under the name of their play. A loop counts once, whatever its length. Those with
+    C(run_once) count as V(once for all hosts).
   - The file is JSON with the keys C(hosts) (host, role, tasks), C(changed) (host, tasks that changed something) and
     C(plays) (a list of name and seconds).
 requirements:
@@ -44,6 +45,8 @@ EXAMPLES = r"""
 """
 
 HANDLERS = "handlers"
+# With run_once the first host of a play answers for all of them: what it costs does not grow with the fleet.
+ONCE = "once for all hosts"
 
 
 class CallbackModule(CallbackBase):
@@ -111,6 +114,8 @@ class CallbackModule(CallbackBase):
         if isinstance(result.task, Handler):
             # They run where something changed, on a first run above all; the roles' own counts stay comparable.
             step = HANDLERS
+        elif result.task.run_once:
+            step = ONCE
         steps = self._hosts.setdefault(result.host.get_name(), {})
         steps[step] = steps.get(step, 0) + 1
 

@@ -6,12 +6,14 @@ DOCUMENTATION = r"""
 name: fleet
 short_description: The declared fleet as an inventory
 description:
-  - Reads one fleet file (C(*.fleet.yml)) and gives its hosts, the groups C(controller), C(compute), C(class_CLASS),
-    C(pod_POD), C(rack_RACK) and C(state_STATE), and the variables that Muster's roles and plugins work with.
+  - Reads one fleet file (C(*.fleet.yml)) and gives its hosts, the groups C(controller), C(database), C(login),
+    C(subnet_manager), C(compute), C(class_CLASS), C(pod_POD), C(rack_RACK) and C(state_STATE), and the variables that
+    Muster's roles and plugins work with.
   - Everything is validated before a host is touched. An error names file, key, what was found and what was expected.
-  - C(ansible_host) is set for each host, C(muster_fleet) for all of them, C(muster_expect), the expectations of the
-    hardware class, for the group of each class. C(muster_fleet.nodes) is a template that is filled in when it is
-    used, so that the hosts of a large fleet are not written out once for each host.
+  - C(ansible_host) and C(muster_node) (role, class, place, rails) are set for each host, C(muster_fleet) for all of
+    them, C(muster_expect), the expectations of the hardware class, for the group of each class. The large keys of
+    C(muster_fleet) are templates that are filled in when they are used, so that what holds for a whole fleet is not
+    written out once for each host.
   - Groups C(state_STATE) say what the ledger held when the inventory was read; a fleet without a ledger has none.
   - A pattern such as V(gpu-[0001-3072]) stands for many names. The hosts of a block get consecutive addresses, and fill
     pods and racks in order.
@@ -29,22 +31,24 @@ options:
     type: str
     required: true
   hosts:
-    description: Hosts that run no user jobs. Exactly one is the controller.
+    description:
+      - Hosts that run no user jobs. One or two are controllers, of which the first leads and the second stands by; at
+        most one is the database.
     type: list
     elements: dict
     required: true
     suboptions:
       name:
-        description: Name of the host.
+        description: Name or pattern.
         type: str
         required: true
       role:
         description: What the host is.
         type: str
-        choices: [controller]
+        choices: [controller, database, login, subnet_manager]
         required: true
       address:
-        description: Address under which Ansible and Slurm reach it.
+        description: Address under which Ansible and Slurm reach it; of the first host where the name is a pattern.
         type: str
         required: true
   nodes:
@@ -74,7 +78,9 @@ options:
       rails:
         description:
           - C(devices) is the pattern of the RDMA devices, one for each rail. C(addresses) is the pattern of the first
-            node's address on each rail, with prefix length; the other nodes follow it one by one.
+            node's address on each rail, with prefix length; the other nodes follow it one by one, with a /31 link by
+            link. C(gateways) are those of shared networks.
+          - C(switches) (C(name), C(nodes_each), C(rails_each)) and C(ports) say where the cables go, node by node.
           - Must be as many as the class has NICs; may be left out where O(fabric) is plain Ethernet.
         type: dict
   hardware_classes:
@@ -83,7 +89,14 @@ options:
     type: dict
     default: {}
   fabric:
-    description: C(kind) is V(roce), V(infiniband) or V(ethernet); C(speed_gbps) and C(socket_interface) may be given.
+    description:
+      - The network of collectives. C(kind) is V(roce), V(infiniband) or V(ethernet) (no RDMA); C(speed_gbps),
+        C(socket_interface), C(mtu_bytes), C(routing) and C(nccl) may be given.
+      - RoCE also has C(backend), C(dcqcn), C(qos) (C(data), C(control), C(cnp), each with C(dscp), C(priority),
+        C(lossless)), C(ecn) (C(min_bytes) and C(max_bytes) of a queue that marks), C(buffers) and C(rings);
+        InfiniBand has C(ipoib), C(partitions) and C(subnet_manager).
+      - C(switches) lists blocks of switches with C(name), C(tier), C(system), C(address) and C(uplinks) (C(to),
+        C(ports), C(at), C(groups)).
     type: dict
     required: true
   storage:
@@ -94,7 +107,13 @@ options:
     description:
       - C(partitions) lists the user partitions, each with C(name), C(default), C(hardware_classes) and C(parameters).
       - C(parameters) holds keys of slurm.conf, C(node_parameters) keys of NodeName lines by class, C(cgroup) keys of
-        cgroup.conf. C(ssh_access) is V(pam_slurm_adopt), V(pam_slurm) or V(open).
+        cgroup.conf; null takes a key out. C(ssh_access) is V(pam_slurm_adopt), V(pam_slurm) or V(open).
+      - C(version) is Slurm's release (V(22.05) to V(25.11), as text), C(repository) a site's own packages (C(url),
+        C(suite), C(components), C(signing_key)). C(state_directory) has to be declared where there are two controllers.
+      - C(topology) is V(tree), V(block) or V(none), C(gres) V(explicit), V(auto) or V(none), C(leaving_jobs) V(finish)
+        or V(end), C(hooks) which of C(health), C(prolog) and C(epilog) run.
+      - C(accounting) has C(host), C(enforce), C(parameters) (keys of slurmdbd.conf) and C(accounts), each with C(name),
+        C(parent), C(users) and C(limits); C(rest) has C(host) and C(port), C(containers) has C(packages) and C(plugin).
     type: dict
     required: true
   ledger:
@@ -106,7 +125,7 @@ options:
   policy:
     description:
       - What admission asks for. C(stages), C(burn_in_profile), C(burn_in_profiles), C(fresh_hours),
-        C(close_limit_percent), C(retest); each has a default.
+        C(close_limit_percent), C(retest), C(heartbeat_seconds); each has a default.
     type: dict
     default: {}
 """
@@ -152,6 +171,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils import fleet as fle
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError, read_yaml
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import states
 
+# Keys of muster_fleet that are filled in when they are used.
+_LARGE = ("nodes", "classes", "fabric", "scheduler", "policy")
+
 
 class InventoryModule(BaseInventoryPlugin, Constructable):
     """Fills the inventory from one fleet file."""
@@ -192,6 +214,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
         for node in fleet.nodes:
             self.inventory.add_host(node.name)
             self.inventory.set_variable(node.name, "ansible_host", node.address)
+            self.inventory.set_variable(node.name, "muster_node", node.to_dict())
             groups[node.role].append(node.name)
             for kind, value in (
                 ("class", node.hardware_class),
@@ -208,11 +231,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
 
     def _add_variables(self, fleet: fleets.Fleet, path: str) -> None:
         # Trusted by itself: ansible-core 2.19 keeps one source's word on trust for all that come after it.
-        nodes = trust_as_template(f"{{{{ lookup('{fleets.PLUGIN}_nodes', {json.dumps(path)}) }}}}")
-        self.inventory.set_variable("all", "muster_fleet", {**fleet.variables(), "nodes": nodes})
+        sections = {
+            name: trust_as_template(
+                f"{{{{ lookup('{fleets.PLUGIN}_section', {json.dumps(path)}, section='{name}') }}}}"
+            )
+            for name in _LARGE
+        }
+        self.inventory.set_variable("all", "muster_fleet", {**fleet.variables(), **sections})
         for name in {node.hardware_class for node in fleet.nodes if node.hardware_class}:
             group = self._sanitize_group_name(f"class_{name}")
-            self.inventory.set_variable(group, "muster_expect", fleet.classes[name])
+            expect = trust_as_template(f"{{{{ muster_fleet.classes[{json.dumps(name)}] }}}}")
+            self.inventory.set_variable(group, "muster_expect", expect)
 
     def _construct(self, fleet: fleets.Fleet) -> None:
         """Add composed variables and groups; a node's fields (``pod``, ``rails``) are variables in expressions."""

@@ -87,7 +87,7 @@ def check_declaration(driver: str, packages: Mapping[str, str]) -> None:
         raise AptError(f"none of the packages {', '.join(packages) or '(none)'} is the driver {driver}")
 
 
-def sources_text(repositories: Sequence[Mapping[str, object]]) -> str:
+def sources_text(repositories: Sequence[Mapping[str, object]], role: str = "gpu_stack") -> str:
     """Return the source file of repositories, each with ``url``, ``suite``, ``components`` and ``signing_key``."""
     stanzas = []
     for each in repositories:
@@ -101,7 +101,7 @@ def sources_text(repositories: Sequence[Mapping[str, object]]) -> str:
         # deb822: a continued line begins with a blank, an empty one is a lone full stop.
         lines += ["Signed-By:", *(f" {line.strip() or '.'}" for line in key.splitlines())]
         stanzas.append("\n".join(lines))
-    return "# Written by Muster (gpu_stack); edits are lost.\n" + "\n\n".join(stanzas) + "\n"
+    return f"# Written by Muster ({role}); edits are lost.\n" + "\n\n".join(stanzas) + "\n"
 
 
 def preferences_text(driver: str, packages: Mapping[str, str]) -> str:
@@ -185,7 +185,7 @@ class Apt:
         """Return all packages that dpkg knows."""
         output = self.host.run(["dpkg-query", "--show", f"--showformat={_STATUS}"], _QUERY_SECONDS)
         if output.rc is None:
-            raise AptError(f"{output.error}; the GPU stack is known on Debian and Ubuntu only")
+            raise AptError(f"{output.error}; packages are known on Debian and Ubuntu only")
         return parse_status(_checked(output, "dpkg-query").stdout)
 
     def rehearse(self, sources: str, preferences: str, planned: Plan) -> None:
@@ -197,13 +197,13 @@ class Apt:
             place = Path(name)
             for part in ("lists/partial", "cache/archives/partial", "own", "sources", "preferences"):
                 (place / part).mkdir(parents=True)
-            _link(LISTS, place / "lists")
-            _link(Path(SOURCES).parent, place / "sources", but=Path(SOURCES).name)
-            _link(Path(PREFERENCES).parent, place / "preferences", but=Path(PREFERENCES).name)
+            linked(LISTS, place / "lists")
+            linked(Path(SOURCES).parent, place / "sources", but=Path(SOURCES).name)
+            linked(Path(PREFERENCES).parent, place / "preferences", but=Path(PREFERENCES).name)
             for part in ("own", "sources"):
                 (place / part / Path(SOURCES).name).write_text(sources, encoding="utf-8")
             (place / "preferences" / Path(PREFERENCES).name).write_text(preferences, encoding="utf-8")
-            options = _options(
+            options = options_of(
                 {
                     "Dir::State::lists": place / "lists",
                     "Dir::Cache": place / "cache",
@@ -227,17 +227,17 @@ class Apt:
     def update(self) -> None:
         """Fetch the lists of the declared repositories, and of no other."""
         with tempfile.TemporaryDirectory(prefix="muster-apt-") as name:
-            _link(Path(SOURCES).parent, Path(name), only=Path(SOURCES).name)
+            linked(Path(SOURCES).parent, Path(name), only=Path(SOURCES).name)
             self._update(Path(name), [])
 
     def _update(self, sources: Path, options: Sequence[str]) -> None:
         alone = {"Dir::Etc::sourcelist": "/dev/null", "Dir::Etc::sourceparts": sources, "APT::Get::List-Cleanup": "0"}
         more = {"APT::Update::Error-Mode": "any", "Acquire::Retries": "2", "DPkg::Lock::Timeout": "300"}
-        output = self.host.run(["apt-get", "-q", *options, *_options({**alone, **more}), "update"], _UPDATE_SECONDS)
+        output = self.host.run(["apt-get", "-q", *options, *options_of({**alone, **more}), "update"], _UPDATE_SECONDS)
         _checked(output, "the repositories cannot be read")
         # Older apt calls a repository that it could not fetch a warning.
         if "Failed to fetch" in output.stderr or "GPG error" in output.stderr:
-            raise AptError(f"the repositories cannot be read: {_said(output)}")
+            raise AptError(f"the repositories cannot be read: {said(output)}")
 
     def change(self, planned: Plan) -> None:
         """Repair, then install and remove; whether it worked is for ``status`` to say."""
@@ -263,17 +263,18 @@ def _install_command(planned: Plan, options: Sequence[str]) -> list[str]:
     return [
         *("apt-get", "install", "--no-install-recommends", "--allow-downgrades", "--allow-change-held-packages"),
         *(fixing or (["--fix-broken"] if planned.repair else [])),
-        *_options({"Dpkg::Options::": "--force-confold", "DPkg::Lock::Timeout": "300"}),
+        *options_of({"Dpkg::Options::": "--force-confold", "DPkg::Lock::Timeout": "300"}),
         *options,
         *words,
     ]
 
 
-def _options(settings: Mapping[str, object]) -> list[str]:
+def options_of(settings: Mapping[str, object]) -> list[str]:
+    """Return apt's settings as words of its command line."""
     return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
 
 
-def _link(source: str | Path, place: Path, only: str = "", but: str = "") -> None:
+def linked(source: str | Path, place: Path, only: str = "", but: str = "") -> None:
     """Make ``place`` show the files of ``source``."""
     for path in Path(source).iterdir() if Path(source).is_dir() else ():
         if path.is_file() and path.name not in (but, "lock") and path.name == (only or path.name):
@@ -282,11 +283,11 @@ def _link(source: str | Path, place: Path, only: str = "", but: str = "") -> Non
 
 def _checked(output: Output, what: str) -> Output:
     if output.rc != 0:
-        raise AptError(f"{what}: {_said(output)}")
+        raise AptError(f"{what}: {said(output)}")
     return output
 
 
-def _said(output: Output) -> str:
+def said(output: Output) -> str:
     """Return what a tool said went wrong, in one line."""
     text = output.stderr or output.stdout
     lines = [line.strip() for line in text.splitlines() if re.match(r"(E|W|Err|dpkg|The following| .*Depends)", line)]

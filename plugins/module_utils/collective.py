@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from .nccl_log import own_log, read_log
+
 PREFIX = "muster-collective"
 ELEMENT_BYTES = 4
 EXIT_DEADLINE = 124
@@ -227,6 +229,17 @@ def _request(arguments: Sequence[str] | None) -> Request:
 
 
 def _run(request: Request, place: Place, report: dict[str, Any]) -> None:
+    if request.backend == "nccl":
+        with own_log(os.environ) as log:
+            try:
+                _measure(request, place, report)
+            finally:
+                report["transport"] = read_log(log)
+    else:
+        _measure(request, place, report)
+
+
+def _measure(request: Request, place: Place, report: dict[str, Any]) -> None:
     report["phase"] = "import of torch"
     import torch  # noqa: PLC0415 -- the rest of Muster runs where there is no torch
     from torch import distributed  # noqa: PLC0415

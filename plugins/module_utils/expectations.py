@@ -23,7 +23,13 @@ TORCH_DEVICE = "one of cpu, cuda"
 LINK_LAYER = "one of Ethernet, InfiniBand"
 CONNECTION = "one of PIX, PXB, PHB, NODE, SYS"
 BMC = "one of ipmitool, redfish"
+ROCE_BACKEND = "one of doca, inbox"
+FABRIC = "one of roce, infiniband"
 DATE = "a date such as 2026-01-31"
+
+
+# Device Control register of PCI Express (base specification 7.5.3.4): 128 bytes doubled by each step of three bits.
+READ_REQUEST_BYTES = tuple(128 << code for code in range(6))
 
 
 class Nullable:
@@ -51,9 +57,56 @@ _PORT_COUNTERS = (
     "VL15_dropped",
 )
 
+# Counters of an RDMA port whose growth during fabric rounds a class may limit; null: not judged.
+RDMA_COUNTERS = (
+    "out_of_sequence",
+    "packet_seq_err",
+    "implied_nak_seq_err",
+    "local_ack_timeout_err",
+    "rnr_nak_retry_err",
+    "roce_adp_retrans",
+    "roce_slow_restart",
+    "np_cnp_sent",
+    "rp_cnp_handled",
+    "np_ecn_marked_roce_packets",
+    "symbol_error",
+    "link_error_recovery",
+    "link_downed",
+    "port_rcv_errors",
+    "port_xmit_discards",
+)
+
+# What every RoCE port of a host is set to; lists of eight are by buffer or priority. No DSCPs: best effort.
+ROCE_PORT: dict[str, Any] = {
+    "backend": ROCE_BACKEND,
+    "mtu_bytes": POSITIVE,
+    "dscp_priority": [{"dscp": COUNT, "priority": COUNT}],
+    "lossless_priorities": [COUNT],
+    # null: left as the NIC's firmware has it.
+    "dcqcn": Nullable(FLAG),
+    "cnp_dscp": Nullable(COUNT),
+    "cnp_priority": Nullable(COUNT),
+    "cm_tos": COUNT,
+    "traffic_class": Nullable(COUNT),
+    "rings": Nullable({"rx": POSITIVE, "tx": POSITIVE}),
+    "buffers": Nullable({"sizes_bytes": [COUNT], "of_priority": [COUNT]}),
+}
+
 # Every class has all of these; a list holds values of the one kind in it. Checks read what they need by these names.
 SCHEMA: dict[str, Any] = {
     "class": TEXT,
+    # Follows from the fleet's fabric, no class states it: null where collectives use no RDMA rails. nccl_least: the
+    # oldest NCCL that knows all variables which the fabric needs; null: any does. verify_cabling: whether every rail's
+    # cable is held against the fleet's plan.
+    "fabric": Nullable(
+        {
+            "kind": FABRIC,
+            "routing": TEXT,
+            "port": Nullable(ROCE_PORT),
+            "nccl_least": Nullable(TEXT),
+            "verify_cabling": FLAG,
+        }
+    ),
     "gpu": Nullable(
         {
             "model": TEXT,
@@ -110,6 +163,8 @@ SCHEMA: dict[str, Any] = {
             ],
             "model": Nullable(TEXT),
             "firmware": Nullable(TEXT),
+            # What `mstconfig query` shows of each rail's NIC; the value by number, name, or both: 2, ETH, ETH(2).
+            "firmware_settings": Nullable([{"key": TEXT, "wanted": TEXT}]),
             "link_layer": Nullable(LINK_LAYER),
             "speed_gbps": POSITIVE,
             "lanes": Nullable(POSITIVE),
@@ -130,6 +185,27 @@ SCHEMA: dict[str, Any] = {
             ),
             "errors": {name: Nullable(COUNT) for name in _PORT_COUNTERS},
             "growth": {name: Nullable(COUNT) for name in (*_PORT_COUNTERS, "carrier_changes", "rx_crc_errors")},
+        }
+    ),
+    # What a rail must reach between two hosts, and looped back; null: the class has no RDMA rails. Bandwidths are parts
+    # of nic.speed_gbps, latencies by where the other host is: at the same leaf switch, in the same pod, beyond it.
+    "rdma": Nullable(
+        {
+            "bandwidth_percent": ABOVE_ZERO,
+            "loopback_percent": ABOVE_ZERO,
+            "latency_us": {"leaf": ABOVE_ZERO, "pod": ABOVE_ZERO, "across": ABOVE_ZERO},
+            "bandwidth_bytes": POSITIVE,
+            "latency_bytes": POSITIVE,
+            "queue_pairs": POSITIVE,
+            "seconds": POSITIVE,
+            # Whether the memory of GPUs is used instead of the host's.
+            "gpu_direct": FLAG,
+            # How far from the median of its cohort a rail may lie: so many median absolute deviations, and never less
+            # than so many percent.
+            "cohort": {"deviations": ABOVE_ZERO, "percent": ABOVE_ZERO},
+            # Traffic of another priority that counts as no mark of RDMA, in percent of the test's.
+            "stray_percent": NUMBER,
+            "counters": {name: Nullable(COUNT) for name in RDMA_COUNTERS},
         }
     ),
     "cpu": {
@@ -162,6 +238,9 @@ SCHEMA: dict[str, Any] = {
     "pcie": Nullable(
         {
             "acs_enabled": Nullable(FLAG),
+            # Of the rails' NICs: largest read they ask for, and whether their writes may pass each other.
+            "max_read_request_bytes": Nullable(POSITIVE),
+            "relaxed_ordering": Nullable(FLAG),
             "devices": [{"name": TEXT, "address": PCI_ADDRESS, "speed_gts": NUMBER, "width": POSITIVE}],
             # Limits of what the kernel counts on GPUs, rails and drives; null where it cannot (a guest of a cloud).
             "errors": Nullable({"correctable": COUNT, "nonfatal": COUNT, "fatal": COUNT}),
@@ -279,12 +358,16 @@ SCHEMA: dict[str, Any] = {
         "sizes_bytes": [POSITIVE],
         "iterations": POSITIVE,
         "warmup": COUNT,
+        # What NCCL's log must show on an RDMA fabric, beside the rails; null: no more than those. nvls null: either.
+        "transport": Nullable({"gpu_direct": FLAG, "nvls": Nullable(FLAG)}),
         "floors": [{"collective": TEXT, "nodes_min": POSITIVE, "size_bytes": POSITIVE, "busbw_gb_per_s": NUMBER}],
     },
 }
 
 _CHOICES = {
     BMC: ("ipmitool", "redfish"),
+    ROCE_BACKEND: ("doca", "inbox"),
+    FABRIC: ("roce", "infiniband"),
     BACKEND: ("gloo", "nccl"),
     TORCH_DEVICE: ("cpu", "cuda"),
     LINK_LAYER: ("Ethernet", "InfiniBand"),
@@ -340,6 +423,11 @@ def check_expectations(expect: Any, key: str = "") -> None:
         raise ExpectationError(f"{at}gpu.driver", "nothing", "a version, as gpu_stack is declared")
     if expect["nvme"] and expect["nvme"]["addresses"] is not None:
         _check_addresses(expect["nvme"], f"{at}nvme.addresses")
+    if expect["nic"]:
+        _check_settings(expect["nic"]["firmware_settings"] or (), f"{at}nic.firmware_settings")
+    if expect["pcie"] and expect["pcie"]["max_read_request_bytes"] not in (None, *READ_REQUEST_BYTES):
+        where, known = f"{at}pcie.max_read_request_bytes", ", ".join(map(str, READ_REQUEST_BYTES))
+        raise ExpectationError(where, shown(expect["pcie"]["max_read_request_bytes"]), f"one of {known}")
     _check_rails(expect["nic"]["rails"] if expect["nic"] else (), f"{at}nic.rails")
     for index, floor in enumerate(expect["collective"]["floors"]):
         if floor["size_bytes"] not in expect["collective"]["sizes_bytes"]:
@@ -354,6 +442,20 @@ def _check_addresses(nvme: Mapping[str, Any], key: str) -> None:
     for index, address in enumerate(addresses):
         if address in addresses[:index]:
             raise ExpectationError(f"{key}[{index}]", f"{shown(address)} again", "each one once")
+
+
+def _check_settings(settings: Sequence[Mapping[str, str]], key: str) -> None:
+    keys = [item["key"] for item in settings]
+    for index, name in enumerate(keys):
+        if name in keys[:index]:
+            raise ExpectationError(f"{key}[{index}].key", f"{shown(name)} again", "each one once")
+        # The tool takes its arguments as KEY=VALUE.
+        if not re.fullmatch(r"[A-Z][A-Za-z0-9_]*", name, re.ASCII):
+            raise ExpectationError(f"{key}[{index}].key", shown(name), "a name such as MAX_ACC_OUT_READ")
+        if not re.fullmatch(r"[A-Za-z0-9_]+(\(\d+\))?", settings[index]["wanted"], re.ASCII):
+            raise ExpectationError(
+                f"{key}[{index}].wanted", shown(settings[index]["wanted"]), "such as 128, ETH or ETH(2)"
+            )
 
 
 def _check_rails(rails: Sequence[Mapping[str, Any]], key: str) -> None:

@@ -6,22 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from .finding import PASS
+from .probes.infiniband import Device
 from .probes.nccl import Nccl
 from .probes.nvidia_smi import Gpus
 from .xid import events_in, verdict_of
 
-COMPONENTS = ("gpu_serials", "gpu_vbios", "gpu_driver", "gpu_errors", "kernel", "nccl")
+COMPONENTS = ("gpu_serials", "gpu_vbios", "gpu_driver", "gpu_errors", "kernel", "nccl", "nics")
 
 _GPU = ("gpu_serials", "gpu_vbios", "gpu_driver")
 DEPENDS: dict[str, tuple[str, ...]] = {
     "preflight": COMPONENTS,
     # A GPU that reports an error after its burn-in is no longer the one that passed.
-    "burn_in": (*_GPU, "gpu_errors"),
-    "acceptance": (*_GPU, "kernel", "nccl"),
+    "burn_in": (*_GPU, "gpu_errors", "nics"),
+    # GPUDirect goes through the driver.
+    "fabric": ("nics", "kernel", "gpu_driver"),
+    "acceptance": (*_GPU, "kernel", "nccl", "nics"),
 }
 
 # The probes whose values fingerprint_of reads.
-PROBES = ("nvidia_smi", "kernel_log", "uname", "nccl")
+PROBES = ("nvidia_smi", "kernel_log", "uname", "nccl", "infiniband")
 
 
 def fingerprint_of(values: Mapping[str, Any], expect: Mapping[str, Any] | None = None) -> dict[str, str | None]:
@@ -43,9 +46,20 @@ def fingerprint_of(values: Mapping[str, Any], expect: Mapping[str, Any] | None =
     if log is not None:
         components["gpu_errors"] = _errors(log)
     components["kernel"] = values.get("uname")
+    components["nics"] = _nics(values.get("infiniband"), expect)
     if nccl is not None:
         components["nccl"] = f"library {nccl.library}, conf {nccl.conf[:16]}"
     return components
+
+
+def _nics(devices: Mapping[str, Device] | None, expect: Mapping[str, Any] | None) -> str | None:
+    """Return identity and firmware of the rails' devices that are there; other NICs are no part of what was tested."""
+    if expect is not None and expect.get("nic", "") is None:
+        return "none"
+    rails = [rail["device"] for rail in expect["nic"]["rails"]] if expect else list(devices or ())
+    found = [devices[name] for name in rails if devices and name in devices]
+    known = [f"{nic.name}={nic.guid}:{nic.firmware}" if nic.guid and nic.firmware else None for nic in found]
+    return _all(known) or None
 
 
 def _errors(log: Any) -> str:

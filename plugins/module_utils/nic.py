@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .roce.settings import PortSettings
+
 # Port counters of the InfiniBand specification (PortCounters) stop at their end and stay there until they are cleared:
 # what stands at the end is a lower bound. Widths from the specification, volume 1, section 16.1.3.5.
 COUNTER_END: dict[str, int] = {
@@ -43,6 +45,22 @@ def rail_subjects(expect: Mapping[str, Any]) -> list[str]:
 def named(rail: Mapping[str, Any]) -> str:
     """Return a rail as reasons name it: ``rail 3 (mlx5_3)``."""
     return f"rail {rail['rail']} ({rail['device']})"
+
+
+def roce_ports(expect: Mapping[str, Any]) -> dict[str, PortSettings]:
+    """Return what each rail's port is set to by part, none where the class' fabric is no RoCE.
+
+    Which address a rail has is the node's, not the class': ``ip`` is None.
+    """
+    port = expect["fabric"]["port"] if expect["fabric"] is not None else None
+    if port is None:
+        return {}
+    return {
+        subject_of(rail): PortSettings.from_dict(
+            {**port, **{key: rail[key] for key in ("device", "address", "interface")}, "ip": None}
+        )
+        for rail in rails_of(expect)
+    }
 
 
 def interfaces_of(expect: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from . import fingerprint
 from .examine import Check, Examination, Parser, Probe, Stress, collect, judge
 from .host import Host, Output
+from .nic import rail_subjects
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ _LOG_CHECKS = (
 # Preflight asks whether the host is fit to be burned in and who it is; that its GPUs are all there and silent is
 # burn-in's verdict. A GPU lost later changes the fingerprint that preflight reads, which voids the burn-in.
 STAGE_CHECKS: dict[str, tuple[str, ...]] = {
-    "preflight": ("fingerprint", "cpu", "memory", "clock", "disk"),
+    "preflight": ("fingerprint", "cpu", "memory", "clock", "disk", "roce_settings", "roce_gid", "nccl_version"),
     "burn_in": (
         "fingerprint",
         "gpu_inventory",
@@ -68,7 +68,9 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
         "nic_link",
         "nic_interface",
         "nic_pcie",
+        "nic_pcie_settings",
         "nic_firmware",
+        "nic_firmware_settings",
         "nic_physical",
         "nic_errors",
         "firmware",
@@ -90,13 +92,18 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
             "pcie_errors",
             "machine_check",
         ),
-        *("nic_log", "nvme_log", "filesystem_log", "kernel_crash", "counter_growth", "nic_link", "disk"),
+        *("nic_log", "nvme_log", "filesystem_log", "kernel_crash", "counter_growth", "nic_link", "roce_gid"),
+        "disk",
     ),
+    # Of health what may have changed since it ran last, and what a job may have done; users wait for both.
+    "prolog": ("gpu_present", "xid", "sxid", "gpu_log", "nic_link", "disk"),
+    "epilog": ("nvml", "xid", "sxid", "gpu_log", "counter_growth"),
 }
+_LIGHT = {"infiniband": "infiniband_ports", "kernel_log": "kernel_ring", "roce_port": "roce_gids"}
 # What a stage reads in place of a check's probe: journalctl may wait for a disk, a port's counters for firmware.
-STAND_INS: dict[str, dict[str, str]] = {"health": {"infiniband": "infiniband_ports", "kernel_log": "kernel_ring"}}
+STAND_INS: dict[str, dict[str, str]] = {"health": _LIGHT, "prolog": _LIGHT, "epilog": _LIGHT}
 # Stages that need no fingerprint, whose probes ask the GPUs.
-_WITHOUT_FINGERPRINT = ("health",)
+_WITHOUT_FINGERPRINT = ("health", "prolog", "epilog")
 # The checks that judge what a stress measured; each has the stress' name among its PROBES.
 STRESS_CHECKS: dict[str, tuple[str, ...]] = {
     "cpu_stress": ("cpu_stress",),
@@ -115,6 +122,10 @@ _STAGE_FINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
     "burn_in": (("burn_in", "host"),),
     "acceptance": (("pair_bandwidth", "network"), ("group_bandwidth", "network")),
 }
+# What fabric rounds owe of every rail, as far as the fabric marks traffic and the class limits counters.
+RAIL_CHECKS = ("rail_loopback", "rail_bandwidth", "rail_latency", "rail_counters", "rail_marking")
+# What stage fabric owes of every rail besides, where the fleet's cables are verified.
+CABLING_CHECK = "cabling"
 
 
 class _Modules(Mapping[str, T]):
@@ -148,6 +159,8 @@ def probes_of(stage: str) -> tuple[str, ...]:
     checks = [CHECKS[name] for name in STAGE_CHECKS[stage]]
     names = {name for check in checks for name in (*check.PROBES, *getattr(check, "OPTIONAL_PROBES", ()))}
     if stage not in _WITHOUT_FINGERPRINT:
+        from . import fingerprint  # noqa: PLC0415 -- start-up budget of health and hooks
+
         names |= {*fingerprint.PROBES}
     stand_ins = STAND_INS.get(stage, {})
     return tuple(sorted({stand_ins.get(name, name) for name in names}))
@@ -194,15 +207,48 @@ def judge_stress(name: str, outputs: Mapping[str, Output], expect: Mapping[str, 
     return judge(given, parsers(needed), checks, expect)
 
 
+def rail_checks(expect: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the checks that fabric rounds owe of every rail; none where collectives use no RDMA rails.
+
+    Nothing is owed of marks where the fabric declares none, or of counters where the class limits none: such a check
+    would pass without having looked at anything.
+    """
+    if expect["fabric"] is None or expect["nic"] is None:
+        return ()
+    port, limits = expect["fabric"]["port"], expect["rdma"]["counters"]
+    marked, counted = port and port["dscp_priority"], any(limit is not None for limit in limits.values())
+    left_out = {*(() if marked else ("rail_marking",)), *(() if counted else ("rail_counters",))}
+    return tuple(check for check in RAIL_CHECKS if check not in left_out)
+
+
 def required(stage: str, expect: Mapping[str, Any], stresses: Sequence[str] = ()) -> list[tuple[str, str]]:
     """Return the (check, part) pairs on which the stage owes a finding for this class.
 
     ``stresses`` are those of the burn-in profile that policy asks for. Raises ValueError for a stage that owes nothing,
     since "no requirement" would pass everybody, and KeyError when the expectations lack what a check needs.
     """
+    if stage == "fabric":
+        checks = rail_checks(expect)
+        if checks and expect["fabric"]["verify_cabling"]:
+            checks = (*checks, CABLING_CHECK)
+        owed = [(check, subject) for check in checks for subject in rail_subjects(expect)]
+        if not owed:
+            raise ValueError("stage is fabric, expected a class with RDMA rails on a fabric of such")
+        return owed
     if stage not in STAGE_CHECKS and stage not in _STAGE_FINDINGS:
-        known = sorted({*STAGE_CHECKS, *_STAGE_FINDINGS})
+        known = sorted({*STAGE_CHECKS, *_STAGE_FINDINGS, "fabric"})
         raise ValueError(f"stage is {stage!r}, expected one of {', '.join(known)}")
     names = [*STAGE_CHECKS.get(stage, ()), *(name for stress in stresses for name in STRESS_CHECKS[stress])]
     pairs = [(name, part) for name in dict.fromkeys(names) for part in CHECKS[name].subjects(expect)]
-    return [*pairs, *_STAGE_FINDINGS.get(stage, ())]
+    transport = [("transport", "network")] if stage == "acceptance" and owes_transport(expect) else []
+    return [*pairs, *_STAGE_FINDINGS.get(stage, ()), *transport]
+
+
+def owes_transport(expect: Mapping[str, Any]) -> bool:
+    """Return whether a class' acceptance shows by NCCL's log that its collectives went over the rails.
+
+    Gloo keeps no such log, and where the fleet declares no RDMA fabric there is no road to prove.
+    """
+    if expect["fabric"] is None or expect["nic"] is None:
+        return False
+    return bool(expect["collective"]["backend"] == "nccl")

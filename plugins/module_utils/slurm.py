@@ -5,19 +5,23 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .host import Host
+from . import drain_reason
+from .host import Host, Output
 
 GATE_FILE = "/etc/slurm/muster_partitions.conf"
 # Debian's; vars/main.yml of role slurm sets it.
 STATE_SAVE_LOCATION = "/var/lib/slurm/slurmctld"
 # Its absence says that the state directory was erased, and the operators' drains with it.
 MARKER = "muster_gate"
+# Where slurmctld saves its live partitions. A standby that takes over restores them from there, whatever the file says.
+SAVED_PARTITIONS = ("part_state", "part_state.old")
 OUR_REASON = "muster:"
 # What a file says that no ledger has rendered yet.
 NO_LEDGER = "none"
@@ -96,17 +100,27 @@ class GateFile:
 
 @dataclass(frozen=True)
 class NodeState:
-    """What the controller says of a node: ``state`` as it prints it (``IDLE+DRAIN``), reason and who gave it."""
+    """What the controller says of a node: ``state`` as it prints it (``IDLE+DRAIN``), reason and who gave it when.
+
+    Times are as scontrol prints them, such as ``2026-11-20T10:02:27``; ``booted`` is when the node booted, by its own
+    word when it registered last.
+    """
 
     state: str
     reason: str = ""
     by: str = ""
     at: str = ""
+    booted: str = ""
 
     @property
     def drained(self) -> bool:
         """Whether new jobs are kept off the node."""
         return "DRAIN" in self.state.split("+")
+
+    @property
+    def down(self) -> bool:
+        """Whether Slurm has given the node up, or somebody has."""
+        return "DOWN" in self.state.split("+")
 
     @property
     def busy(self) -> bool:
@@ -117,6 +131,46 @@ class NodeState:
     def drained_by_others(self) -> bool:
         """Whether somebody other than Muster drained the node."""
         return self.drained and not self.reason.startswith(OUR_REASON)
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A node whose preflight of this run passed: on which boot, when it began (seconds since the epoch).
+
+    ``in_service`` says that users can reach it, or are about to; ``healthy`` that its health check passed too.
+    """
+
+    boot_id: str
+    began: float
+    in_service: bool
+    healthy: bool = False
+
+    @classmethod
+    def from_params(cls, name: str, data: Any) -> Examined:
+        """Return what a module was given for a node; raises GateError."""
+        try:
+            flags = bool(data["in_service"]), bool(data["healthy"])
+            return cls(str(data["boot_id"]), float(data["began"]), *flags)
+        except (KeyError, TypeError, ValueError) as exc:
+            expected = "boot_id, began, in_service and healthy"
+            raise GateError(f"resume: {name}: {data!r}, expected {expected} ({exc!r})") from exc
+
+
+@dataclass(frozen=True)
+class Care:
+    """What a reconciliation does besides the partitions: nodes that may come back, jobs on nodes that leave."""
+
+    examined: Mapping[str, Examined] = field(default_factory=dict)
+    end_jobs: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that runs in a partition on some nodes."""
+
+    id: str
+    partition: str
+    nodes: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -226,8 +280,60 @@ def parse_nodes(text: str) -> dict[str, NodeState]:
             raise GateError(f"scontrol show node: {line[:80]!r}, expected NodeName= and State=")
         why = re.search(r" Reason=(.*) \[([^@\]]+)@([^\]]+)\]", line) or re.search(r" Reason=(.*?)()()\s*$", line)
         # A star marks a node that does not answer; other signs belong to power saving and reboots.
-        nodes[name.group(1)] = NodeState(re.sub(r"[^A-Z_+]", "", state.group(1)), *(why.groups() if why else ()))
+        booted = re.search(r" BootTime=(\S+)", line)
+        reason, by, at = why.groups() if why else ("", "", "")
+        clean = re.sub(r"[^A-Z_+]", "", state.group(1))
+        nodes[name.group(1)] = NodeState(clean, reason, by, at, booted.group(1) if booted else "")
     return nodes
+
+
+def parse_jobs(text: str) -> list[Job]:
+    """Return the jobs of ``squeue --format=%A|%P|%N``; raises GateError."""
+    jobs = []
+    for line in text.splitlines():
+        words = line.strip().split("|")
+        if len(words) != 3 or not words[0].isdecimal():
+            raise GateError(f"squeue: {line[:80]!r}, expected JOB|PARTITION|NODES")
+        jobs.append(Job(words[0], words[1], frozenset(expand(words[2]))))
+    return jobs
+
+
+def leaving(jobs: Iterable[Job], wanted: GateFile) -> list[Job]:
+    """Return the jobs of user partitions that run on a node which is not open there."""
+    return [job for job in jobs if job.partition in wanted.nodes and job.nodes - wanted.nodes[job.partition]]
+
+
+def returns(node: NodeState, examined: Examined) -> bool:
+    """Return whether a node that jobs are kept off comes back now that its preflight passed.
+
+    One that Slurm found rebooted, and one that our own checks drained for a boot, once the boot is examined on which it
+    registered; one that they drained for want of a measurement that has passed since, or that users cannot reach; and
+    one that they drained for a fault, if users cannot reach it and its check passes again, so that it can be tested.
+    Never one that a person or Slurm drained, or of which the reason is not known.
+    """
+    booted, since = _seconds(node.booted), _seconds(node.at)
+    if booted is None or since is None or booted > examined.began:
+        return False
+    if not node.drained:
+        return node.down and node.reason == drain_reason.REBOOTED
+    if boot := drain_reason.boot_in(node.reason):
+        return boot == examined.boot_id or since <= examined.began
+    if node.reason == drain_reason.RESTART:
+        return booted > since
+    if since > examined.began:
+        return False
+    if drain_reason.waits(node.reason):
+        return examined.healthy or not examined.in_service
+    # One whose check still fails would be drained again, by every run anew.
+    return drain_reason.fault_in(node.reason) is not None and examined.healthy and not examined.in_service
+
+
+def _seconds(text: str) -> float | None:
+    """Return a time of scontrol's, which prints this host's own, in seconds since the epoch."""
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return None
 
 
 def guard(current: GateFile | None, wanted: GateFile) -> None:
@@ -314,13 +420,36 @@ class Controller:
         """Let jobs on a node again, also after a reboot that Slurm did not ask for."""
         self._scontrol("update", f"NodeName={node}", "State=RESUME")
 
+    def jobs(self) -> list[Job]:
+        """Return the jobs that are on nodes."""
+        self._ping()
+        argv = ["squeue", "--noheader", "--states=RUNNING,SUSPENDED,CONFIGURING", "--format=%A|%P|%N", "--all"]
+        return parse_jobs(self._answer(argv, self.host.run(argv, self.timeout_seconds)))
+
+    def end(self, job: str) -> None:
+        """Put a job back into the queue, or cancel it where it cannot be started again."""
+        try:
+            self._scontrol("requeue", job)
+        except NoAnswer:
+            raise
+        except GateError:
+            argv = ["scancel", job]
+            self._answer(argv, self.host.run(argv, self.timeout_seconds))
+
     def _scontrol(self, *arguments: str) -> str:
-        command = f"scontrol {' '.join(arguments)}"
+        self._ping()
+        argv = ["scontrol", *arguments]
+        return self._answer(argv, self.host.run(argv, self.timeout_seconds))
+
+    def _ping(self) -> None:
         # scontrol asks a controller that is gone again and again; ping tells at once.
         ping = self.host.run(["scontrol", "ping"], self.timeout_seconds)
         if ping.rc != 0:
             raise NoAnswer(f"slurmctld does not answer: {_said(ping.error, ping.stdout, ping.stderr)}")
-        output = self.host.run(["scontrol", *arguments], self.timeout_seconds)
+
+    @staticmethod
+    def _answer(argv: Sequence[str], output: Output) -> str:
+        command = " ".join(argv)
         if output.rc is None or output.timed_out:
             raise NoAnswer(f"{command}: {output.error}")
         if output.rc != 0:
@@ -331,8 +460,9 @@ class Controller:
 class Gate:
     """File, controller and marker of one cluster."""
 
-    def __init__(self, controller: Controller, path: str, state_save_location: str) -> None:
+    def __init__(self, controller: Controller, path: str, state_save_location: str, care: Care | None = None) -> None:
         self.controller = controller
+        self.care = care or Care()
         self.path = Path(path)
         self.marker = Path(state_save_location, MARKER)
 
@@ -366,7 +496,13 @@ class Gate:
             "live_error": silence,
             "live_partitions": _sorted(live or {}),
             "nodes": {
-                name: {"state": node.state, "reason": node.reason, "user": node.by, "time": node.at}
+                name: {
+                    "state": node.state,
+                    "reason": node.reason,
+                    "user": node.by,
+                    "time": node.at,
+                    "booted": node.booted,
+                }
                 for name, node in nodes.items()
             },
             "drains": {drain["node"]: drain["reason"] for drain in drains_of(nodes)},
@@ -374,17 +510,33 @@ class Gate:
         }
 
     def write(self, content: GateFile) -> None:
-        """Replace the file as a whole; raises GateError."""
-        staged = self.path.with_name(f".{self.path.name}.new")
+        """Replace the file as a whole, and drop what Slurm has saved of its partitions; raises GateError."""
+        # With two controllers the path is a link into the directory that they share.
+        place = Path(os.path.realpath(self.path))
+        staged = place.with_name(f".{place.name}.new")
         try:
             with staged.open("w", encoding="utf-8") as file:
                 file.write(content.render())
                 file.flush()
                 os.fsync(file.fileno())
             staged.chmod(0o644)
-            staged.replace(self.path)
+            staged.replace(place)
         except OSError as exc:
-            raise GateError(f"{self.path}: {exc.strerror}") from exc
+            raise GateError(f"{place}: {exc.strerror}") from exc
+        self.forget_saved()
+
+    def forget_saved(self) -> None:
+        """Drop what Slurm has saved of its partitions, so that whoever starts or takes over reads the file.
+
+        Raises GateError where it cannot be dropped: a standby might reopen what was closed.
+        """
+        for name in SAVED_PARTITIONS:
+            try:
+                self.marker.with_name(name).unlink()
+            except FileNotFoundError:
+                continue
+            except OSError as exc:
+                raise GateError(f"{self.marker.with_name(name)}: {exc.strerror}") from exc
 
     def live(self) -> tuple[dict[str, frozenset[str]] | None, str]:
         """Return the nodes by live partition, or None and why the controller does not answer."""
@@ -425,6 +577,11 @@ class Gate:
                 raise GateError(f"{self.path}: {exc}; nothing was changed") from exc
         live, silence = self.live()
         steps = plan(current, live, wanted)
+        if live is None and not check:
+            self._file_closing(current, steps)
+            # One that has started meanwhile may have read the file as it was.
+            live, silence = self.live()
+            steps = plan(current, live, wanted)
         result: dict[str, Any] = {
             "changed": steps.changed,
             "opened": steps.opened,
@@ -433,12 +590,15 @@ class Gate:
             **_no_drains(),
         }
         if live is None:
-            return self._without_controller(current, steps, silence, result, check)
+            return self._without_controller(steps, silence, result)
         try:
             if not check:
                 self._close(current, steps)
+            result |= self._end_jobs(wanted, check)
             result |= self._reconcile_drains(drains, check)
-            result["changed"] = steps.changed or bool(result["drains_restored"])
+            result |= self._resume(drains, check)
+            done = ("drains_restored", "resumed", "jobs_ended")
+            result["changed"] = steps.changed or any(result[key] for key in done)
             if not check:
                 self._open(steps)
         except GateError as exc:
@@ -452,12 +612,15 @@ class Gate:
             return False
         return True
 
-    def _without_controller(
-        self, current: GateFile | None, steps: Steps, silence: str, result: dict[str, Any], check: bool
-    ) -> dict[str, Any]:
-        """Close in the file, which a controller that comes back reads; open nothing."""
-        if not check and steps.closing != current:
+    def _file_closing(self, current: GateFile | None, steps: Steps) -> None:
+        """Close in the file, for whoever reads it next."""
+        if steps.closing != current:
             self.write(steps.closing)
+        else:
+            self.forget_saved()
+
+    def _without_controller(self, steps: Steps, silence: str, result: dict[str, Any]) -> dict[str, Any]:
+        """Nodes are closed in the file, which a controller that comes back reads; none is opened."""
         result["changed"] = bool(steps.closed) or steps.reconfigure
         result["opened"] = {}
         if steps.closed or any(steps.wanted.nodes.values()):
@@ -473,6 +636,9 @@ class Gate:
         # A reconfigure is done when the file is live; what was opened by hand before it is closed here.
         for name, nodes in steps.set_closed.items():
             self.controller.set_nodes(name, nodes)
+        if steps.set_closed or steps.reconfigure:
+            # The controller may have saved what was live since the file was written.
+            self.forget_saved()
         opened = self._differences(steps, only_more=True)
         if opened:
             raise GateError(f"the controller still has open: {opened}")
@@ -483,6 +649,8 @@ class Gate:
                 self.write(steps.wanted)
             for name, nodes in steps.set_open.items():
                 self.controller.set_nodes(name, nodes)
+            if steps.set_open:
+                self.forget_saved()
             different = self._differences(steps)
             if different:
                 raise GateError(f"the controller disagrees after the update: {different}")
@@ -497,6 +665,7 @@ class Gate:
             self.write(steps.closing)
             for name in steps.set_open:
                 self.controller.set_nodes(name, kept[name])
+            self.forget_saved()
         except GateError as exc:
             trouble = f", not completely: {exc}"
         return trouble
@@ -510,6 +679,29 @@ class Gate:
             if found - nodes if only_more else found != nodes:
                 words.append(f"partition {name} has {_listed(found)}, expected {_listed(nodes)}")
         return "; ".join(words)
+
+    def _end_jobs(self, wanted: GateFile, check: bool) -> dict[str, Any]:
+        """End the jobs of users on nodes that are closed, where the fleet says so."""
+        gone = leaving(self.controller.jobs(), wanted) if self.care.end_jobs else []
+        if not check:
+            for job in gone:
+                self.controller.end(job.id)
+        return {"jobs_ended": [job.id for job in gone]}
+
+    def _resume(self, known: Mapping[str, str], check: bool) -> dict[str, Any]:
+        """Let jobs again on the nodes that wait for nothing but this run's examination."""
+        if not self.care.examined:
+            return {"resumed": []}
+        nodes = self.controller.nodes()
+        back = [
+            name
+            for name, examined in sorted(self.care.examined.items(), key=lambda item: natural(item[0]))
+            if name in nodes and name not in known and returns(nodes[name], examined)
+        ]
+        if not check:
+            for name in back:
+                self.controller.resume(name)
+        return {"resumed": back}
 
     def _reconcile_drains(self, known: Mapping[str, str], check: bool) -> dict[str, Any]:
         nodes = self.controller.nodes()
@@ -541,7 +733,8 @@ def drains_of(nodes: Mapping[str, NodeState]) -> list[dict[str, str]]:
 
 
 def _no_drains() -> dict[str, Any]:
-    return {"drains_found": [], "drains_restored": [], "drains_lifted": [], "slurm_state_lost": None}
+    none: dict[str, list[Any]] = {key: [] for key in ("drains_found", "drains_restored", "drains_lifted", "resumed")}
+    return {**none, "jobs_ended": [], "slurm_state_lost": None}
 
 
 def _shape(content: GateFile) -> list[tuple[Any, ...]]:

@@ -19,6 +19,12 @@ description:
     partition's open nodes, and at least two; then only nodes with a measured fault, an operator's decision, or that
     Slurm lost too are closed and recorded, none is opened, and the task fails.
   - A node in service whose hardware class changed in the fleet file is C(testing) until it is proven as that.
+  - A node in service, targeted or not, that its own health check drained for a fault (C(muster:health:...) in Slurm)
+    becomes C(quarantined), a decision of C(health) that an operator releases.
+  - Where C(policy.heartbeat_seconds) is set, only a node whose health check passed in this run is admitted, and only
+    one on which Slurm runs it stays in service.
+  - Nodes that Slurm keeps down because they rebooted, and nodes that Muster's own checks drained, come back when their
+    preflight of this run passed, as described for M(muster.cluster.slurm_gate#module).
   - Run it once, delegated to the controller.
 
 options:
@@ -37,6 +43,10 @@ options:
     description:
       - This run's preflight evidence by node, one record or a list of them. What the ledger has already may be given
         again; of another stage nothing is accepted.
+    type: dict
+    default: {}
+  health:
+    description: What C(node_check) said of each examined node's health check, by node.
     type: dict
     default: {}
   stopped:

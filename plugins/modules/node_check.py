@@ -28,6 +28,12 @@ options:
     type: str
     choices: [preflight, burn_in]
     default: preflight
+  health:
+    description:
+      - Ask the node's health check too, C(muster health), after the examination and by C(/etc/muster/expect.json). In
+        check mode its last word is judged instead.
+    type: bool
+    default: false
   tool:
     description: The program on the node, as the role C(burn_in) installs it.
     type: path
@@ -64,6 +70,13 @@ findings:
   elements: dict
   sample: [{check: memory, subject: host, verdict: fail, measured: 1031000, expected: 2063000, unit: MiB,
             reason: less than declared by over 5 %, action: reseat}]
+health:
+  description:
+    - What the health check said; null where it was not asked. One that gives no answer, or not about this node and
+      boot, is C(incomplete). C(service_age_seconds) tells when Slurm ran it last, before this, null for never.
+  returned: success
+  type: dict
+  sample: {verdict: pass, findings: [], evidence: null, service_age_seconds: 120.5}
 seconds:
   description: How long the examination took on the node.
   returned: success
@@ -74,12 +87,22 @@ seconds:
 import json
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils.answer import evidence_in
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import EvidenceError, expect_digest_of
-from ansible_collections.muster.cluster.plugins.module_utils.finding import INCOMPLETE, PASS, worst
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding, worst
+from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.probes import heartbeat
+
+# Exit status of muster health by verdict.
+EXIT_STATUS = {PASS: 0, FAIL: 1, INCOMPLETE: 2}
+# In check mode nothing new can be measured; what was said last stands.
+ANY_AGE_SECONDS = 1e9
 
 
 def main() -> None:
@@ -89,6 +112,7 @@ def main() -> None:
             "node": {"type": "str", "required": True},
             "expect": {"type": "dict", "required": True},
             "stage": {"type": "str", "choices": ["preflight", "burn_in"], "default": "preflight"},
+            "health": {"type": "bool", "default": False},
             "tool": {"type": "path", "default": "/usr/libexec/muster/muster"},
         },
         supports_check_mode=True,
@@ -99,7 +123,7 @@ def main() -> None:
     began = time.monotonic()
     if not Path(wanted["tool"]).is_file():
         if module.check_mode:
-            module.exit_json(changed=False, evidence=None, verdict=INCOMPLETE, findings=[], seconds=0.0)
+            module.exit_json(changed=False, evidence=None, health=None, verdict=INCOMPLETE, findings=[], seconds=0.0)
         module.fail_json(msg=f"{wanted['tool']} is not there; the role muster.cluster.burn_in installs it")
     rc, stdout, stderr = module.run_command(
         argv + ["--no-store"] * module.check_mode, data=json.dumps(wanted["expect"]), environ_update={"LC_ALL": "C"}
@@ -114,10 +138,42 @@ def main() -> None:
     module.exit_json(
         changed=False,
         evidence=evidence.to_dict(),
+        health=_health(module, evidence) if wanted["health"] else None,
         verdict=worst(finding.verdict for finding in evidence.findings),
         findings=[finding.to_dict() for finding in evidence.findings if finding.verdict != PASS],
         seconds=round(time.monotonic() - began, 3),
     )
+
+
+def _health(module: AnsibleModule, preflight: Evidence) -> dict[str, Any]:
+    """Return what the health check says; never fails, since no answer is one."""
+    tool, node = module.params["tool"], module.params["node"]
+    beat, age = LocalHost().read(heartbeat.PATH), None
+    with suppress(Unreadable):
+        last = heartbeat.parse(beat)
+        age = time.time() - last.service_time if last is not None and last.service_time else None
+    words = ["--status", "--max-age", str(ANY_AGE_SECONDS)] if module.check_mode else ["--node", node]
+    rc, stdout, stderr = module.run_command([tool, "health", *words], environ_update={"LC_ALL": "C"})
+    return {**health_in(rc, stdout, stderr, preflight, module.check_mode), "service_age_seconds": age}
+
+
+def health_in(rc: int, stdout: str, stderr: str, preflight: Evidence, check: bool) -> dict[str, Any]:
+    """Return verdict, findings and evidence of a health check's answer; what is none is incomplete."""
+    try:
+        said = json.loads(stdout)
+        verdict, evidence = said["verdict"], said.get("evidence")
+        findings = [Finding.from_dict(each) for each in said["findings"]]
+        if EXIT_STATUS.get(verdict) != rc or (verdict == PASS and findings):
+            raise ValueError(f"exit status {rc}, verdict {verdict!r} with {len(findings)} findings")
+        if not check and said["boot_id"] != preflight.boot_id and verdict == PASS:
+            raise ValueError(f"boot {said['boot_id']!r}, expected {preflight.boot_id!r}")
+        if evidence is not None:
+            evidence = evidence_in(evidence, node=preflight.node, stage="health").to_dict()
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        why = f"muster health: exit status {rc}: {exc!r}; printed {(stdout or stderr)[:200]!r}"
+        finding = Finding("health", "host", INCOMPLETE, None, None, "", why, "investigate")
+        return {"verdict": INCOMPLETE, "findings": [finding.to_dict()], "evidence": None}
+    return {"verdict": verdict, "findings": [each.to_dict() for each in findings], "evidence": evidence}
 
 
 if __name__ == "__main__":

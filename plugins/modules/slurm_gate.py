@@ -17,7 +17,9 @@ description:
   - Nothing is changed when the file was rendered from another ledger or from a newer copy of this one.
   - When the controller does not answer, nodes are closed in the file, none is opened, and the task fails; it succeeds
     with RV(live=false) only if nothing is open and nothing is to be opened.
-  - Jobs that run on a node go on when it is closed.
+  - At every write what Slurm saved of its partitions is dropped. A standby controller that takes over would restore
+    them from there, and reopen a node that the file closes.
+  - Jobs that run on a node go on when it is closed, unless O(leaving_jobs) says otherwise.
 attributes:
   check_mode: {support: full, description: Says what would change and changes nothing.}
   diff_mode: {support: full, description: Shows the file before and after.}
@@ -42,6 +44,26 @@ options:
     description: Reason by node of the manual drains that the ledger knows.
     type: dict
     default: {}
+  resume:
+    description:
+      - By node whose preflight of this run passed, C(boot_id) of the boot it looked at, C(began) (seconds since the
+        epoch), C(in_service), whether users can reach the node, and C(healthy), whether its health check passed.
+      - Such a node comes back if it is down because Slurm found it rebooted, or drained by Muster's own checks for a
+        boot (C(muster:boot:)), or, if it is healthy, for want of a measurement (C(muster:incomplete:)). If it is not in
+        service, a drain for want of a measurement goes in any case, and one for a fault (C(muster:health:)) if it is
+        healthy, so that the node can be tested. Slurm has to have seen that boot, and the drain has to be older than
+        the preflight, unless it names that very boot.
+      - A node that a person or Slurm drained, or of which no reason is known, never does.
+    type: dict
+    default: {}
+  leaving_jobs:
+    description:
+      - What becomes of jobs that run in a user partition on a node which is not open there.
+      - V(end) puts them back into the queue, from where they start elsewhere, and cancels those that cannot be started
+        again.
+    type: str
+    choices: [finish, end]
+    default: finish
   adopt:
     description: Replace a file of another ledger, of a newer generation, or one that cannot be read.
     type: bool
@@ -86,6 +108,18 @@ drains_lifted:
   type: list
   elements: str
   sample: [gpu-01]
+resumed:
+  description: Nodes on which jobs are let again.
+  returned: always
+  type: list
+  elements: str
+  sample: [gpu-02]
+jobs_ended:
+  description: Jobs that were requeued or cancelled because their node left the partition.
+  returned: always
+  type: list
+  elements: str
+  sample: ["4711"]
 slurm_state_lost:
   description: Whether Slurm's state was erased since the last call; null where the controller does not answer.
   returned: always
@@ -98,7 +132,9 @@ from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHo
 from ansible_collections.muster.cluster.plugins.module_utils.slurm import (
     GATE_FILE,
     STATE_SAVE_LOCATION,
+    Care,
     Controller,
+    Examined,
     Gate,
     GateError,
     GateFile,
@@ -117,6 +153,8 @@ ARGUMENTS = {
     "ledger_id": {"type": "str", "required": True},
     "generation": {"type": "int", "required": True},
     "drains": {"type": "dict", "default": {}},
+    "resume": {"type": "dict", "default": {}},
+    "leaving_jobs": {"type": "str", "choices": ["finish", "end"], "default": "finish"},
     "adopt": {"type": "bool", "default": False},
     "path": {"type": "path", "default": GATE_FILE},
     "state_save_location": {"type": "path", "default": STATE_SAVE_LOCATION},
@@ -128,12 +166,14 @@ def main() -> None:
     """Reconcile the gate."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     params = module.params
-    gate = Gate(
-        Controller(LocalHost(), params["timeout_seconds"]),
-        params["path"],
-        params["state_save_location"],
-    )
     try:
+        examined = {name: Examined.from_params(name, data) for name, data in params["resume"].items()}
+        gate = Gate(
+            Controller(LocalHost(), params["timeout_seconds"]),
+            params["path"],
+            params["state_save_location"],
+            Care(examined, params["leaving_jobs"] == "end"),
+        )
         wanted = GateFile(
             params["ledger_id"],
             params["generation"],

@@ -58,7 +58,13 @@ nodes:
   description: State and reason by node.
   returned: success
   type: dict
-  sample: {gpu-04: {state: IDLE+DRAIN, reason: waits for a new cable, user: root, time: "2026-11-20T10:02:27"}}
+  sample:
+    gpu-04:
+      state: IDLE+DRAIN
+      reason: waits for a new cable
+      user: root
+      time: "2026-11-20T10:02:27"
+      booted: "2026-11-19T08:00:00"
 drains:
   description: Reason by node of the drains that are not Muster's.
   returned: success

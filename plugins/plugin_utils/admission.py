@@ -26,6 +26,8 @@ DECISIONS = ("quarantined", "spare", "retired")
 STATES = ("new", "testing", "held", "rejected", "admitted", *DECISIONS)
 # Nodes on which nothing is tested but what every run reads.
 UNTESTED = ("quarantined", "retired")
+# What is asked behind all stages of a policy: the check that Slurm runs on nodes in service.
+HEALTH = "health"
 # Hosts keep time to well under a second (the clock check); this also covers the control machine's own error.
 CLOCK_SKEW_SECONDS = 300.0
 # A preflight belongs to its run; the limit only keeps last week's from being handed in again.
@@ -45,6 +47,8 @@ class Policy:
     burn_in_profile: str
     burn_in_steps: tuple[Step, ...]
     retest: bool
+    # How old the word of a health check may be that Slurm runs on a node in service; None where it runs none.
+    heartbeat_seconds: float | None
 
     @classmethod
     def from_fleet(cls, policy: Mapping[str, Any]) -> Policy:
@@ -66,7 +70,10 @@ class Policy:
             raise PolicyError(str(exc)) from exc
         if not isinstance(policy["retest"], bool):
             raise PolicyError(f"policy.retest: {policy['retest']!r}, expected true or false")
-        return cls(stages, fresh, wanted, steps, policy["retest"])
+        heartbeat = policy["heartbeat_seconds"]
+        if heartbeat is not None and not (_is_number(heartbeat) and heartbeat > 0):
+            raise PolicyError(f"policy.heartbeat_seconds: {heartbeat!r}, expected a number of seconds above 0, or null")
+        return cls(stages, fresh, wanted, steps, policy["retest"], heartbeat)
 
 
 @dataclass(frozen=True)
@@ -88,12 +95,39 @@ class Trouble:
 
 
 @dataclass(frozen=True)
+class Health:
+    """What a node's health check said when the node was examined, as a module or Slurm handed it over.
+
+    ``findings`` are those that did not pass. ``service_age`` tells how many seconds ago Slurm ran the check last, None
+    for never; ``drained`` is the reason with which it drained the node, where it did.
+    """
+
+    verdict: str
+    findings: tuple[Finding, ...] = ()
+    service_age: float | None = None
+    drained: str = ""
+
+    @classmethod
+    def from_answer(cls, data: Any, drained: str = "") -> Health:
+        """Return what ``node_check`` gave; what cannot be read is incomplete."""
+        try:
+            age = data["service_age_seconds"]
+            findings = tuple(Finding.from_dict(each) for each in data["findings"])
+            verdict = str(data["verdict"])
+        except (KeyError, TypeError, ValueError) as exc:
+            why = "no word of its health check in this run" if not data else f"its health check's word: {exc!r}"
+            return cls(INCOMPLETE, (_stage_finding(HEALTH, why),), None, drained)
+        return cls(verdict, findings, age if _is_number(age) else None, drained)
+
+
+@dataclass(frozen=True)
 class Case:
     """All that is known of one node when it is judged.
 
     ``required`` lists by stage the (check, subject) pairs of its hardware class; ``fingerprint`` is that of this run's
     preflight, None if there was none, and of that stage ``records`` holds this run's alone; ``admitted_since`` is set
-    for a node that is in service, whose evidence had to be fresh when it was admitted.
+    for a node that is in service, whose evidence had to be fresh when it was admitted. ``health`` is what the health
+    check said in this run.
     """
 
     node: str
@@ -104,6 +138,7 @@ class Case:
     decision: str | None = None
     trouble: Trouble | None = None
     admitted_since: float | None = None
+    health: Health | None = None
 
 
 @dataclass(frozen=True)
@@ -140,11 +175,14 @@ def judge(case: Case, policy: Policy, now: float) -> Judgement:
     everything = tuple(finding for verdict in verdicts for finding in verdict.findings)
     failed = [verdict for verdict in verdicts if verdict.verdict == FAIL]
     faults = tuple(verdict.stage for verdict in failed)
+    # Behind all stages: it says less of a part than they do.
+    health = health_verdict(case, policy, now)
     if case.decision is not None:
         if case.decision not in DECISIONS:
             raise PolicyError(f"node {case.node}: decision {case.decision!r}, expected one of {', '.join(DECISIONS)}")
+        told = health.findings if health is not None and health.verdict == FAIL else ()
         reason = f"an operator's decision: {case.decision}"
-        return Judgement(case.node, case.decision, "", everything, reason, faults)
+        return Judgement(case.node, case.decision, "", (*everything, *told), reason, faults)
     if case.trouble is None and case.fingerprint is None and not case.records:
         return Judgement(case.node, "new", policy.stages[0], (), "never examined")
     trouble = case.trouble
@@ -155,6 +193,9 @@ def judge(case: Case, policy: Policy, now: float) -> Judgement:
         measured = tuple(finding for finding in everything if finding.verdict == FAIL)
         return Judgement(case.node, "testing", trouble.stage, (cause, *measured), text_of(trouble.stage, cause), faults)
     open_stages = [verdict for verdict in verdicts if verdict.verdict != PASS]
+    if not open_stages and health is not None and health.verdict != PASS:
+        state = "rejected" if health.verdict == FAIL else "testing"
+        return Judgement(case.node, state, HEALTH, (*everything, *health.findings), _worst_text(health), faults)
     if not open_stages:
         return Judgement(case.node, "admitted", policy.stages[-1], everything, "every required check passed")
     # A measured fault says more than what could not be measured before it, and of the two that look at the same host
@@ -166,6 +207,33 @@ def judge(case: Case, policy: Policy, now: float) -> Judgement:
     findings = tuple(finding for verdict in so_far for finding in verdict.findings)
     state = "rejected" if decides.verdict == FAIL else "held" if decides.held else "testing"
     return Judgement(case.node, state, decides.stage, findings, _worst_text(decides), faults)
+
+
+def health_verdict(case: Case, policy: Policy, now: float) -> StageVerdict | None:
+    """Judge what the node's health check said, None where the site runs none.
+
+    Of a node in service it must have run by itself, no longer ago than the policy says, as soon as it had the time to.
+    """
+    limit = policy.heartbeat_seconds
+    if limit is None:
+        return None
+    health = case.health or Health.from_answer(None)
+    findings = list(health.findings)
+    if health.verdict != PASS and not findings:
+        findings.append(_stage_finding(HEALTH, f"its health check said {health.verdict}, and not why"))
+    if health.drained:
+        why = f"its health check drained it: {health.drained}"
+        findings.append(Finding(HEALTH, "host", FAIL, reason=why, action="investigate"))
+    if case.admitted_since is not None and now - case.admitted_since > limit:
+        age = health.service_age
+        if age is None or not -CLOCK_SKEW_SECONDS <= age <= limit:
+            when = "never" if age is None else f"last {age:.0f} s ago"
+            why = f"Slurm ran its health check {when}, policy.heartbeat_seconds is {limit:g}"
+            findings.append(_stage_finding("heartbeat", why))
+    verdict = worst(
+        [health.verdict if health.verdict in (PASS, FAIL) else INCOMPLETE, *(each.verdict for each in findings)]
+    )
+    return StageVerdict(HEALTH, verdict, tuple(findings), True)
 
 
 def due_stages(case: Case, policy: Policy, now: float) -> tuple[str, ...]:

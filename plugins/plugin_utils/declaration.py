@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from ansible_collections.muster.cluster.plugins.module_utils.expectations import shown
+from ansible_collections.muster.cluster.plugins.plugin_utils.node_names import PatternError, expand
 
 T = TypeVar("T")
 _REQUIRED: Any = object()
@@ -114,6 +115,17 @@ class Section:
         if value is not default and value not in allowed:
             raise self.error(key, one_of(allowed))
         return value
+
+    def names(self, key: str, check: Callable[[str], Any], expected: str) -> list[str]:
+        """Return the names that a pattern stands for, once ``check`` takes the first and the last of them."""
+        pattern: str = self.text(key)
+        try:
+            names = expand(pattern)
+        except PatternError as exc:
+            raise self.error(key, exc.expected, exc.found) from exc
+        if not (check(names[0]) and check(names[-1])):
+            raise self.error(key, expected)
+        return names
 
     def number(self, key: str, least: float, default: Any = _REQUIRED, whole: bool = False) -> Any:
         """Return a number of at least ``least``."""

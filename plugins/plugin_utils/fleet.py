@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,28 +21,43 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import 
     one_of,
     read_yaml,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.cabling import check_cabling
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.declared import Fabric, read_fabric
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.host import with_fabric
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rails import (
+    RAIL_KEYS,
+    Rail,
+    check_rails,
+    declared_rail,
+    rails_of_block,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import (
     checked_expectations,
     expectations_of,
     plain,
     shipped_classes,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.node_names import PatternError, expand
+from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.declared import (
+    CONTROLLER,
+    DATABASE,
+    LOGIN,
+    Scheduler,
+    Services,
+    read_scheduler,
+)
 
 PLUGIN = "muster.cluster.fleet"
 SUFFIXES = (".fleet.yml", ".fleet.yaml")
 # Keys of the fleet file that Ansible's Constructable takes.
 CONSTRUCTABLE = ("compose", "groups", "keyed_groups", "strict", "use_extra_vars", "leading_separator")
 
-CONTROLLER, COMPUTE = "controller", "compute"
+SUBNET_MANAGER, COMPUTE = "subnet_manager", "compute"
 # What a host that runs no user jobs can be.
-HOST_ROLES = (CONTROLLER,)
-FABRICS = ("roce", "infiniband", "ethernet")
-SSH_ACCESS = ("pam_slurm", "pam_slurm_adopt", "open")
-# Muster's own partition, in which nodes under test run.
-ACCEPTANCE_PARTITION = "acceptance"
+HOST_ROLES = (CONTROLLER, DATABASE, LOGIN, SUBNET_MANAGER)
 
 _DEFAULTS = Path(__file__).parent / "fleet_defaults.yml"
+# Keys of muster_fleet that follow from the roles of the hosts.
+_SERVICES = ("controller", "controllers", "database", "logins")
 _SECTIONS = ("cluster", "fabric", "storage", "scheduler", "ledger", "policy")
 _BLOCK = ("name", "hardware_class", "address", "pods", "racks", "rails")
 _HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -52,15 +68,6 @@ _PASSWORD = re.compile(r"//[^/@]*:[^/@]*@|[?&]password=")
 _LEDGER_URL = re.compile(r"(sqlite|postgresql(\+\w+)?)://.+")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-
-@dataclass(frozen=True)
-class Rail:
-    """One NIC of a node on its rail's network; ``address`` with its prefix length, None where the rail has none."""
-
-    rail: int
-    device: str
-    address: str | None
 
 
 @dataclass(frozen=True)
@@ -83,38 +90,8 @@ class Node:
             "address": self.address,
             "pod": self.pod,
             "rack": self.rack,
-            "rails": [{"rail": rail.rail, "device": rail.device, "address": rail.address} for rail in self.rails],
+            "rails": [rail.to_dict() for rail in self.rails],
         }
-
-
-@dataclass(frozen=True)
-class Fabric:
-    """The network that collectives use; ``socket_interface`` is where their bootstrap and sockets go."""
-
-    kind: str
-    speed_gbps: float | None = None
-    socket_interface: str | None = None
-
-
-@dataclass(frozen=True)
-class Partition:
-    """One user partition; ``hardware_classes`` None takes nodes of every class."""
-
-    name: str
-    default: bool
-    hardware_classes: tuple[str, ...] | None
-    parameters: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Scheduler:
-    """Slurm: partitions, and keys of slurm.conf, of its NodeName lines (by class) and of cgroup.conf."""
-
-    partitions: tuple[Partition, ...]
-    parameters: Mapping[str, Any]
-    node_parameters: Mapping[str, Mapping[str, Any]]
-    ssh_access: str
-    cgroup: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -135,6 +112,8 @@ class Policy:
     fresh_hours: Mapping[str, float]
     close_limit_percent: float
     retest: bool
+    # Age up to which the last health check of a node in service counts; None where Slurm runs none.
+    heartbeat_seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -146,6 +125,7 @@ class Fleet:
     classes: Mapping[str, Mapping[str, Any]]
     fabric: Fabric
     storage: Mapping[str, Any]
+    services: Services
     scheduler: Scheduler
     ledger: LedgerAddress
     policy: Policy
@@ -166,34 +146,39 @@ class Fleet:
         known = sorted({*shipped_classes(), *overrides})
         nodes: list[Node] = []
         used: dict[str, Mapping[str, Any]] = {}
-        fabric = _fabric(top)
+        fabric = read_fabric(top)
         for section in top.sections("hosts", ("name", "role", "address"), required=True):
             nodes += _hosts(section)
         for section in top.sections("nodes", _BLOCK, required=True):
             name = section.choice("hardware_class", known)
             if name not in used:
-                used[name] = expectations_of(name, overrides, file)
+                used[name] = with_fabric(name, expectations_of(name, overrides, file), fabric, file)
             nodes += _block(section, name, used[name], fabric)
         # A class nobody uses is checked all the same: its error would otherwise come with the first node of it.
         for name in overrides:
-            used.setdefault(name, expectations_of(name, overrides, file))
+            used.setdefault(name, with_fabric(name, expectations_of(name, overrides, file), fabric, file))
         fleet = cls._checked(top, tuple(nodes), used, fabric)
         return replace(fleet, ledger=_anchored(fleet.ledger, Path(file).parent))
 
     @classmethod
     def from_variables(cls, data: Any, file: str = "muster_fleet") -> Fleet:
         """Return the fleet that the variable ``muster_fleet`` holds, whichever inventory gave it. Raises FleetError."""
-        top = Section(data, file, "", ("controller", "nodes", "classes", *_SECTIONS))
-        fabric = _fabric(top)
+        top = Section(data, file, "", (*_SERVICES, "nodes", "classes", *_SECTIONS))
+        fabric = read_fabric(top)
         known = top.section("classes", None, required=True)
         classes = {name: checked_expectations(value, file, f"classes.{name}") for name, value in known.data.items()}
+        for name, expect in classes.items():
+            if with_fabric(name, expect, fabric, file) != expect:
+                raise FleetError(file, f"classes.{name}.fabric", "other settings", "those that follow from fabric")
         declared = top.section("nodes", None, required=True)
         keys = ("role", "hardware_class", "address", "pod", "rack", "rails")
         nodes = tuple(
             _declared_node(declared.section(name, keys, required=True), name, classes, fabric) for name in declared.data
         )
         fleet = cls._checked(top, nodes, classes, fabric)
-        top.choice("controller", (fleet.controller,))
+        for key, value in fleet.services_variables().items():
+            if top.data.get(key) != value:
+                raise top.error(key, json.dumps(value), json.dumps(top.data.get(key), default=str))
         # There is no fleet file that a relative path could start from.
         if _anchored(fleet.ledger, Path("/")) != fleet.ledger:
             raise FleetError(file, "ledger.url", shown(fleet.ledger.url), "sqlite:////ABSOLUTE/PATH")
@@ -203,7 +188,10 @@ class Fleet:
     def _checked(
         cls, top: Section, nodes: tuple[Node, ...], classes: Mapping[str, Mapping[str, Any]], fabric: Fabric
     ) -> Fleet:
-        _check_together(top, nodes)
+        _check_together(top, nodes, fabric)
+        services = Services.of(((node.name, node.role) for node in nodes), top.file)
+        check_cabling(nodes, fabric, top.file)
+        scheduler = read_scheduler(top, classes, services)
         return cls(
             cluster=_named(top, "cluster", _HOST_NAME, "lower-case letters, digits and hyphens"),
             nodes=nodes,
@@ -211,15 +199,25 @@ class Fleet:
             fabric=fabric,
             # No step reads storage settings yet; a key that nothing reads must not look as if it did something.
             storage=dict(top.section("storage", ()).data),
-            scheduler=_scheduler(top, classes),
+            services=services,
+            scheduler=scheduler,
             ledger=_ledger(top),
-            policy=_policy(top),
+            policy=_policy(top, fabric, scheduler),
         )
 
     @property
     def controller(self) -> str:
-        """Name of the controller host."""
-        return next(node.name for node in self.nodes if node.role == CONTROLLER)
+        """Name of the leading controller host."""
+        return self.services.controllers[0]
+
+    def services_variables(self) -> dict[str, Any]:
+        """Return the keys of ``muster_fleet`` that name the hosts of Slurm's services."""
+        return {
+            "controller": self.controller,
+            "controllers": list(self.services.controllers),
+            "database": self.services.database,
+            "logins": list(self.services.logins),
+        }
 
     def node_variables(self) -> dict[str, dict[str, Any]]:
         """Return ``muster_fleet.nodes``: every host by name."""
@@ -227,18 +225,13 @@ class Fleet:
 
     def variables(self) -> dict[str, Any]:
         """Return ``muster_fleet`` without ``nodes``, as plain data."""
-        scheduler = asdict(self.scheduler)
-        scheduler["partitions"] = [
-            {**partition, "hardware_classes": _list(partition["hardware_classes"])}
-            for partition in scheduler["partitions"]
-        ]
         return {
             "cluster": self.cluster,
-            "controller": self.controller,
+            **self.services_variables(),
             "classes": self.classes,
-            "fabric": asdict(self.fabric),
+            "fabric": self.fabric.to_dict(),
             "storage": self.storage,
-            "scheduler": scheduler,
+            "scheduler": self.scheduler.to_dict(),
             "ledger": asdict(self.ledger),
             "policy": {**asdict(self.policy), "stages": list(self.policy.stages)},
         }
@@ -265,10 +258,6 @@ def display_path(path: str | Path) -> str:
     return str(path) if relative.startswith("..") else relative
 
 
-def _list(values: Sequence[str] | None) -> list[str] | None:
-    return None if values is None else list(values)
-
-
 def _named(section: Section, key: str, pattern: re.Pattern[str], expected: str) -> str:
     value: str = section.text(key)
     if not pattern.fullmatch(value):
@@ -276,20 +265,8 @@ def _named(section: Section, key: str, pattern: re.Pattern[str], expected: str) 
     return value
 
 
-def _expanded(section: Section, key: str, check: Callable[[str], Any], expected: str) -> list[str]:
-    pattern: str = section.text(key)
-    try:
-        names = expand(pattern)
-    except PatternError as exc:
-        raise section.error(key, exc.expected, exc.found) from exc
-    for name in (names[0], names[-1]):
-        if not check(name):
-            raise section.error(key, expected)
-    return names
-
-
 def _host_names(section: Section) -> list[str]:
-    return _expanded(section, "name", _HOST_NAME.fullmatch, "a host name or pattern such as gpu-[0001-3072]")
+    return section.names("name", _HOST_NAME.fullmatch, "a host name or pattern such as gpu-[0001-3072]")
 
 
 def _address(section: Section, key: str) -> Address:
@@ -320,7 +297,7 @@ def _block(section: Section, hardware_class: str, expect: Mapping[str, Any], fab
     addresses = _addresses(section, len(names))
     pods = _places(section, "pods", len(names))
     racks = _places(section, "racks", len(names))
-    rails = _rails(section, len(names), hardware_class, expect, fabric)
+    rails = rails_of_block(section, len(names), hardware_class, expect, fabric)
     return [
         Node(name, COMPUTE, addresses[index], hardware_class, pods[index], racks[index], rails[index])
         for index, name in enumerate(names)
@@ -332,7 +309,7 @@ def _places(block: Section, key: str, nodes: int) -> Sequence[str | None]:
     if key not in block:
         return [None] * nodes
     section = block.section(key, ("name", "nodes_each"))
-    names = _expanded(section, "name", _WORD.fullmatch, "letters, digits, hyphens, dots and underscores")
+    names = section.names("name", _WORD.fullmatch, "letters, digits, hyphens, dots and underscores")
     each = section.number("nodes_each", 1, nodes if len(names) == 1 else _MISSING, whole=True)
     if each is _MISSING:
         raise section.error("nodes_each", f"the number of nodes in each of the {len(names)} {key}")
@@ -343,89 +320,29 @@ def _places(block: Section, key: str, nodes: int) -> Sequence[str | None]:
     return [names[index // each] for index in range(nodes)]
 
 
-def _rails(
-    block: Section, nodes: int, hardware_class: str, expect: Mapping[str, Any], fabric: Fabric
-) -> Sequence[tuple[Rail, ...]]:
-    if "rails" not in block:
-        _check_rails(block, (), hardware_class, expect, fabric)
-        return [()] * nodes
-    section = block.section("rails", ("devices", "addresses"))
-    devices = _expanded(section, "devices", _WORD.fullmatch, "a device or pattern such as mlx5_[0-7]")
-    _check_rails(block, devices, hardware_class, expect, fabric)
-    if "addresses" not in section:
-        return [tuple(Rail(rail, device, None) for rail, device in enumerate(devices))] * nodes
-    return list(zip(*_rail_columns(section, devices, nodes), strict=True))
-
-
-def _rail_columns(section: Section, devices: Sequence[str], nodes: int) -> list[list[Rail]]:
-    """Return, for each rail, the rail as each node has it: addresses of one network, counted up from the first."""
-    example = "the first node's address on each rail, such as 172.[16-23].0.1/16"
-    firsts = _expanded(section, "addresses", lambda _: True, example)
-    if len(firsts) != len(devices):
-        raise section.error("addresses", f"{len(devices)}, one for each device", f"{len(firsts)} networks")
-    columns = []
-    for rail, (device, text) in enumerate(zip(devices, firsts, strict=True)):
-        try:
-            first = ipaddress.ip_interface(text)
-        except ValueError as exc:
-            raise section.error("addresses", example) from exc
-        network = first.network
-        if "/" not in text or int(first.ip) + nodes - 1 >= int(network.broadcast_address) + (
-            network.num_addresses <= 2
-        ):
-            room = f"a network with its prefix length that holds {nodes} nodes from {first.ip} on"
-            raise section.error("addresses", room, f'"{text}"')
-        columns.append([Rail(rail, device, f"{first.ip + index}/{network.prefixlen}") for index in range(nodes)])
-    return columns
-
-
-def _check_rails(
-    section: Section, devices: Sequence[str], hardware_class: str, expect: Mapping[str, Any], fabric: Fabric
-) -> None:
-    # Collectives over plain Ethernet need no rails, so that they may stay undeclared there.
-    if not devices and fabric.kind == "ethernet":
-        return
-    expected = [rail["device"] for rail in expect["nic"]["rails"]] if expect["nic"] else []
-    if len(devices) != len(expected):
-        says = f"as nic.rails of class {hardware_class} says"
-        raise section.error("rails", f"{len(expected)}, {says}", f"{len(devices)} rails")
-    for rail, (device, wanted) in enumerate(zip(devices, expected, strict=True)):
-        if device != wanted:
-            says = f'"{wanted}", as nic.rails of class {hardware_class} says (override it for other NICs)'
-            raise section.error("rails", says, f'"{device}" as rail {rail}')
-
-
 def _declared_node(section: Section, name: str, classes: Mapping[str, Any], fabric: Fabric) -> Node:
     if not _HOST_NAME.fullmatch(name):
         raise FleetError(section.file, section.key, shown(name), "a host name")
     role = section.choice("role", (*HOST_ROLES, COMPUTE))
     hardware_class = section.choice("hardware_class", tuple(classes)) if role == COMPUTE else None
-    rails = tuple(_declared_rail(rail) for rail in section.sections("rails", ("rail", "device", "address")))
+    rails = tuple(declared_rail(rail) for rail in section.sections("rails", RAIL_KEYS))
     if hardware_class:
-        _check_rails(section, [rail.device for rail in rails], hardware_class, classes[hardware_class], fabric)
+        check_rails(section, [rail.device for rail in rails], hardware_class, classes[hardware_class], fabric)
     address = str(_address(section, "address"))
     return Node(name, role, address, hardware_class, section.text("pod", None), section.text("rack", None), rails)
 
 
-def _declared_rail(section: Section) -> Rail:
-    address = section.text("address", None)
-    if address is not None:
-        try:
-            ipaddress.ip_interface(address)
-        except ValueError as exc:
-            raise section.error("address", "an address with its prefix length such as 172.16.0.1/16") from exc
-    return Rail(section.number("rail", 0, whole=True), section.text("device"), address)
-
-
-def _check_together(top: Section, nodes: Sequence[Node]) -> None:
+def _check_together(top: Section, nodes: Sequence[Node], fabric: Fabric) -> None:
     """Raise FleetError for what only the nodes together show."""
-    by_name: set[str] = set()
+    by_name: dict[str, Node] = {}
     by_address: dict[str, str] = {}
     pod_of: dict[str, str | None] = {}
     for node in nodes:
-        if node.name in by_name:
+        if (other := by_name.setdefault(node.name, node)) is not node:
+            if other.rack and node.rack and other.rack != node.rack:
+                both = f'node "{node.name}" in racks {shown(other.rack)} and {shown(node.rack)}'
+                raise FleetError(top.file, "nodes", both, "each node in one rack")
             raise FleetError(top.file, "nodes", f'host "{node.name}" twice', "each host once")
-        by_name.add(node.name)
         for address in (node.address, *(rail.address.partition("/")[0] for rail in node.rails if rail.address)):
             if address in by_address:
                 both = f"address {address} on {by_address[address]} and {node.name}"
@@ -434,59 +351,11 @@ def _check_together(top: Section, nodes: Sequence[Node]) -> None:
         if node.rack is not None and pod_of.setdefault(node.rack, node.pod) != node.pod:
             both = f'rack "{node.rack}" in pods {shown(pod_of[node.rack])} and {shown(node.pod)}'
             raise FleetError(top.file, "nodes", both, "each rack in one pod")
-    controllers = [node.name for node in nodes if node.role == CONTROLLER]
-    if len(controllers) != 1:
-        found = ", ".join(controllers) or "none"
-        raise FleetError(top.file, "hosts", f"{found} with role controller", "exactly one controller")
-
-
-def _fabric(top: Section) -> Fabric:
-    section = top.section("fabric", ("kind", "speed_gbps", "socket_interface"), required=True)
-    return Fabric(
-        section.choice("kind", FABRICS),
-        section.number("speed_gbps", 1, None),
-        section.text("socket_interface", None),
-    )
-
-
-def _scheduler(top: Section, classes: Mapping[str, Any]) -> Scheduler:
-    keys = ("partitions", "parameters", "node_parameters", "ssh_access", "cgroup")
-    section = top.section("scheduler", keys, required=True)
-    partitions: list[Partition] = []
-    for item in section.sections("partitions", ("name", "default", "hardware_classes", "parameters"), required=True):
-        name = _named(item, "name", _WORD, "letters, digits, hyphens, dots and underscores")
-        if name == ACCEPTANCE_PARTITION:
-            raise item.error("name", "another name, as this is the partition that only Muster uses")
-        if name.upper() == "DEFAULT":
-            raise item.error("name", "another name, as Slurm takes this for the defaults of all partitions")
-        if name in (partition.name for partition in partitions):
-            raise item.error("name", "each partition once", f"{shown(name)} again")
-        default = item.flag("default", False)
-        if default and any(partition.default for partition in partitions):
-            raise item.error("default", "one default partition", "a second default")
-        wanted = item.texts("hardware_classes", None)
-        for index, wants in enumerate(wanted or ()):
-            if wants not in classes:
-                raise item.error(f"hardware_classes[{index}]", one_of(sorted(classes)), shown(wants))
-        partitions.append(Partition(name, default, wanted, _parameters(item, "parameters")))
-    by_class = section.section("node_parameters", sorted(classes))
-    return Scheduler(
-        partitions=tuple(partitions),
-        parameters=_parameters(section, "parameters"),
-        node_parameters={name: _parameters(by_class, name) for name in by_class.data},
-        ssh_access=section.choice("ssh_access", SSH_ACCESS, "pam_slurm_adopt"),
-        cgroup=_parameters(section, "cgroup"),
-    )
-
-
-def _parameters(parent: Section, key: str) -> dict[str, Any]:
-    """Return keys of a Slurm file with their values."""
-    section = parent.section(key, None)
-    for name, value in section.data.items():
-        # YAML turns an unquoted yes into true; which of Slurm's spellings was meant is not ours to guess.
-        if not isinstance(value, (str, int, float)) or isinstance(value, bool):
-            raise section.error(name, "a number or a text (quote yes and no)")
-    return dict(section.data)
+    managers = [node.name for node in nodes if node.role == SUBNET_MANAGER]
+    if bool(managers) != bool(fabric.subnet_manager):
+        found = f"{', '.join(managers) or 'no host'} with role {SUBNET_MANAGER}"
+        wanted = "none, as fabric.subnet_manager is not declared" if managers else "one or more, first the master"
+        raise FleetError(top.file, "hosts", found, wanted)
 
 
 def _ledger(top: Section) -> LedgerAddress:
@@ -515,13 +384,16 @@ def _anchored(ledger: LedgerAddress, directory: Path) -> LedgerAddress:
     return replace(ledger, url=f"{_SQLITE}{(directory / path).resolve()}")
 
 
-def _policy(top: Section) -> Policy:
+def _policy(top: Section, fabric: Fabric, scheduler: Scheduler) -> Policy:
     defaults = plain(read_yaml(_DEFAULTS), str(_DEFAULTS))["policy"]
-    section = top.section("policy", tuple(defaults))
-    stages = section.texts("stages", tuple(defaults["stages"]))
+    intervals = defaults.pop("heartbeat_intervals")
+    section = top.section("policy", (*defaults, "heartbeat_seconds"))
+    stages = section.texts("stages", tuple(each for each in defaults["stages"] if each != "fabric" or fabric.rdma))
     for index, stage in enumerate(stages):
         if stage not in STAGES:
             raise section.error(f"stages[{index}]", one_of(STAGES), shown(stage))
+        if stage == "fabric" and not fabric.rdma:
+            raise section.error(f"stages[{index}]", "no stage fabric, as fabric.kind is ethernet", shown(stage))
         if stage in stages[:index]:
             raise section.error(f"stages[{index}]", "each stage once", f"{shown(stage)} again")
     if not stages:
@@ -537,7 +409,17 @@ def _policy(top: Section) -> Policy:
         fresh_hours={**defaults["fresh_hours"], **{stage: hours.number(stage, 0) for stage in hours.data}},
         close_limit_percent=section.number("close_limit_percent", 0, defaults["close_limit_percent"]),
         retest=section.flag("retest", defaults["retest"]),
+        heartbeat_seconds=_heartbeat(section, scheduler, intervals),
     )
+
+
+def _heartbeat(section: Section, scheduler: Scheduler, intervals: float) -> Any:
+    interval = scheduler.health_interval_seconds
+    if interval is None:
+        return section.number("heartbeat_seconds", 1, None)
+    if "heartbeat_seconds" in section and section.number("heartbeat_seconds", 1) < interval:
+        raise section.error("heartbeat_seconds", f"at least {interval:g}, as a health check runs that often")
+    return section.number("heartbeat_seconds", 1, intervals * interval)
 
 
 def _profile(profiles: Section, name: str) -> dict[str, Any]:

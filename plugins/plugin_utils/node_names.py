@@ -8,7 +8,7 @@ import re
 # The largest fleet in sight is 12,500 nodes; a slip such as [1-99999999] must not fill the memory.
 NAMES_LIMIT = 100_000
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 
 class PatternError(ValueError):
@@ -22,8 +22,8 @@ class PatternError(ValueError):
 def expand(pattern: str) -> list[str]:
     """Return the names that a pattern stands for, in order; the last bracket runs fastest.
 
-    A bracket holds numbers and ranges: ``[01-04]``, ``[1,3,7-9]``. The lower end gives the width: ``[08-10]`` is 08,
-    09, 10. Raises PatternError.
+    A bracket holds numbers and ranges: ``[01-04]``, ``[1,3,7-9]``, ``[0-24:8]`` (0, 8, 16, 24: switches count ports by
+    their lanes). The lower end gives the width: ``[08-10]`` is 08, 09, 10. Raises PatternError.
     """
     pieces = _BRACKETS.split(pattern)
     literals, ranges = pieces[::2], pieces[1::2]
@@ -47,12 +47,14 @@ def _numbers(text: str, pattern: str) -> list[str]:
         match = _RANGE.fullmatch(part)
         if match is None:
             raise PatternError(f'"[{text}]" in "{pattern}"', "numbers and ranges, such as [01-16] or [1,3,7-9]")
-        low, high = match.group(1), match.group(2) or match.group(1)
+        low, high, step = match.group(1), match.group(2) or match.group(1), int(match.group(3) or 1)
         if int(low) > int(high):
             raise PatternError(f'"[{text}]" in "{pattern}"', f"the lower end first, [{high}-{low}]")
-        if low.startswith("0") and len(low) != len(high):
+        if len(low) > 1 and low.startswith("0") and len(low) != len(high):
             raise PatternError(f'"[{text}]" in "{pattern}"', "both ends of one width, such as [0001-3072]")
         if int(high) - int(low) >= NAMES_LIMIT:
             raise PatternError(f'"[{text}]" in "{pattern}"', f"at most {NAMES_LIMIT} names")
-        numbers += [f"{number:0{len(low)}d}" for number in range(int(low), int(high) + 1)]
+        if step < 1 or (int(high) - int(low)) % step:
+            raise PatternError(f'"[{text}]" in "{pattern}"', "a step of at least 1 that leads to the upper end")
+        numbers += [f"{number:0{len(low)}d}" for number in range(int(low), int(high) + 1, step)]
     return numbers

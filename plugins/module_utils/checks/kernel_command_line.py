@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..finding import FAIL, PASS, Finding
+from ..kernel_parameters import given, missing, setting
 
 NAME = "kernel_command_line"
 PROBES: tuple[str, ...] = ("cmdline",)
+# Tells whether a reboot brings what is missing.
+OPTIONAL_PROBES: tuple[str, ...] = ("boot_loader",)
 
 
 def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
@@ -25,32 +28,25 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
     """
     words: Sequence[str] = values["cmdline"]
     line = expect["kernel"]["command_line"]
-    missing = [wanted for wanted in line["required"] if not _given(wanted, _of(wanted, words)[-1:])]
-    present = [unwanted for unwanted in line["forbidden"] if _given(unwanted, _of(unwanted, words))]
-    if missing:
-        why = f"required parameters of the kernel are missing: {', '.join(missing)}"
+    lacking = missing(line["required"], words)
+    present = [unwanted for unwanted in line["forbidden"] if given(unwanted, setting(unwanted, words))]
+    if lacking:
+        why = f"required parameters of the kernel are missing: {', '.join(lacking)}"
         if present:
             why += f"; forbidden ones are given: {', '.join(present)}"
-        found = " ".join(word for wanted in missing for word in _of(wanted, words)) or "absent"
-        return [Finding(NAME, "host", FAIL, found, " ".join(missing), "", why, "investigate")]
+        why, action = _at_boot_loader(why, lacking, values.get("boot_loader"))
+        found = " ".join(word for wanted in lacking for word in setting(wanted, words)) or "absent"
+        return [Finding(NAME, "host", FAIL, found, " ".join(lacking), "", why, action)]
     if present:
         why = f"forbidden parameters of the kernel are given: {', '.join(present)}"
         return [Finding(NAME, "host", FAIL, " ".join(present), "absent", "", why, "investigate")]
     return [Finding(NAME, "host", PASS, " ".join(line["required"]) or "none forbidden", " ".join(line["required"]))]
 
 
-def _name(word: str) -> str:
-    # The kernel takes "-" and "_" in a parameter's name for the same.
-    return word.partition("=")[0].replace("-", "_")
-
-
-def _of(wanted: str, words: Sequence[str]) -> list[str]:
-    """Return the words that set the parameter, as they stand."""
-    # What follows "--" is for init.
-    own = words[: list(words).index("--")] if "--" in words else words
-    return [word for word in own if _name(word) == _name(wanted)]
-
-
-def _given(wanted: str, words: Sequence[str]) -> bool:
-    _, sign, value = wanted.partition("=")
-    return any(not sign or value in (word.partition("=")[2], *word.partition("=")[2].split(",")) for word in words)
+def _at_boot_loader(why: str, lacking: Sequence[str], kernels: Sequence[Sequence[str]] | None) -> tuple[str, str]:
+    """Return the reason and what to do: where the boot loader has what is missing, a reboot brings it."""
+    if kernels is None:
+        return f"{why} (the boot loader's configuration could not be read)", "investigate"
+    if any(missing(lacking, words) for words in kernels):
+        return f"{why}; not declared at the boot loader either", "investigate"
+    return f"{why}; declared at the boot loader, reboot pending", "reboot"

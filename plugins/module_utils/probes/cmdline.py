@@ -8,12 +8,10 @@ from typing import Any
 
 from ..examine import Unreadable
 from ..host import Host, Output
+from ..kernel_parameters import words_of
 
 NAME = "cmdline"
 PATH = "/proc/cmdline"
-
-# Blanks inside of double quotes belong to the value.
-_WORD = re.compile(r'(?:[^\s"]|"[^"]*")+')
 
 
 def collect(host: Host, expect: Mapping[str, Any]) -> Output:
@@ -26,7 +24,7 @@ def parse(output: Output) -> tuple[str, ...]:
     text = output.stdout
     if text.count('"') % 2 or not re.fullmatch(r"[^\n\0]+\n", text):
         raise Unreadable(f"{PATH} holds {text[:60]!r}, expected one line of parameters")
-    words = tuple(word.replace('"', "") for word in _WORD.findall(text))
+    words = words_of(text)
     if not words:
         raise Unreadable(f"{PATH} is blank, expected the kernel's parameters")
     return words

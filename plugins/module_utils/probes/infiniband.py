@@ -30,6 +30,7 @@ COUNTER_FILES = (
 )
 _FILES = (
     f"{_BASE}/fw_ver",
+    f"{_BASE}/node_guid",
     f"{_BASE}/hca_type",
     f"{_BASE}/board_id",
     f"{_BASE}/ports/*/state",
@@ -84,7 +85,9 @@ class Port:
 
 @dataclass(frozen=True)
 class Device:
-    """One RDMA device; ``model`` is the chip's code (``MT4129`` is a ConnectX-7), ``board`` its PSID.
+    """One RDMA device, which ``guid`` tells from all others.
+
+    ``model`` is the chip's code (``MT4129`` is a ConnectX-7), ``board`` its PSID.
 
     ``pcie_gt_per_s`` and ``pcie_width`` are those of the link as it runs, the ``_max`` ones what the device could do.
     ``interfaces`` are the counters of its network interfaces by name.
@@ -101,6 +104,7 @@ class Device:
     pcie_max_gt_per_s: float | None = None
     pcie_max_width: int | None = None
     interfaces: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    guid: str | None = None
 
 
 def collect(host: Host, expect: Mapping[str, Any]) -> Output:
@@ -150,6 +154,7 @@ def _device(name: str, values: Mapping[str, str]) -> Device:
         name=name,
         ports=tuple(_port(number, values) for number in numbers),
         firmware=_line(values.get("fw_ver")),
+        guid=_line(values.get("node_guid")),
         model=_line(values.get("hca_type")),
         board=_line(values.get("board_id")),
         address=pci_address(slot.group(1) if slot else values.get("address", "")),
@@ -213,7 +218,7 @@ def _of_ibstat(text: str) -> dict[str, Device]:
             for number, values in zip(parts[1::2], map(_fields, parts[2::2]))
         )
         _once(name, devices)
-        devices[name] = Device(name, ports, own.get("Firmware version"), own.get("CA type"))
+        devices[name] = Device(name, ports, own.get("Firmware version"), own.get("CA type"), guid=own.get("Node GUID"))
     return devices
 
 

@@ -40,7 +40,11 @@ def since(output: Output, seconds: float) -> Output:
     lines = output.stdout.split("\n")
     first = 0
     for index, line in enumerate(lines[:-1]):
-        (message,) = messages_in(Output(line + "\n")) if line.strip() else (Message("", ""),)
+        try:
+            (message,) = messages_in(Output(line + "\n")) if line.strip() else (Message("", ""),)
+        except Unreadable:
+            # Whoever parses it says why.
+            return output
         now = message.seconds
         if now is not None and now <= seconds:
             first = index

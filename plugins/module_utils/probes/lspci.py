@@ -25,6 +25,9 @@ _LINK_CAP = re.compile(r"^\s+LnkCap:\s.*?Speed ([\d.]+)GT/s.*?, Width x(\d+)", r
 _LINK = re.compile(r"^\s+LnkSta:\s+Speed ([\d.]+)GT/s.*?, Width x(\d+)", re.MULTILINE | re.ASCII)
 _BUS = re.compile(r"^\s+Bus: primary=\w+, secondary=(\w+), subordinate=(\w+)", re.MULTILINE | re.ASCII)
 _PORT = re.compile(r"^\s+Capabilities: \[\w+\] Express(?: \(v\d\))? ([\w -]+?)(?: \(|,|$)", re.MULTILINE | re.ASCII)
+_CONTROL = re.compile(
+    r"^\s+DevCtl:.*\n\s+.*?RlxdOrd([+-]).*\n\s+MaxPayload \d+ bytes, MaxReadReq (\d+) bytes$", re.MULTILINE | re.ASCII
+)
 _ACS = re.compile(r"^\s+ACSCtl:\s+(SrcValid[+-](?: \w+[+-])* DirectTrans[+-])\s*$", re.MULTILINE | re.ASCII)
 
 
@@ -45,7 +48,8 @@ class Device:
 
     ``port`` is its place in PCI Express (``Endpoint``, ``Root Port``; "" for none). ``capable`` is what its own end of
     the link can do, ``link`` what was negotiated: None where it has none or lspci cannot say. ``buses`` are first and
-    last bus below a bridge. ``acs`` names the access controls that are on; None is a device without that capability.
+    last bus below a bridge. ``max_read_request_bytes`` and ``relaxed_ordering`` are what the device is set to; None is
+    what lspci does not show. ``acs`` names the access controls that are on; None is a device without that capability.
     ``readable`` is false where the capabilities are not there to be read, or not all of them.
     """
 
@@ -58,6 +62,8 @@ class Device:
     buses: tuple[int, int] | None
     acs: tuple[str, ...] | None
     readable: bool
+    max_read_request_bytes: int | None = None
+    relaxed_ordering: bool | None = None
 
 
 def collect(host: Host, expect: Mapping[str, Any]) -> Output:
@@ -98,7 +104,7 @@ def _device(match: re.Match[str], text: str) -> Device:
     assert address is not None
     bus = _BUS.search(text)
     buses = (int(bus.group(1), 16), int(bus.group(2), 16)) if bus and _is_hex(*bus.groups()) else None
-    acs, port = _ACS.search(text), _PORT.search(text)
+    acs, port, control = _ACS.search(text), _PORT.search(text), _CONTROL.search(text)
     return Device(
         address,
         re.sub(r" \[[0-9a-f]{4}\]$", "", kind),
@@ -114,6 +120,8 @@ def _device(match: re.Match[str], text: str) -> Device:
         and bool(acs) == any(word in text for word in ("Access Control Services", "ACSCap:", "ACSCtl:"))
         # An empty line ends every device: what was cut short may have had more to say.
         and text.endswith("\n\n"),
+        int(control.group(2)) if control else None,
+        control.group(1) == "+" if control else None,
     )
 
 

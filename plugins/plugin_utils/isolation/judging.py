@@ -139,6 +139,13 @@ class Outcome:
     size_bytes: int | None = None
     reason: str = ""
     ran: bool = False
+    less_is_better: bool = False
+
+    @property
+    def share(self) -> float:
+        """What was measured as a part of what was expected; the worst outcome has the least."""
+        share = (self.measured or 0) / (self.expected or 1)
+        return -share if self.less_is_better else share
 
     def text(self) -> str:
         """Return what happened, to stand behind the names of those it happened to."""

@@ -51,11 +51,15 @@ class Round:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """Findings by node under test; ``held`` and ``doubted`` (partners, against whom there is no finding) say why."""
+    """Findings by node under test; ``held`` and ``doubted`` (partners, against whom there is no finding) say why.
+
+    ``remarks`` are what people have to know and no node is judged by.
+    """
 
     findings: Mapping[str, tuple[Finding, ...]]
     held: Mapping[str, str] = field(default_factory=dict)
     doubted: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
 def next_round(
@@ -69,7 +73,7 @@ def next_round(
     fault = settings.fault()
     if fault:
         return Conclusion({node: _unjudged(node, fault) for node in members})
-    record = Record(members, partners, observations, settings)
+    record = _record(members, partners, observations, settings)
     return record.next_pairs() or record.next_together() or record.conclusion()
 
 
@@ -81,30 +85,52 @@ def conclude_early(
     reason: str,
 ) -> Conclusion:
     """Return what is known when the campaign has to stop: nobody passes, who is convicted already stays so."""
-    record = Record(under_test, partners, observations, settings)
+    record = _record(under_test, partners, observations, settings)
     return record.conclusion(stopped=reason)
 
 
+def _record(
+    under_test: Iterable[str], partners: Iterable[str], observations: Sequence[Observation], settings: Settings
+) -> Record:
+    outcomes = [judge(observation, settings) for observation in observations]
+    unavailable: dict[str, str] = {}
+    for observation in observations:
+        unavailable.update(observation.unavailable)
+    return Record(under_test, partners, outcomes, Circumstances(unavailable, settings.racks, settings.max_rounds))
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """``unavailable`` says why nodes cannot be measured, ``places`` where each lies (pairs are made across them)."""
+
+    unavailable: Mapping[str, str]
+    places: Mapping[str, str | None]
+    max_rounds: int
+
+
 class Record:
-    """What a campaign has seen so far, and what follows from it."""
+    """What a campaign has seen so far of one thing that groups can be good or bad at, and what follows from it."""
 
     def __init__(
         self,
         under_test: Iterable[str],
         partners: Iterable[str],
-        observations: Sequence[Observation],
-        settings: Settings,
+        outcomes: Sequence[Outcome],
+        circumstances: Circumstances,
     ) -> None:
         self.members = sorted(set(under_test))
         self.partners = sorted(set(partners) - set(self.members))
-        self.settings = settings
-        self.outcomes = [judge(observation, settings) for observation in observations]
+        self.places = circumstances.places
+        self.max_rounds = circumstances.max_rounds
+        self.outcomes = list(outcomes)
         self.rounds = max((outcome.number for outcome in self.outcomes), default=0)
-        self.unavailable: dict[str, str] = {}
-        for observation in observations:
-            self.unavailable.update(observation.unavailable)
+        self.unavailable = dict(circumstances.unavailable)
         self.tried = {frozenset(outcome.group) for outcome in self.outcomes}
-        self.passed = {node for outcome in self.outcomes if outcome.verdict == GOOD for node in outcome.group}
+        self.good: dict[str, list[Outcome]] = {}
+        for outcome in self.outcomes:
+            for node in outcome.group if outcome.verdict == GOOD else ():
+                self.good.setdefault(node, []).append(outcome)
+        self.passed = set(self.good)
         self.bad: dict[str, dict[str, Outcome]] = {node: {} for node in (*self.members, *self.partners)}
         for outcome in self.outcomes:
             if outcome.verdict == BAD and len(outcome.group) == 2:
@@ -127,9 +153,9 @@ class Record:
     def next_pairs(self) -> Round | None:
         """Return the next round of pairs, None when no pair would tell more."""
         if not self.outcomes and len(self.members) > 1:
-            return Round(1, "pairs", tuple(across_racks(self.members, self.settings.racks)))
+            return Round(1, "pairs", tuple(across_racks(self.members, self.places)))
         blind = not self.passed and self.rounds >= BLIND_ROUNDS
-        if self.rounds >= self.settings.max_rounds or (self.bad_control and blind):
+        if self.rounds >= self.max_rounds or (self.bad_control and blind):
             return None
         suspects = self._suspects()
         settling = [node for node in suspects if node not in self.pending]
@@ -149,7 +175,7 @@ class Record:
     def next_together(self) -> Round | None:
         """Return the round in which all that passed run as one group, None if that is measured or there are none."""
         group = self._together()
-        if len(group) < 2 or frozenset(group) in self.tried or self.rounds >= 2 * self.settings.max_rounds:
+        if len(group) < 2 or frozenset(group) in self.tried or self.rounds >= 2 * self.max_rounds:
             return None
         return Round(self.rounds + 1, "together", (tuple(group),))
 
@@ -170,7 +196,7 @@ class Record:
             findings[node] = (pair, self._group_finding(node, group, together))
             if together is not None and together.verdict == BAD:
                 held[node] = findings[node][1].reason
-        doubted = {node: self._said(node, self._witness(node, self.passed)) for node in sorted(self.doubted)}
+        doubted = {node: self._said(node, self.witness(node, self.passed)) for node in sorted(self.doubted)}
         return Conclusion(findings, held, doubted)
 
     def _control(self, taken: Iterable[str]) -> list[str]:
@@ -225,7 +251,7 @@ class Record:
         return [node for node in (*members, *accused) if node not in self.unavailable]
 
     def _with_trusted(self, suspects: Sequence[str], reserved: Iterable[str]) -> list[tuple[str, str]]:
-        racks = self.settings.racks
+        racks = self.places
         choices = {
             node: self._choices(node, self.passed if node in self.partners else self.trusted) for node in suspects
         }
@@ -265,7 +291,7 @@ class Record:
             pairs.append((min(node, best), max(node, best)))
         return sorted(pairs)
 
-    def _clash(self, node: str) -> str:
+    def clash(self, node: str) -> str:
         """Return with whom a node that passed was bad for no reason found in either, empty if with nobody."""
         for other in sorted(self.bad.get(node, ())):
             if other in self.passed or (other in self.partners and other not in self.doubted):
@@ -276,22 +302,22 @@ class Record:
         return [
             node
             for node in self.members
-            if node in self.passed and node not in self.unavailable and not self._clash(node)
+            if node in self.passed and node not in self.unavailable and not self.clash(node)
         ]
 
     def _group_outcome(self, group: Sequence[str]) -> Outcome | None:
         """Return how the group did; one node's group is the one with its proven partner."""
         if len(group) == 1:
-            return self._passes(group[0])
+            return self.passes(group[0])
         return next((each for each in reversed(self.outcomes) if frozenset(each.group) == frozenset(group)), None)
 
-    def _passes(self, node: str) -> Outcome:
+    def passes(self, node: str) -> Outcome:
         """Return the least good of the pairs in which the node passed."""
-        good = [each for each in self.outcomes if each.verdict == GOOD and node in each.group]
+        good = self.good[node]
         pairs = [each for each in good if len(each.group) == 2] or good
-        return min(pairs, key=lambda each: (each.measured or 0) / (each.expected or 1))
+        return min(pairs, key=lambda each: each.share)
 
-    def _witness(self, node: str, trusted: Iterable[str]) -> Outcome:
+    def witness(self, node: str, trusted: Iterable[str]) -> Outcome:
         """Return the pair that says most against the node: with who passed, and a number rather than a failure."""
         against = [outcome for other, outcome in sorted(self.bad[node].items()) if other in set(trusted)]
         return min(
@@ -299,7 +325,7 @@ class Record:
             key=lambda each: (
                 _other(each, node) not in self.passed,
                 each.measured is None,
-                (each.measured or 0) / (each.expected or 1),
+                each.share,
             ),
         )
 
@@ -315,7 +341,7 @@ class Record:
     def _pair_finding(self, node: str, stopped: str) -> tuple[Finding, str]:
         """Return the finding, and why the node is held if it is."""
         if node in self.convicted:
-            witness = self._witness(node, self.trusted)
+            witness = self.witness(node, self.trusted)
             others = sorted((set(self.bad[node]) & self.trusted) - set(witness.group))
             reason = self._said(node, witness) + (f"; as bad with {', '.join(others)}" if others else "")
             return _finding(PAIR_CHECK, FAIL, witness, reason, "investigate"), ""
@@ -325,14 +351,14 @@ class Record:
             reason = f"not available in Slurm: {self.unavailable[node]}"
             return _finding(PAIR_CHECK, INCOMPLETE, None, reason, "investigate"), ""
         if node in self.passed:
-            clash = self._clash(node)
+            clash = self.clash(node)
             if clash:
                 outcome = self.bad[node][clash]
                 reason = (
                     f"{self._said(node, outcome)}, though both are good with others: suspect what lies between them"
                 )
                 return _finding(PAIR_CHECK, INCOMPLETE, outcome, reason, "investigate"), reason
-            outcome = self._passes(node)
+            outcome = self.passes(node)
             return _finding(PAIR_CHECK, PASS, outcome, self._said(node, outcome)), ""
         accusers = sorted(self.bad[node].items())
         if accusers:
