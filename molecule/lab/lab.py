@@ -17,6 +17,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lab_files import write, write_files
+from lab_inventory import InventoryError, read_inventory
 from lab_state import HEALTHY, StateError, assignments, changed, declared
 
 HERE = Path(__file__).resolve().parent
@@ -71,6 +73,8 @@ class LabHost:
     address: str
     compute: bool
     state: Mapping[str, Any]
+    # Where the host sees the one directory that all hosts with such a place share; empty for none.
+    shared: str = ""
 
     @property
     def directory(self) -> Path:
@@ -114,21 +118,35 @@ def lab_of(inventory: Mapping[str, Any]) -> Lab:
                 parts=variables.get("muster_expect", {}).get("gpu", {}).get("parts"),
                 faults=variables.get("lab_state") or {},
                 network_mbps=variables.get("lab_network_mbps"),
-                rails=(variables.get("muster_expect", {}).get("nic") or {}).get("rails"),
+                rails=rails_of(variables),
             )
         except StateError as exc:
             raise LabError(f"inventory host {name}: {exc}") from exc
-        hosts.append(LabHost(name, f"{cluster}-{name}", address, name in compute, state))
+        shared = str(variables.get("lab_shared") or "")
+        hosts.append(LabHost(name, f"{cluster}-{name}", address, name in compute, state, shared))
     return Lab(cluster, IPv4Network(subnet), tuple(hosts))
+
+
+def rails_of(variables: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the rails that the host's class declares, each with its address, switch and port in the fleet file."""
+    rails = (variables.get("muster_expect", {}).get("nic") or {}).get("rails")
+    if rails is None:
+        return None
+    places = {rail["device"]: rail for rail in variables.get("muster_node", {}).get("rails", ())}
+    return [{**rail, **_place(places.get(rail["device"], {}))} for rail in rails]
+
+
+def _place(rail: Mapping[str, Any]) -> dict[str, Any]:
+    ip = (rail.get("address") or "").partition("/")[0]
+    return {"ip": ip, "switch": rail.get("switch"), "port": rail.get("port")}
 
 
 def read_lab(inventory: str) -> Lab:
     """Ask ansible-inventory, which knows every form that an inventory can have."""
-    command = [str(Path(sys.executable).parent / "ansible-inventory"), "-i", inventory, "--list"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise LabError(f"{' '.join(command)} failed:\n{done.stderr.strip()}")
-    return lab_of(json.loads(done.stdout))
+    try:
+        return lab_of(read_inventory(inventory))
+    except InventoryError as exc:
+        raise LabError(str(exc)) from exc
 
 
 # --- the machine below -------------------------------------------------------------------------------------------
@@ -145,9 +163,9 @@ def run(argv: Sequence[str | Path], **more: Any) -> subprocess.CompletedProcess[
     return done
 
 
-def install_needed() -> None:
+def install_needed(commands: Mapping[str, str] = NEEDED) -> None:
     """Install what is missing of the machine's own packages."""
-    missing = [package for command, package in NEEDED.items() if not shutil.which(command)]
+    missing = [package for command, package in commands.items() if not shutil.which(command)]
     missing += [package for path, package in NEEDED_FILES.items() if not Path(path).exists()]
     if not missing:
         return
@@ -410,7 +428,18 @@ def write_host(host: LabHost, state: Mapping[str, Any]) -> None:
     if not host.compute:
         return
     write_files(host.directory, state)
+    make_devices(host.directory / "root" / "dev", len(state["gpus"]))
     install_tools(host.directory, state["tool_faults"])
+
+
+def make_devices(place: Path, count: int) -> None:
+    """Make the driver's device files, which Slurm asks for their numbers; nobody is behind them."""
+    place.mkdir(exist_ok=True)
+    for number in range(count):
+        device = place / f"nvidia{number}"
+        if not device.is_char_device():
+            device.unlink(missing_ok=True)
+            os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(195, number))
 
 
 def install_tools(place: Path, faults: Mapping[str, str]) -> None:
@@ -484,6 +513,8 @@ def run_arguments(host: LabHost, image: str) -> list[str]:
     arguments += [f"--volume={host.directory}:/opt/lab"]
     if host.compute:
         arguments += [f"--volume={BUILD / 'torch'}:/opt/torch:ro"]
+    if host.shared:
+        arguments += [f"--volume={BUILD / 'shared'}:{host.shared}"]
     return [*arguments, image, "/sbin/init"]
 
 
@@ -575,6 +606,7 @@ def up(lab: Lab, podman: Podman, lock: int) -> None:
     with step("network, keys, state of the hosts"):
         prepare_key()
         create_network(podman, lab)
+        (BUILD / "shared").mkdir(exist_ok=True)
         for host in lab.hosts:
             write_host(host, host.state)
     with step(f"{len(lab.hosts)} hosts"):

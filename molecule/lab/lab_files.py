@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import lab_nics
+import lab_roce
 from lab_state import nvme_of
 
 # Where `write_files` keeps the paths that it wrote, one per line: what a later state no longer has must vanish.
@@ -26,6 +27,7 @@ def files_of(state: Mapping[str, Any]) -> dict[str, str]:
         **fabric_manager_log(state),
         **pcie_errors(state),
         **lab_nics.files(state),
+        **lab_roce.files(state),
     }
 
 
@@ -40,8 +42,12 @@ def write_files(directory: Path, state: Mapping[str, Any]) -> None:
         (root / path).unlink(missing_ok=True)
         _prune(root, (root / path).parent)
     for path, text in files.items():
+        # What a role has set stays set when another fault is laid over the host, as on a real one.
+        if lab_roce.is_setting(path) and (root / path).exists():
+            continue
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        write(root / path, text)
+        # What a test makes grow, it makes grow as the unprivileged user that it runs as.
+        write(root / path, text, 0o666 if "/hw_counters/" in path or path.startswith("ethtool/") else 0o644)
     write(written, "\n".join(sorted(files)))
 
 
@@ -186,9 +192,19 @@ def edac(state: Mapping[str, Any]) -> dict[str, str]:
 
 
 def kernel(state: Mapping[str, Any]) -> dict[str, str]:
-    """Return how the kernel was started and which clock it reads."""
+    """Return how the kernel was started, how it is started next (grub-mkconfig 2.06), and which clock it reads."""
+    line = state["kernel_command_line"]
     return {
-        "proc/cmdline": f"{state['kernel_command_line']}\n",
+        "proc/cmdline": f"{line}\n",
+        "boot/grub/grub.cfg": (
+            'set default="0"\n'
+            "menuentry 'Debian GNU/Linux' --class debian --class gnu-linux --class gnu --class os {\n"
+            "\tload_video\n"
+            "\tinsmod gzio\n"
+            f"\tlinux\t{line.removeprefix('BOOT_IMAGE=')}\n"
+            "\tinitrd\t/boot/initrd.img\n"
+            "}\n"
+        ),
         "sys/devices/system/clocksource/clocksource0/current_clocksource": f"{state['clocksource']}\n",
     }
 

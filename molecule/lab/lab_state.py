@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lab_roce import IGNORED
+
 MODEL = "NVIDIA H100 80GB HBM3"
 MODEL_MEMORY_MIB = 81559
 # Where no hardware class says otherwise: the addresses of SXM1 to SXM8 in the class hgx_h100.
@@ -34,6 +36,21 @@ HEALTHY: dict[str, Any] = {
     "nics_missing": [],
     "nics_down": [],
     "nic_values": {},
+    # By device what its tools take and forget ({"mlx5_2": ["--pfc", "cma_roce_tos"]}); those without a GID of their IP.
+    "roce_ignores": {},
+    "roce_no_gid": [],
+    # Two devices of the host whose cables are exchanged; those that hear no neighbour over LLDP.
+    "lldp_swapped": [],
+    "lldp_silent": [],
+    # By device what a rail reaches in perftest, if not what a healthy one does: Gb/s and microseconds.
+    "rail_slow": {},
+    "rail_latency": {},
+    # By device the priority with which the port takes what it receives, whatever its mark says.
+    "wrong_priority": {},
+    # By device how many packets each test of a rail loses.
+    "retransmits": {},
+    # As trust and buffers are set on the ports: priority by DSCP.
+    "dscp_priority": {"26": 3, "48": 6},
     "gpu_processes": {},
     "gpu_nic_connections": {},
     "nvlinks": {},
@@ -72,6 +89,13 @@ HEALTHY: dict[str, Any] = {
     # By address of a GPU, NIC or drive the link (speed_gts, width); those with access control in the bridge above.
     "pci_links": {},
     "acs_enabled": [],
+    # By address of a GPU, NIC or drive max_read_request_bytes and relaxed_ordering; "ignored": setpci has no effect.
+    "pci_control": {},
+    # By device other firmware settings: {"mlx5_3": {"MAX_ACC_OUT_READ": "0"}}, ["0", "128"] for one that waits for its
+    # reboot, "ignored" for one that the device never takes.
+    "nic_config": {},
+    # By device the CPUs to which its interrupts go: {"mlx5_3": "0"}.
+    "nic_interrupts": {},
     # By address of a GPU, NIC or drive the PCIe errors counted: {"correctable": {"RxErr": 250}, "fatal": {"DLP": 1}}.
     "pcie_errors": {},
     "clock_offset_ms": 0.03,
@@ -137,13 +161,17 @@ def nics_of(host: str, rails: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
     nics = []
     for rail in rails:
         digest = hashlib.sha256(f"{host} {rail['device']}".encode()).hexdigest()
-        index = int(rail["rail"])
+        number = int(rail["rail"])
         nics.append(
             {
                 "device": rail["device"],
-                "address": rail["address"] or RAILS[index % len(RAILS)]["address"],
-                "interface": rail["interface"] or f"rdma{index}",
+                "address": rail["address"] or RAILS[number % len(RAILS)]["address"],
+                "interface": rail["interface"] or f"rdma{number}",
                 "cable": f"LAB{digest[:8].upper()}",
+                "switch": rail.get("switch"),
+                "port": rail.get("port"),
+                "ip": rail.get("ip") or f"172.{16 + number}.0.1",
+                "guid": ":".join(digest[index : index + 4] for index in range(8, 24, 4)),
             }
         )
     return nics
@@ -238,9 +266,28 @@ def check(state: Mapping[str, Any]) -> None:
         raise StateError(f"unknown state {', '.join(unknown)}, expected {', '.join(HEALTHY)}")
     _check_gpus(state)
     devices = {nic["device"] for nic in state["nics"]}
-    for key in ("nics_missing", "nics_down", "nic_values"):
+    for key in (
+        "nics_missing",
+        "nics_down",
+        "nic_values",
+        "nic_config",
+        "nic_interrupts",
+        "roce_ignores",
+        "roce_no_gid",
+        "rail_slow",
+        "rail_latency",
+        "wrong_priority",
+        "retransmits",
+        "lldp_swapped",
+        "lldp_silent",
+    ):
         if unknown := sorted(set(state[key]) - devices):
             raise StateError(f"{key}: found {', '.join(unknown)}, expected devices of {', '.join(sorted(devices))}")
+    if len(state["lldp_swapped"]) not in (0, 2):
+        raise StateError(f"lldp_swapped: found {state['lldp_swapped']!r}, expected two devices")
+    for device, ignored in state["roce_ignores"].items():
+        if unknown := sorted(set(ignored) - set(IGNORED)):
+            raise StateError(f"roce_ignores.{device}: found {', '.join(unknown)}, expected {', '.join(IGNORED)}")
     _check_drives(state)
     _check_bmc(state)
     for tool, fault in state["tool_faults"].items():
@@ -309,7 +356,7 @@ def check_parts(state: Mapping[str, Any]) -> None:
     addresses = {part["address"] for part in (*state["gpus"], *state["nics"])} | set(state["nvme"])
     for keys, known, what in (
         (("dimms_missing", "dimm_values", "dimm_errors"), dimms, "slots of dimms"),
-        (("pci_links", "acs_enabled", "pcie_errors"), addresses, "addresses of gpus, nics or nvme"),
+        (("pci_links", "pci_control", "acs_enabled", "pcie_errors"), addresses, "addresses of gpus, nics or nvme"),
     ):
         for key in keys:
             if unknown := sorted(set(state[key]) - known):
@@ -318,6 +365,7 @@ def check_parts(state: Mapping[str, Any]) -> None:
         ("dimm_values", {"size_mib", "speed_mts"}),
         ("dimm_errors", {"correctable", "uncorrectable"}),
         ("pci_links", {"speed_gts", "width"}),
+        ("pci_control", {"max_read_request_bytes", "relaxed_ordering", "ignored"}),
         ("pcie_errors", {"correctable", "nonfatal", "fatal"}),
     ):
         for part, values in state[key].items():

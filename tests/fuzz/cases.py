@@ -15,7 +15,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.registry import CHE
 from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
 
 from .mutation import ALL, ended, mutated
-from .sick import SICK, VARIANTS, Sick, healthy, known
+from .sick import FABRIC, SICK, VARIANTS, Sick, healthy, known
 
 # The probe in whose place another one's output is judged.
 _FOR = {other: name for stand_ins in STAND_INS.values() for name, other in stand_ins.items()}
@@ -36,7 +36,7 @@ def expect(variant: str = "") -> dict[str, Any]:
     """Return the class that the healthy outputs are of: an HGX H100 with the lab's firmware, BMC and NICs."""
     lab = expectations_of("lab_h100", {}, "fuzz")
     own = {section: lab[section] for section in ("firmware", "bmc", "nic")}
-    return _laid({**expectations_of("hgx_h100", {}, "fuzz"), **own}, VARIANTS[variant].expect)
+    return _laid({**expectations_of("hgx_h100", {}, "fuzz"), **own, "fabric": FABRIC}, VARIANTS[variant].expect)
 
 
 def _laid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,27 @@ HEALTHY = Path(__file__).resolve().parents[1] / "healthy"
 FAIL, INCOMPLETE = "fail", "incomplete"
 
 
+# What the rails of the healthy outputs are set to.
+FABRIC: dict[str, Any] = {
+    "kind": "roce",
+    "routing": "ecmp",
+    "port": {
+        "backend": "doca",
+        "mtu_bytes": 9000,
+        "dscp_priority": [{"dscp": 26, "priority": 3}, {"dscp": 46, "priority": 5}, {"dscp": 48, "priority": 6}],
+        "lossless_priorities": [3, 5],
+        "dcqcn": False,
+        "cnp_dscp": None,
+        "cnp_priority": None,
+        "cm_tos": 104,
+        "traffic_class": None,
+        "rings": {"rx": 8192, "tx": 8192},
+        "buffers": None,
+    },
+    "verify_cabling": True,
+}
+
+
 @dataclass(frozen=True)
 class Variant:
     """A host that is healthy in another way: what its class has besides, and what its probes print instead.
@@ -49,6 +70,13 @@ VARIANTS: dict[str, Variant] = {
     ),
     # The kernel's ring buffer begins after boot, and the last health run had read up to there.
     "ring": Variant(prints={"kernel_ring": ((r"\A(?:\[    [0-7]\..*\n)+", ""),)}),
+    # Control is marked unlike data, which the installed NCCL has to know how to do.
+    "marked": Variant(
+        {
+            "fabric": {"kind": "roce", "routing": "ecmp", "port": None, "nccl_least": "2.22.3"},
+            "gpu_stack": {"packages": [{"name": "libnccl2", "version": "2.25.1-1+cuda12.8"}], "services": []},
+        }
+    ),
     "slots": Variant(
         {"memory": {"dimms": {"count": 32, "size_mib": 65536, "speed_mts": 4400}}, "nvme": {"firmware": "GDC7302Q"}}
     ),
@@ -140,6 +168,18 @@ def _gone(check: str, probe: str, place: str, left: int) -> Sick:
 def _file(check: str, probe: str, path: str, new: str, variant: str = "") -> Sick:
     """Return a host on which the first file that ends so holds something else."""
     return Sick(check, probe, rf"({path} <==\n)[^\n]*", rf"\g<1>{new}", variant=variant)
+
+
+def _qos(old: str, new: str) -> Sick:
+    """Return a host whose second rail's ``mlnx_qos`` prints something else."""
+    return Sick(
+        "roce_settings", "roce_port", rf"(==> mlnx_qos -i rdma2 <==\n(?:.*\n)*?.*?){old}", rf"\g<1>{_next(new)}"
+    )
+
+
+def _next(new: str) -> str:
+    """Return a replacement whose group 1 is the second."""
+    return new.replace(r"\g<1>", r"\g<2>")
 
 
 # Checks that cannot fail by what a probe prints, and why.
@@ -422,6 +462,11 @@ SICK: tuple[Sick, ...] = (
     _file("nic_pcie", "infiniband", "mlx5_2/device/current_link_width", "8"),
     _file("nic_pcie", "infiniband", "mlx5_2/device/current_link_speed", "16.0 GT/s PCIe"),
     _file("nic_firmware", "infiniband", "mlx5_2/fw_ver", "28.39.1002"),
+    Sick("nic_firmware_settings", "nic_config", r"(MAX_ACC_OUT_READ +0 +)128( +)128", r"\g<1>44\g<2>44"),
+    Sick("nic_firmware_settings", "nic_config", r"(MAX_ACC_OUT_READ +0 +)128( +128)", r"\g<1>44\g<2>"),
+    Sick("nic_firmware_settings", "nic_config", r"(LINK_TYPE_P1 +\S+ +)\S+( +)\S+", r"\g<1>IB(1)\g<2>IB(1)"),
+    Sick("nic_pcie_settings", "lspci", r"(?s)(4d:00\.0 Ethernet.*?MaxReadReq )4096", r"\g<1>512"),
+    Sick("nic_pcie_settings", "lspci", r"(?s)(4d:00\.0 Ethernet.*?RlxdOrd)\+", r"\g<1>-"),
     Sick("nic_physical", "mlxlink", r'"Effective Physical BER" : "15E-255"', '"Effective Physical BER" : "3E-9"'),
     Sick("nic_physical", "mlxlink", r'"Raw Physical BER" : "5E-10"', '"Raw Physical BER" : "4E-4"'),
     Sick("nic_physical", "mlxlink", r'"State" : "Active"', '"State" : "Polling"'),
@@ -434,6 +479,33 @@ SICK: tuple[Sick, ...] = (
     _file("nic_errors", "infiniband", "mlx5_2/ports/1/counters/port_rcv_errors", "9000"),
     _file("nic_counter_growth", "nic_counters", "==> after .*mlx5_2/ports/1/counters/symbol_error", "500"),
     _file("nic_counter_growth", "nic_counters", "==> after .*mlx5_2/ports/1/counters/link_downed", "1"),
+    # --- RoCE ports
+    _qos(r"DCBX mode: OS", "DCBX mode: Firmware"),
+    _qos(r"Priority trust state: dscp", "Priority trust state: pcp"),
+    _qos(r"(\tprio:3 dscp:.*)26,", r"\g<1>"),
+    _qos(r"(enabled {5}0   0   0   )1", r"\g<1>0"),
+    _file("roce_settings", "roce_port", "class/net/rdma2/mtu", "4200"),
+    _file("roce_settings", "roce_port", "rdma2/ecn/roce_rp/enable/3", "1"),
+    _file("roce_settings", "roce_port", "conf/rdma2/arp_announce", "0"),
+    _file("roce_settings", "roce_port", "cma_roce_tos -d mlx5_2", "0"),
+    Sick("roce_settings", "roce_port", r"(?s)(ethtool -g rdma2 <==.*?Current.*?RX:\t\t)8192", r"\g<1>1024"),
+    # A class that is unset is an empty file: nobody was told of one whose line is lost.
+    Sick(
+        "roce_settings",
+        "roce_port",
+        r"(mlx5_2/tc/1/traffic_class <==\n)",
+        r"\g<1>Global tclass=106\n",
+        log=True,
+    ),
+    *(
+        _file("roce_gid", probe, f"mlx5_2/ports/1/{path}", new)
+        for probe in ("roce_port", "roce_gids")
+        for path, new in (
+            ("gid_attrs/types/3", "IB/RoCE v1"),
+            ("gid_attrs/ndevs/3", "bond0"),
+            ("gids/3", "fe80:0000:0000:0000:0e42:a1ff:fe00:0002"),
+        )
+    ),
     # --- Counters and logs beside them
     Sick(
         "pcie_aer",
@@ -455,6 +527,8 @@ SICK: tuple[Sick, ...] = (
         "[Nov 20 2026 08:00:00] [ERROR] [tid 841] detected NVSwitch fatal error 20034\n",
         log=True,
     ),
+    # --- NCCL
+    Sick("nccl_version", "nccl", r"2\.25\.1", "2.21.5", log=True, variant="marked"),
     # --- Health
     Sick("nvml", "nvml", r'"remap_failure": 0', '"remap_failure": 1'),
     Sick("nvml", "nvml", r'"ecc_uncorrected": 0', '"ecc_uncorrected": 2'),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.examine import judge
-from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, worst
+from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS, PROBES, STRESSES, parsers
 from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
@@ -53,6 +53,8 @@ class Judged:
     @property
     def unverified(self) -> bool:
         """Whether nobody has recorded this tool on a real machine, so that the row proves only itself."""
+        if self.row.judge:
+            return False
         return bool(getattr(parsers([self.row.probe])[self.row.probe], "FORMAT_UNVERIFIED", False))
 
 
@@ -64,14 +66,18 @@ def expectations(row: Row) -> dict[str, Any]:
 def judged(row: Row, recorded: Path) -> Judged:
     """Return what the row's checks say of its file."""
     data = (recorded / row.file).read_bytes()
-    output = row.run(data) if row.run else Output(data.decode("utf-8", errors="replace"))
-    checks = [CHECKS[name] for name in row.checks]
-    names = {row.probe, *(probe for check in checks for probe in check.PROBES)}
-    findings = judge({row.probe: output}, parsers(names), checks, expectations(row)).findings
+    findings = row.judge(data, expectations(row)) if row.judge else _findings(row, data)
     verdict = worst(finding.verdict for finding in findings)
     said = [f"{finding.check} {finding.subject}: {finding.reason or finding.measured}" for finding in findings]
     worse = [text for text, finding in zip(said, findings, strict=True) if finding.verdict == verdict != PASS]
     return Judged(row, verdict, "; ".join(worse))
+
+
+def _findings(row: Row, data: bytes) -> Sequence[Finding]:
+    output = row.run(data) if row.run else Output(data.decode("utf-8", errors="replace"))
+    checks = [CHECKS[name] for name in row.checks]
+    names = {row.probe, *(probe for check in checks for probe in check.PROBES)}
+    return judge({row.probe: output}, parsers(names), checks, expectations(row)).findings
 
 
 def figures(results: list[Judged]) -> dict[str, int]:

@@ -8,13 +8,12 @@ ROWS: list[Row] = []
 NOT_COVERED = {
     "aws/": "EFA and ParallelCluster: hosts with Trainium or EFA are not examined yet",
     "ior-mdtest/": "checkpoint storage under load belongs to the stage storage",
-    "nccl-log/": "which transport NCCL used belongs to the stages fabric and acceptance",
     "nccl-tests/": "collectives belong to the stage acceptance",
     "nccom-test/": "Trainium collectives: hosts with Trainium are not examined yet",
     "neuron/": "hosts with Trainium are not examined yet",
     "slurm/": "the scheduler is asked by the gate, not by an examination of the host",
-    "switch-arista/": "switches are no part of a host",
-    "switch-nxos/": "switches are no part of a host",
-    "switch-onyx/": "switches are no part of a host",
-    "switch-sonic/": "switches are no part of a host",
+    "switch-arista/": "switches are no part of a host; their parsers read these in tests/unit/plugin_utils/switches",
+    "switch-nxos/": "NX-OS is none of the systems that switch_audit asks",
+    "switch-onyx/": "Onyx is none of the systems that switch_audit asks",
+    "switch-sonic/": "switches are no part of a host; their parsers read these in tests/unit/plugin_utils/switches",
 }

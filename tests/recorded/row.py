@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
 
 
@@ -25,3 +26,5 @@ class Row:
     expect: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
     run: Callable[[bytes], Output] | None = None
+    # In place of probe and checks, for what is judged on the control machine.
+    judge: Callable[[bytes, Mapping[str, Any]], Sequence[Finding]] | None = None

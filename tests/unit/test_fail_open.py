@@ -37,6 +37,7 @@ POLICY = admission.Policy.from_fleet(
         "burn_in_profiles": {"p": {"interval_seconds": 5, "steps": STEPS}},
         "fresh_hours": {},
         "retest": True,
+        "heartbeat_seconds": None,
     }
 )
 FINGERPRINT = dict.fromkeys(COMPONENTS, "1")

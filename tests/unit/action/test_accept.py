@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.action import accept as action
-from ansible_collections.muster.cluster.plugins.action.accept import Abandoned, Means, Request, RoundError, accept
+from ansible_collections.muster.cluster.plugins.action.accept import accept
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign import walk
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import Abandoned, Means, RoundError
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
 
 SIZE = 8 * 2**20
@@ -90,7 +92,7 @@ def request(tmp_path: Path, nodes: tuple[str, ...] = NAMES, **other: Any) -> Req
             **declared,
             "ctl": {"role": "controller", "hardware_class": None, "address": "10.0.0.9", "rack": None},
         },
-        "classes": {"lab_h100": {"class": "lab_h100", "collective": COLLECTIVE}},
+        "classes": {"lab_h100": {"class": "lab_h100", "fabric": None, "nic": None, "collective": COLLECTIVE}},
         "fabric": {"kind": "ethernet", "socket_interface": "eth0"},
     }
     given = {"evidence": {name: [preflight(name)] for name in nodes}, **other}
@@ -121,7 +123,7 @@ def test_slow_node_is_rejected_and_all_is_recorded(ledger: Ledger, tmp_path: Pat
     evidence = records["gpu-04"][-1].evidence
     assert evidence.to_dict() == result["evidence"]["gpu-04"][0]
     assert (evidence.boot_id, evidence.fingerprint) == ("boot-1", FINGERPRINT)
-    assert evidence.expect_digest == expect_digest_of("acceptance", {"class": "lab_h100", "collective": COLLECTIVE})
+    assert evidence.expect_digest == expect_digest_of("acceptance", request(tmp_path).fleet["classes"]["lab_h100"])
     assert [each["verdict"] for each in evidence.detail["rounds"]] == ["bad", "bad"]
     assert evidence.detail["versions"] == {"torch": ["2.6.0+cpu"]}
     assert any("gpu-02+gpu-04 slow 0.024 of 0.1 GB/s" in line for line in cluster.told)
@@ -177,7 +179,7 @@ def test_interrupted_campaign_of_other_circumstances_is_not_taken_up(
     if change == "boot":
         again = request(tmp_path, evidence={name: [preflight(name, "boot-2")] for name in NAMES})
     elif change == "age":
-        cluster.now += action.RESUME_SECONDS
+        cluster.now += walk.RESUME_SECONDS
     elif change == "environment":
         again = request(tmp_path, environment={"PYTHONPATH": "/opt/torch"})
     elif change == "interface":
@@ -204,7 +206,7 @@ def test_node_that_was_mended_after_an_interruption_is_not_convicted_by_what_was
     cluster.accept(request(tmp_path, **asked, budget_seconds=27))
     assert [call["number"] for call in cluster.calls] == [1, 2]
     cluster.slow = set()
-    cluster.now += action.RESUME_SECONDS
+    cluster.now += walk.RESUME_SECONDS
     assert verdicts(cluster.accept(request(tmp_path, **asked))) == {"gpu-04": PASS}
 
 
@@ -291,7 +293,7 @@ def test_kill_of_the_playbook_is_not_recorded_as_trouble_with_a_round(
         raise RoundError("controller not reachable: the connection was closed")
 
     cluster.trouble = trouble
-    run_round = action.led(cluster.run_round, lambda: alive)
+    run_round = walk.led(cluster.run_round, lambda: alive)
     with pytest.raises(Abandoned):
         accept(request(tmp_path), Means(run_round, cluster.told.append, lambda: cluster.now))
     assert len(cluster.calls) == (lost == "during")
@@ -300,7 +302,7 @@ def test_kill_of_the_playbook_is_not_recorded_as_trouble_with_a_round(
 
 
 def test_two_runs_never_walk_at_the_same_time(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(action, "SPARE_SECONDS", 0)
+    monkeypatch.setattr(walk, "SPARE_SECONDS", 0)
     cluster = Cluster(set())
     with ledger.locked(work="proving"), pytest.raises(LedgerError, match="another run is proving nodes"):
         cluster.accept(request(tmp_path, round_seconds=0))

@@ -90,6 +90,7 @@ def fleet(tmp_path: Path) -> dict[str, Any]:
             "burn_in_profiles": {"p": {"steps": [{"seconds": 60}]}},
             "fresh_hours": {},
             "retest": True,
+            "heartbeat_seconds": None,
         },
     }
 

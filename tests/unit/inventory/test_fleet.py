@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
 
 ROOT = Path(__file__).parents[3]
@@ -19,7 +18,7 @@ LEDGER_ID = "6f1d7a52-9b0e-4c58-8f3e-2d5c1b7a9e04"
 # A lab that was used has states in its ledger.
 VALUES = (
     "{'address': ansible_host, 'fleet': muster_fleet, 'expect': muster_expect | default(none), "
-    "'groups': group_names | reject('match', 'state_') | list}"
+    "'node': muster_node, 'groups': group_names | reject('match', 'state_') | list}"
 )
 
 
@@ -74,11 +73,15 @@ def test_groups_are_class_pod_rack_and_role() -> None:
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """The plain inventory with the class and the profiles that come with Muster, as one would copy them."""
+    """The plain inventory with what is long: class and profiles that come with Muster, rails, fabric."""
     inventory = yaml.safe_load(PLAIN.read_text())
     fleet = inventory["all"]["vars"]["muster_fleet"]
-    fleet["classes"]["lab_h100"] = expectations_of("lab_h100", {}, str(PLAIN))
-    shipped = Fleet.load(LAB).policy.burn_in_profiles
+    declared = Fleet.load(LAB)
+    fleet["classes"]["lab_h100"] = dict(declared.classes["lab_h100"])
+    fleet["fabric"] = declared.fabric.to_dict()
+    for name, node in declared.node_variables().items():
+        fleet["nodes"][name]["rails"] = node["rails"]
+    shipped = declared.policy.burn_in_profiles
     fleet["policy"]["burn_in_profiles"] = {**shipped, **fleet["policy"]["burn_in_profiles"]}
     path = tmp_path / "plain.yml"
     fleet["ledger"]["url"] = fleet["ledger"]["url"].replace("inventory_dir", f"'{PLAIN.parent}'")

@@ -141,6 +141,8 @@ class FakeHost:
             "/proc/meminfo": Output("MemTotal:       1024000 kB\nMemFree: 1 kB\nSwapTotal: 0 kB\n"),
             "/proc/cpuinfo": Output(healthy("cpuinfo")),
             "/proc/cmdline": Output(healthy("cmdline")),
+            "/boot/grub/grub.cfg": Output(healthy("boot_loader")),
+            "mstconfig": split((HEALTHY / "nic_config.txt").read_text())["mlx5_0"],
             clocksource.PATH: Output(healthy("clocksource")),
             "/proc/sys/kernel/random/boot_id": Output(BOOT + "\n"),
             "uname": Output("6.1.0\n"),

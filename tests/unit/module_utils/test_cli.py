@@ -68,7 +68,7 @@ def test_examine_without_store_leaves_no_trace(muster, expect, tmp_path):
     ("text", "words", "message"),
     [
         ("", (), "expectations on standard input are not JSON"),
-        ('{"class": "x"}', (), "expectations: gpu: found nothing, expected a value"),
+        ('{"class": "x"}', (), "expectations: fabric: found nothing, expected a value"),
         (None, ("--id", "../../x"), "--id is '../../x'"),
     ],
 )
@@ -86,7 +86,7 @@ def test_burn_in_status_of_a_fresh_node(muster, tmp_path):
 def test_stages_of_the_command_line_are_those_of_the_registry():
     (commands,) = [action for action in cli._parser("0")._actions if action.dest == "command" or action.choices]
     (stage,) = [action for action in commands.choices["examine"]._actions if action.dest == "stage"]
-    assert set(stage.choices) == set(STAGE_CHECKS) - {"health"}
+    assert set(stage.choices) == set(STAGE_CHECKS) - {"health", "prolog", "epilog"}
 
 
 @pytest.mark.parametrize(

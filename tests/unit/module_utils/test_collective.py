@@ -67,6 +67,26 @@ def test_place_names_the_variable_that_is_wrong(change: dict[str, str], message:
         collective.place_from({**SLURM, **change})
 
 
+def test_rank_with_nccl_tells_its_road_or_why_not(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
+    with start(("--backend=nccl", "--port=1"), {**SLURM, "NCCL_DEBUG": "WARN"}, tmp_path) as rank:
+        output, _ = rank.communicate(timeout=60)
+    ((record,), faults) = collective.decode(output)
+    assert (rank.returncode, faults) == (1, [])
+    assert record["transport"] == {"error": "NCCL wrote nothing"}
+
+
+def test_rank_with_nccl_reads_what_nccl_wrote(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text(
+        "import os\nopen(os.environ['NCCL_DEBUG_FILE'], 'w').write("
+        "os.environ['NCCL_DEBUG'] + ' NCCL INFO Using network Socket\\n')\nraise ImportError('no torch here')"
+    )
+    with start(("--backend=nccl", "--port=1"), SLURM, tmp_path) as rank:
+        output, _ = rank.communicate(timeout=60)
+    ((record,), _) = collective.decode(output)
+    assert record["transport"]["networks"] == ["Socket"]
+
+
 def test_lines_of_many_ranks_among_other_output() -> None:
     records = [{"rank": rank, "sizes": []} for rank in range(3)]
     text = "a warning\n" + "\n".join(collective.encode(record) for record in records) + "\nsrun: done\n"

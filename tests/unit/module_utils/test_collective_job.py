@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import collective_job
+from ansible_collections.muster.cluster.plugins.module_utils import collective_job, slurm_round
 from ansible_collections.muster.cluster.plugins.module_utils.collective import encode
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
 
@@ -111,8 +111,8 @@ def test_node_that_answered_is_never_unavailable() -> None:
 
 
 def test_srun_gets_the_whole_nodes_and_every_setting() -> None:
-    job = collective_job.Job("muster-acceptance-c-3-0", GROUP, {"gpu-01": "10.0.0.1", "gpu-02": "10.0.0.2"}, 29401)
-    argv = collective_job.srun_argv(job, SETTINGS)
+    job = slurm_round.Job("muster-round-c-3-0", GROUP, {"gpu-01": "10.0.0.1", "gpu-02": "10.0.0.2"}, 29401)
+    argv = SETTINGS.argv(job)
     assert argv[0] == "srun"
     assert {
         "--exclusive",
@@ -127,13 +127,13 @@ def test_srun_gets_the_whole_nodes_and_every_setting() -> None:
 
 
 def test_states_and_unusable_nodes() -> None:
-    states = collective_job.parse_states(
+    states = slurm_round.parse_states(
         "gpu-01|idle\ngpu-02|drained\ngpu-03|completing\ngpu-06|planned\ngpu-04|down*\nnonsense\n"
     )
-    unusable = collective_job.unavailable_nodes([f"gpu-0{number}" for number in range(1, 7)], states)
+    unusable = slurm_round.unavailable_nodes([f"gpu-0{number}" for number in range(1, 7)], states)
     assert unusable == {"gpu-02": "drained", "gpu-04": "down*", "gpu-05": "unknown to the partition"}
 
 
 def test_only_jobs_of_the_campaign_are_left_over() -> None:
-    jobs = "7|muster-acceptance-abc-1-0\n8|muster-acceptance-abd-1-0\n9|somebody\n10|muster-acceptance-abc-2-1\n"
-    assert collective_job.parse_jobs(jobs, "abc") == ["7", "10"]
+    jobs = "7|muster-round-abc-1-0\n8|muster-round-abd-1-0\n9|somebody\n10|muster-round-abc-2-1\n"
+    assert slurm_round.parse_jobs(jobs, "abc") == ["7", "10"]

@@ -73,8 +73,19 @@ def test_each_stage_is_judged_by_its_own_expectations():
     assert expect_digest_of("acceptance", expect) != expect_digest_of("acceptance", floor)
 
 
-def test_every_section_but_what_is_installed_and_collectives_voids_a_burn_in_when_it_changes():
+@pytest.mark.parametrize("section", ["fabric", "nic"])
+def test_collectives_over_other_rails_or_another_fabric_are_proven_anew(section):
+    expect = {"class": "x", "nic": {"rails": [0]}, "fabric": {"kind": "roce"}, "collective": {}}
+    changed = {**expect, section: {"other": 1}}
+    assert expect_digest_of("acceptance", expect) != expect_digest_of("acceptance", changed)
+    assert expect_digest_of("fabric", expect) != expect_digest_of("fabric", changed)
+    # Another mark or routing is no reason for days of burn-in.
+    same = expect_digest_of("burn_in", expect) == expect_digest_of("burn_in", changed)
+    assert same == (section == "fabric")
+
+
+def test_every_section_but_what_is_installed_and_what_lies_between_hosts_voids_a_burn_in_when_it_changes():
     expect = {section: {"floor": 1} for section in SCHEMA}
     digest = expect_digest_of("burn_in", expect)
     changed = {name for name in SCHEMA if expect_digest_of("burn_in", {**expect, name: {"floor": 2}}) != digest}
-    assert set(SCHEMA) - changed == {"gpu_stack", "collective"}
+    assert set(SCHEMA) - changed == {"gpu_stack", "collective", "fabric", "rdma"}

@@ -144,6 +144,16 @@ def test_log_that_could_not_be_read_is_forgiven_once_it_is_read(fake_host, expec
     assert run(fake_host, expect, first).verdict == "pass"
 
 
+def test_garbled_log_is_unread_and_costs_no_other_answer(fake_host, expect):
+    first = run(fake_host, expect)
+    good = fake_host.outputs["dmesg"]
+    fake_host.outputs["dmesg"] = Output("\0\1 no text\n")
+    second = run(fake_host, expect, first)
+    assert second.verdict == "incomplete" and {item.check for item in second.findings} >= {"xid", "log_continuity"}
+    fake_host.outputs["dmesg"] = good
+    assert run(fake_host, expect, second).verdict == "pass"
+
+
 def test_boot_without_a_preflight_is_incomplete(fake_host, expect):
     (path,) = fake_host.paths("/var/lib/muster/evidence/preflight/*/evidence.json")
     del fake_host.outputs[path]
@@ -252,7 +262,7 @@ def test_work_that_raises_or_dies_is_no_answer(capfd):
 
 
 def test_run_without_expectations_is_incomplete_and_says_so(tmp_path, capsys):
-    status = health.run(str(tmp_path / "expect.json"), str(tmp_path))
+    status = health.run(str(tmp_path / "expect.json"), str(tmp_path), "n1")
     said = json.loads(capsys.readouterr().out)
     assert status == 2 and said["verdict"] == "incomplete" and "expect.json" in said["findings"][0]["reason"]
     assert heartbeat.parse(Output((tmp_path / "health.json").read_text())).verdict == "incomplete"
@@ -262,14 +272,14 @@ def test_run_without_expectations_is_incomplete_and_says_so(tmp_path, capsys):
 def test_run_that_measured_nothing_keeps_what_had_failed(tmp_path, capsys):
     last = Heartbeat(NOW, BOOT, "fail", (Finding("xid", "gpu SXM1 0000:1b:00.0", "fail"),), log_seconds=7.0)
     (tmp_path / "health.json").write_text(last.to_json())
-    assert health.run(str(tmp_path / "expect.json"), str(tmp_path)) == 1
+    assert health.run(str(tmp_path / "expect.json"), str(tmp_path), "n1") == 1
     beat = heartbeat.parse(Output((tmp_path / "health.json").read_text()))
     assert (beat.boot_id, beat.log_seconds, len(beat.findings)) == (BOOT, 7.0, 2)
 
 
 def test_heartbeat_that_cannot_be_written_is_no_pass(tmp_path, capsys):
     (tmp_path / "state").write_text("")
-    assert health.run(str(tmp_path / "expect.json"), str(tmp_path / "state")) == 2
+    assert health.run(str(tmp_path / "expect.json"), str(tmp_path / "state"), "n1") == 2
     assert "could not be written" in capsys.readouterr().out
 
 

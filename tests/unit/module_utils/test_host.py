@@ -68,6 +68,21 @@ def test_read_stands_under_root_and_names_what_is_missing(tool, tmp_path):
     assert host.read("/nothing").error == "/nothing: No such file or directory"
 
 
+def test_read_of_a_kernel_parameter_gives_its_value():
+    """The kernel refuses to fill a buffer of 4 MiB or more from /proc/sys: "Cannot allocate memory"."""
+    path = "/proc/sys/net/ipv4/conf/lo/rp_filter"
+    assert LocalHost().read(path).stdout == Path(path).read_text()
+
+
+def test_read_of_more_than_the_limit_gives_nothing(tool, tmp_path, monkeypatch):
+    monkeypatch.setattr(host_module, "OUTPUT_LIMIT_BYTES", 100_000)
+    host = tool("")
+    (tmp_path / "file").write_bytes(b"x" * 100_000)
+    assert len(host.read("/file").stdout) == 100_000
+    (tmp_path / "file").write_bytes(b"x" * 100_001)
+    assert (host.read("/file").rc, host.read("/file").error) == (None, "/file: larger than 100000 bytes")
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_stop_asks_first_and_kills_the_second_time(tool, tmp_path, times):
     """A tool that works through a service, as dcgmi does, has to be able to stop what it began there."""

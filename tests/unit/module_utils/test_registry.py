@@ -4,6 +4,7 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils import registry
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS, DEPENDS, fingerprint_of
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.probes.infiniband import Device
 
 
 @pytest.mark.parametrize("stage", sorted(registry.STAGE_CHECKS))
@@ -20,7 +21,8 @@ def test_every_tool_runs_once(fake_host, expect, stage):
     assert len(fake_host.runs) == len(set(fake_host.runs))
 
 
-@pytest.mark.parametrize("probe", registry.probes_of("burn_in"))
+# The boot loader's configuration explains why a parameter is missing: nothing passes by it.
+@pytest.mark.parametrize("probe", [name for name in registry.probes_of("burn_in") if name != "boot_loader"])
 def test_any_probe_that_fails_costs_the_pass(fake_host, expect, probe):
     registry.PROBES[probe].collect(fake_host, expect)
     if not fake_host.asked:
@@ -44,12 +46,27 @@ def test_journal_that_lost_the_start_of_the_boot_passes_nobody(fake_host, expect
 
 
 def test_required_by_acceptance():
-    assert registry.required("acceptance", {}) == [("pair_bandwidth", "network"), ("group_bandwidth", "network")]
+    assert registry.required("acceptance", {"fabric": None}) == [
+        ("pair_bandwidth", "network"),
+        ("group_bandwidth", "network"),
+    ]
+
+
+def test_fabric_owes_a_verified_cable_of_every_rail(expect):
+    fabric = {"kind": "infiniband", "routing": "adaptive", "port": None, "nccl_least": None}
+    owed = registry.required("fabric", {**expect, "fabric": {**fabric, "verify_cabling": True}})
+    measured = registry.required("fabric", {**expect, "fabric": {**fabric, "verify_cabling": False}})
+    assert set(owed) - set(measured) == {("cabling", f"nic {rail['device']}") for rail in expect["nic"]["rails"]}
+    assert "cabling" not in dict(measured)
+    with pytest.raises(KeyError, match="verify_cabling"):
+        registry.required("fabric", {**expect, "fabric": fabric})
 
 
 def test_stage_without_requirements_is_an_error():
-    with pytest.raises(ValueError, match="stage is 'fabric'"):
-        registry.required("fabric", {})
+    with pytest.raises(ValueError, match="stage is 'storage'"):
+        registry.required("storage", {})
+    with pytest.raises(ValueError, match="stage is fabric"):
+        registry.required("fabric", {"fabric": None})
 
 
 def test_class_that_lacks_a_key_is_an_error(expect):
@@ -75,6 +92,27 @@ def test_fingerprint_follows_serials_and_slots(fake_host, expect, make_gpu_xml):
 def test_one_unread_serial_leaves_the_component_unread(fake_host, expect, make_gpu_xml):
     fake_host.outputs["nvidia-smi"] = Output(make_gpu_xml(["00000000:AB:00.0"], serial="N/A"))
     assert fingerprint_of(registry.examine("preflight", fake_host, expect).values, expect)["gpu_serials"] is None
+
+
+RAILS = {"nic": {"rails": [{"device": "mlx5_0"}, {"device": "mlx5_1"}]}}
+NICS = {name: Device(name, firmware="28.43", guid=f"guid-{name}") for name in ("mlx5_0", "mlx5_1", "mlx5_9")}
+
+
+@pytest.mark.parametrize(
+    ("devices", "nics"),
+    [
+        (NICS, "mlx5_0=guid-mlx5_0:28.43,mlx5_1=guid-mlx5_1:28.43"),
+        ({**NICS, "mlx5_1": Device("mlx5_1", firmware="28.43")}, None),
+        ({**NICS, "mlx5_1": Device("mlx5_1", guid="g")}, None),
+        ({"mlx5_0": NICS["mlx5_0"]}, "mlx5_0=guid-mlx5_0:28.43"),
+        ({"mlx5_9": NICS["mlx5_9"]}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_nics_are_the_rails_that_are_there_and_unread_where_one_of_them_is(devices, nics):
+    assert fingerprint_of({"infiniband": devices}, RAILS)["nics"] == nics
+    assert fingerprint_of({"infiniband": devices}, {"nic": None})["nics"] == "none"
 
 
 def test_an_error_after_burn_in_changes_what_burn_in_depends_on(fake_host, expect):

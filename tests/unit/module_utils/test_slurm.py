@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.slurm import (
+    Examined,
     GateError,
     GateFile,
+    Job,
     NodeState,
     Partition,
     drains_of,
     expand,
     fold,
     guard,
+    leaving,
     parse_gate_file,
+    parse_jobs,
     parse_nodes,
     parse_partitions,
     plan,
+    returns,
 )
 
 # scontrol 22.05.8 as Debian 12 has it, on a two-node cluster.
@@ -144,8 +151,9 @@ def test_nodes_of_scontrol():
         + NODE.format(name="n4", state="DOWN+NOT_RESPONDING", reason=" Reason=Silent [slurm@2026-11-20T10:00:00]")
     )
     nodes = parse_nodes(text)
-    assert nodes["n1"] == NodeState("IDLE")
-    assert nodes["n2"] == NodeState("DOWN+DRAIN", "cable [A]", "root", "2026-11-20T10:00:00")
+    booted = "2026-11-20T09:07:09"
+    assert nodes["n1"] == NodeState("IDLE", booted=booted)
+    assert nodes["n2"] == NodeState("DOWN+DRAIN", "cable [A]", "root", "2026-11-20T10:00:00", booted)
     assert drains_of(nodes) == [{"node": "n2", "reason": "cable [A]", "user": "root", "time": "2026-11-20T10:00:00"}]
 
 
@@ -213,3 +221,106 @@ def test_plan_reopens_what_was_closed_by_hand():
 )
 def test_plan_reconfigures_where_a_partition_comes_goes_or_differs(current, live):
     assert plan(current, live, gate()).reconfigure
+
+
+# What slurmctld 22.05.8 was seen to say: a node that rebooted by itself, one that was drained before it did.
+REBOOTED = "Node unexpectedly rebooted"
+BEFORE, BOOTED, DURING, LATE = (f"2026-11-20T{hour}:00:00" for hour in ("08", "09", "10", "11"))
+BEGAN = time.mktime(time.strptime(DURING, "%Y-%m-%dT%H:%M:%S"))
+
+
+def node(state="DOWN", reason=REBOOTED, at=BOOTED, booted=BOOTED):
+    return NodeState(state, reason, "root", at, booted)
+
+
+@pytest.mark.parametrize(
+    ("given", "back"),
+    [
+        (node(), True),
+        # It has rebooted again since it was examined.
+        (node(booted=LATE, at=LATE), False),
+        (node(booted="None"), False),
+        (node(at="Unknown"), False),
+        (node("IDLE", "", "", BOOTED), False),
+        (node(reason="Not responding"), False),
+        (node(reason="by hand"), False),
+        (node(reason=""), False),
+        (NodeState("DOWN", "", "", "", BOOTED), False),
+        (node("DOWN+DRAIN", "fan tray"), False),
+        (node("IDLE+DRAIN", REBOOTED), False),
+        (node("IDLE+DRAIN", "Prolog error"), False),
+        (node("IDLE+DRAIN", "muster: gpu_stack changes this node"), False),
+        # An older boot's, this one's, and one of a boot that nobody has examined.
+        (node("DOWN+DRAIN", "muster:boot:old", BEFORE), True),
+        (node("DOWN+DRAIN", "muster:boot:new", LATE), True),
+        (node("DOWN+DRAIN", "muster:boot:next", LATE), False),
+        (node("DOWN+DRAIN", "muster:boot:old", BEFORE, LATE), False),
+        # Role boot drained it, and it did reboot; and before it does.
+        (node("DOWN+DRAIN", "muster: boot restarts this node", BEFORE), True),
+        (node("IDLE+DRAIN", "muster: boot restarts this node", DURING), False),
+        (node("IDLE+DRAIN", "muster:health:xid:e1"), False),
+        (node("IDLE+DRAIN", "muster:incomplete:disk:e1"), False),
+    ],
+)
+def test_node_in_service_comes_back_for_its_boot_alone(given, back):
+    assert returns(given, Examined("new", BEGAN, True)) is back
+
+
+@pytest.mark.parametrize(
+    ("given", "back"),
+    [
+        (node("IDLE+DRAIN", "muster:health:xid:e1"), True),
+        (node("DOWN+DRAIN", "muster:health:xid:e1", BEFORE), True),
+        (node("IDLE+DRAIN", "muster:incomplete:program:exit-127"), True),
+        (node("IDLE+DRAIN", "muster:health:xid:e1", LATE), False),
+        (node("IDLE+DRAIN", "muster:health:"), False),
+        (node("IDLE+DRAIN", "muster: by hand"), False),
+        (node("IDLE+DRAIN", "fan tray"), False),
+        (node("DOWN", "by hand"), False),
+    ],
+)
+def test_node_out_of_service_is_given_back_for_its_tests(given, back):
+    assert returns(given, Examined("new", BEGAN, False, True)) is back
+
+
+def test_node_whose_check_still_finds_the_fault_stays_drained():
+    assert not returns(node("IDLE+DRAIN", "muster:health:xid:e1"), Examined("new", BEGAN, False))
+    assert returns(node("IDLE+DRAIN", "muster:incomplete:program:exit-127"), Examined("new", BEGAN, False))
+
+
+@pytest.mark.parametrize(
+    ("given", "back"),
+    [
+        (node("IDLE+DRAIN", "muster:incomplete:disk:e1"), True),
+        (node("IDLE+DRAIN", "muster:incomplete:disk:e1", LATE), False),
+        (node("IDLE+DRAIN", "muster:health:xid:e1"), False),
+    ],
+)
+def test_healthy_node_in_service_comes_back_where_a_measurement_was_wanting(given, back):
+    assert returns(given, Examined("new", BEGAN, True, True)) is back
+
+
+@pytest.mark.parametrize("data", [None, {}, {"boot_id": "b", "began": "soon", "in_service": True}, {"boot_id": "b"}])
+def test_examination_that_is_none_is_refused(data):
+    with pytest.raises(GateError, match="n1"):
+        Examined.from_params("n1", data)
+
+
+def test_jobs_of_squeue():
+    text = "12|batch|n[1-2]\n13|acceptance|n3\n14|batch|\n"
+    assert parse_jobs(text) == [
+        Job("12", "batch", frozenset({"n1", "n2"})),
+        Job("13", "acceptance", frozenset({"n3"})),
+        Job("14", "batch", frozenset()),
+    ]
+
+
+@pytest.mark.parametrize("text", ["slurm_load_jobs error\n", "12|batch\n", "x|batch|n1\n", "12|batch|n[1-\n"])
+def test_garbled_jobs_are_refused(text):
+    with pytest.raises(GateError):
+        parse_jobs(text)
+
+
+def test_only_users_jobs_on_closed_nodes_leave():
+    jobs = parse_jobs("1|batch|n1\n2|batch|n[1-2]\n3|acceptance|n2\n4|batch|\n5|other|n2\n")
+    assert [job.id for job in leaving(jobs, gate(["n1"]))] == ["2"]

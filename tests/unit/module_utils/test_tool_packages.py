@@ -25,6 +25,7 @@ PACKAGES = {
 }
 NVIDIA = {
     "dcgmi": "datacenter-gpu-manager, a package of role gpu_stack",
+    "mstconfig": "mstflint, a package of role rdma; or mlxconfig of MFT",
     "mlxlink": "MFT, with the NICs' drivers; the site installs it, or mstflint and `nic.physical.tool: mstlink`",
     "nv-fabricmanager": "nvidia-fabricmanager, a package of role gpu_stack",
     "nvbandwidth": "built from source by role gpu_stack",
@@ -66,6 +67,7 @@ def run_by(fake_host, expect):
     fake_host.outputs = defaultdict(Output, fake_host.outputs)
     fake_host.outputs["find"] = Output(f"{nccl.CONF}\n")
     fake_host.outputs["/proc/meminfo"] = Output("MemAvailable: 1024000 kB\n")
+    expect["nic"]["firmware_settings"] = [{"key": "SRIOV_EN", "wanted": "0"}]
     redfish = {**expect, "bmc": {**expect["bmc"], "interface": "redfish", "redfish": REDFISH}}
 
     def commands(collect, *more):

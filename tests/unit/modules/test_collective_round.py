@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils import collective
-from ansible_collections.muster.cluster.plugins.module_utils.collective_job import Job, Settings
-from ansible_collections.muster.cluster.plugins.modules.collective_round import Slurm, SlurmError, run_round
+from ansible_collections.muster.cluster.plugins.module_utils.collective_job import Settings
+from ansible_collections.muster.cluster.plugins.module_utils.slurm_round import Job, Slurm, SlurmError, run_round
 
 COLLECTIONS = Path(__file__).resolve().parents[3] / "collections"
 # srun does what its nodes' names ask for; jobs are files, so that scancel can end them.
@@ -71,7 +71,7 @@ def slurm(tmp_path: Path) -> Slurm:
 def play(
     slurm: Slurm, *groups: tuple[str, ...], start_seconds: int = 20, deadline_seconds: int = 20
 ) -> list[dict[str, Any]]:
-    jobs = [Job(f"muster-acceptance-c-1-{index}", group, {}, 29400) for index, group in enumerate(groups)]
+    jobs = [Job(f"muster-round-c-1-{index}", group, {}, 29400) for index, group in enumerate(groups)]
     return run_round(slurm, jobs, replace(SETTINGS, deadline_seconds=deadline_seconds), start_seconds)
 
 
@@ -124,10 +124,10 @@ def test_node_that_never_answers_is_gone(slurm: Slurm, tmp_path: Path) -> None:
 
 
 def test_left_over_jobs_of_the_campaign_are_cancelled_and_no_others(slurm: Slurm, tmp_path: Path) -> None:
-    for name in ("muster-acceptance-c-1-0", "muster-acceptance-other-1-0"):
+    for name in ("muster-round-c-1-0", "muster-round-other-1-0"):
         (tmp_path / "jobs" / name).write_text("RUNNING")
-    assert slurm.cancel("c") == ["muster-acceptance-c-1-0"]
-    assert [path.name for path in (tmp_path / "jobs").iterdir()] == ["muster-acceptance-other-1-0"]
+    assert slurm.cancel("c") == ["muster-round-c-1-0"]
+    assert [path.name for path in (tmp_path / "jobs").iterdir()] == ["muster-round-other-1-0"]
     assert slurm.cancel("c") == []
 
 

@@ -3,10 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
+from ansible_collections.muster.cluster.plugins.modules.node_check import health_in
 
 COLLECTIONS = Path(__file__).resolve().parents[3] / "collections"
 EXPECT = {"class": "x", "clock": {"offset_ms": 0.5}, "collective": {"backend": "gloo"}}
@@ -21,13 +24,13 @@ print(json.dumps({{**json.loads({evidence!r}), **asked, **json.loads({answer!r})
 
 @pytest.fixture
 def check(tmp_path):
-    def run(**answer):
+    def run(_health=False, **answer):
         digest = expect_digest_of("preflight", EXPECT)
         evidence = Evidence("", "", "", 1.0, 2.0, "boot", {}, digest).to_dict()
         tool = tmp_path / "muster"
         tool.write_text(TOOL.format(python=sys.executable, evidence=json.dumps(evidence), answer=json.dumps(answer)))
         tool.chmod(0o755)
-        arguments = {"node": "gpu-01", "expect": EXPECT, "tool": str(tool)}
+        arguments = {"node": "gpu-01", "expect": EXPECT, "tool": str(tool), "health": _health}
         done = subprocess.run(
             [sys.executable, "-m", "ansible_collections.muster.cluster.plugins.modules.node_check"],
             input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
@@ -55,3 +58,64 @@ def test_answer_to_another_request_fails(check, answer):
     ((key, value),) = answer.items()
     result = check(**answer)
     assert result["failed"] and f"{key} is {value!r}, expected" in result["msg"]
+
+
+PREFLIGHT = Evidence("p", "gpu-01", "preflight", 1.0, 2.0, "boot", {}, "d")
+WORD = {"verdict": "pass", "findings": [], "boot_id": "boot", "evidence": None}
+FAILED = Finding("xid", "host", "fail").to_dict()
+
+
+def heard(word, rc=0):
+    return health_in(rc, word if isinstance(word, str) else json.dumps(word), "", PREFLIGHT, False)
+
+
+def test_word_of_the_health_check_is_returned():
+    assert heard(WORD) == {"verdict": "pass", "findings": [], "evidence": None}
+    evidence = replace(PREFLIGHT, stage="health", id="h").to_dict()
+    told = heard({**WORD, "verdict": "fail", "findings": [FAILED], "evidence": evidence}, 1)
+    assert (told["verdict"], told["findings"], told["evidence"]["id"]) == ("fail", [FAILED], "h")
+
+
+@pytest.mark.parametrize(
+    ("word", "rc"),
+    [
+        ("", 0),
+        ("OK\n", 0),
+        ("null", 0),
+        ("[]", 0),
+        ({}, 0),
+        ({**WORD, "verdict": "healthy"}, 0),
+        ({**WORD, "verdict": ["pass"]}, 0),
+        # The word and the exit status, or what it found, say two things.
+        (WORD, 1),
+        (WORD, -9),
+        ({**WORD, "findings": [FAILED]}, 0),
+        ({**WORD, "findings": [{}]}, 0),
+        # A pass of another boot, evidence of another node or stage.
+        ({**WORD, "boot_id": "other"}, 0),
+        ({**WORD, "verdict": "fail", "findings": [FAILED], "evidence": PREFLIGHT.to_dict()}, 1),
+        (
+            {
+                **WORD,
+                "verdict": "fail",
+                "findings": [FAILED],
+                "evidence": replace(PREFLIGHT, stage="health", node="gpu-02").to_dict(),
+            },
+            1,
+        ),
+    ],
+)
+def test_answer_that_is_none_is_incomplete(word, rc):
+    told = heard(word, rc)
+    assert (told["verdict"], told["evidence"]) == ("incomplete", None)
+    assert told["findings"][0]["check"] == "health" and f"exit status {rc}" in told["findings"][0]["reason"]
+
+
+def test_health_check_is_asked_only_where_the_site_runs_one(check):
+    assert check()["health"] is None
+
+
+def test_health_check_that_crashes_costs_the_pass_and_not_the_task(check):
+    result = check(_health=True)
+    assert result["evidence"]["node"] == "gpu-01"
+    assert (result["health"]["verdict"], result["health"]["service_age_seconds"]) == ("incomplete", None)

@@ -12,6 +12,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.finding import Find
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS, DEPENDS
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission import (
     Case,
+    Health,
     Policy,
     PolicyError,
     Record,
@@ -48,6 +49,7 @@ POLICY = Policy.from_fleet(
         "fresh_hours": {"burn_in": 720, "acceptance": 168},
         "close_limit_percent": 20,
         "retest": True,
+        "heartbeat_seconds": None,
     }
 )
 
@@ -568,6 +570,7 @@ def test_policy_that_leaves_something_open_is_refused(change: dict[str, Any], na
         "burn_in_profiles": {"standard": {"steps": STEPS["standard"]}},
         "fresh_hours": {},
         "retest": True,
+        "heartbeat_seconds": None,
     }
     with pytest.raises(PolicyError, match=named):
         Policy.from_fleet({**policy, **change})
@@ -577,3 +580,90 @@ def test_a_class_whose_expectations_lack_a_key_requires_nothing_and_admits_nobod
     pairs, digest = rules_of({"broken": {}}, POLICY)["broken"]
     assert outcome(replace(WHOLE, required=pairs, expect_digests=DIGESTS))[0] == "testing"
     assert digest != rules_of({"other": {"gpu": None}}, POLICY)["other"][1]
+
+
+WATCHED = replace(POLICY, heartbeat_seconds=900.0)
+SOUND = Health("pass", (), 100.0)
+XID = Finding("xid", "gpu SXM1 0000:1b:00.0", "fail", reason="Xid 79")
+UNREAD = Finding("disk", "disk /var", "incomplete", reason="no answer")
+
+
+@pytest.mark.parametrize(
+    ("health", "since", "expected"),
+    [
+        (SOUND, None, ("admitted", "acceptance")),
+        (SOUND, NOW - HOUR, ("admitted", "acceptance")),
+        # Nobody asked it, or it gave no word.
+        (None, None, ("testing", "health")),
+        (None, NOW - HOUR, ("testing", "health")),
+        (Health("", ()), None, ("testing", "health")),
+        (Health("incomplete", ()), None, ("testing", "health")),
+        (Health("incomplete", (UNREAD,), 100.0), NOW - HOUR, ("testing", "health")),
+        (Health("fail", (XID,), 100.0), None, ("rejected", "health")),
+        (Health("fail", (), 100.0), None, ("rejected", "health")),
+        # A word that says one thing and shows another.
+        (Health("pass", (XID,), 100.0), None, ("rejected", "health")),
+        (Health("pass", (UNREAD,), 100.0), None, ("testing", "health")),
+        # Slurm has to run it on a node in service, as soon as it had the time to.
+        (replace(SOUND, service_age=900.0), NOW - HOUR, ("admitted", "acceptance")),
+        (replace(SOUND, service_age=900.1), NOW - HOUR, ("testing", "health")),
+        (replace(SOUND, service_age=None), NOW - HOUR, ("testing", "health")),
+        (replace(SOUND, service_age=-301.0), NOW - HOUR, ("testing", "health")),
+        (replace(SOUND, service_age=None), NOW - 900, ("admitted", "acceptance")),
+        (replace(SOUND, service_age=None), NOW - 901, ("testing", "health")),
+        (replace(SOUND, service_age=None), None, ("admitted", "acceptance")),
+        (replace(SOUND, drained="muster:health:xid:e1"), None, ("rejected", "health")),
+    ],
+)
+def test_only_a_node_whose_health_check_runs_and_passes_is_admitted(
+    health: Health | None, since: float | None, expected: tuple[str, str]
+) -> None:
+    judgement = judge(replace(WHOLE, health=health, admitted_since=since), WATCHED, NOW)
+    assert (judgement.state, judgement.stage) == expected
+    assert judge(replace(WHOLE, health=health, admitted_since=since), POLICY, NOW).state == "admitted"
+
+
+def test_stage_says_more_than_health() -> None:
+    failed = evidence("burn_in", findings=(XID, Finding("xid", "host", "pass")))
+    case = replace(with_stage("burn_in", failed), health=Health("fail", (XID,)))
+    judgement = judge(case, WATCHED, NOW)
+    assert (judgement.state, judgement.stage) == ("rejected", "burn_in")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        [],
+        "pass",
+        {},
+        {"verdict": "pass"},
+        {"verdict": "pass", "findings": [{}], "service_age_seconds": 1},
+        {"verdict": "pass", "findings": 7, "service_age_seconds": 1},
+        {"verdict": "pass", "findings": []},
+    ],
+)
+def test_word_of_a_health_check_that_is_none_is_incomplete(data: Any) -> None:
+    assert Health.from_answer(data).verdict == "incomplete"
+    judgement = judge(replace(WHOLE, health=Health.from_answer(data)), WATCHED, NOW)
+    assert (judgement.state, judgement.stage) == ("testing", "health")
+
+
+@pytest.mark.parametrize("age", ["100", True, math.nan, math.inf, None])
+def test_age_that_is_no_number_is_none(age: Any) -> None:
+    word = Health.from_answer({"verdict": "pass", "findings": [], "service_age_seconds": age})
+    assert (word.verdict, word.service_age) == ("pass", None)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, "900", True, math.nan])
+def test_heartbeat_limit_that_is_none_is_refused(seconds: Any) -> None:
+    policy = {
+        "stages": list(STAGES),
+        "burn_in_profile": "standard",
+        "burn_in_profiles": {"standard": {"steps": STEPS["standard"]}},
+        "fresh_hours": {},
+        "retest": True,
+        "heartbeat_seconds": seconds,
+    }
+    with pytest.raises(PolicyError, match=r"policy\.heartbeat_seconds"):
+        Policy.from_fleet(policy)

@@ -9,7 +9,8 @@ import yaml
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in_plan import shortfall, steps_of
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet, Rail, fleet_at, remember
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rails import Rail
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet, fleet_at, remember
 
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "inventory" / "lab" / "lab.fleet.yml"
@@ -35,6 +36,10 @@ ROCE = {
 }
 
 
+# Of a block beside the lab's own, without cables.
+BESIDE = {"devices": "mlx5_[0-7]", "addresses": "172.16.[0-7].101/24"}
+
+
 def lab() -> dict[str, Any]:
     data: dict[str, Any] = yaml.safe_load(LAB.read_text())
     return data
@@ -58,7 +63,8 @@ def test_large_fleet_is_placed_by_arithmetic() -> None:
 
 def test_several_blocks_may_share_a_rack_of_one_pod() -> None:
     data = lab()
-    more = {"name": "gpu-05", "hardware_class": "lab_h100", "address": "10.77.0.20"}
+    data["fabric"]["verify_cabling"] = False
+    more = {"name": "gpu-05", "hardware_class": "lab_h100", "address": "10.77.0.20", "rails": BESIDE}
     data["nodes"].append({**more, "pods": {"name": "p1"}, "racks": {"name": "r2"}})
     assert Fleet.from_data(data, FILE).nodes[-1].rack == "r2"
 
@@ -78,9 +84,23 @@ def test_infiniband_rails_need_no_addresses() -> None:
 
 def test_policy_that_says_nothing_gets_the_defaults() -> None:
     policy = Fleet.from_data(ROCE, FILE).policy
-    assert (policy.stages, policy.burn_in_profile) == (("preflight", "burn_in", "acceptance"), "standard")
-    assert (policy.fresh_hours, policy.close_limit_percent) == ({"burn_in": 720, "acceptance": 168}, 20)
+    assert (policy.stages, policy.burn_in_profile) == (
+        ("preflight", "burn_in", "fabric", "acceptance"),
+        "standard",
+    )
+    fresh = {"burn_in": 720, "fabric": 168, "acceptance": 168}
+    assert (policy.fresh_hours, policy.close_limit_percent) == (fresh, 20)
     assert policy.retest is True
+
+
+def test_ethernet_has_no_stage_fabric() -> None:
+    data = lab()
+    data["fabric"] = {"kind": "ethernet"}
+    data["nodes"][0]["rails"] = None
+    assert Fleet.from_data(data, FILE).policy.stages == ("preflight", "burn_in", "acceptance")
+    data["policy"]["stages"] = ["preflight", "fabric"]
+    with pytest.raises(FleetError, match="no stage fabric, as"):
+        Fleet.from_data(data, FILE)
 
 
 def test_policy_adds_to_the_default_profiles() -> None:
@@ -117,13 +137,17 @@ def change(*path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
     return changed
 
 
+def host(name: str, role: str, number: int) -> dict[str, Any]:
+    return {"name": name, "role": role, "address": f"10.77.0.{number}"}
+
+
 def drop(*path: str | int) -> Callable[[dict[str, Any]], None]:
     return change(*path, to=None)
 
 
 CLASSES = "dgx_h100, grand_teton_h100, hgx_h100, hgx_h200, lab_h100"
-SPARE = {"name": "gpu-[04-05]", "hardware_class": "lab_h100", "address": "10.77.0.50"}
-SECOND_POD = {"name": "gpu-09", "hardware_class": "lab_h100", "address": "10.77.0.19"}
+SPARE = {"name": "gpu-[04-05]", "hardware_class": "lab_h100", "address": "10.77.0.50", "rails": BESIDE}
+SECOND_POD = {"name": "gpu-09", "hardware_class": "lab_h100", "address": "10.77.0.19", "rails": BESIDE}
 SECOND_POD |= {"pods": {"name": "p2"}, "racks": {"name": "r2"}}  # type: ignore[dict-item]
 BAD = [
     (change("nodez", to=[]), 'found unknown key "nodez", expected one of plugin, hosts, nodes, .*did you mean nodes'),
@@ -161,11 +185,37 @@ BAD = [
     (change("hosts", to=[]), "hosts: found an empty list, expected at least one entry"),
     (
         lambda data: data["hosts"].append({"name": "ctl2", "role": "controller", "address": "10.77.0.9"}),
-        "hosts: found ctl, ctl2 with role controller, expected exactly one controller",
+        "scheduler.state_directory: found nothing, expected a directory that ctl and ctl2 both mount",
     ),
+    (
+        lambda data: data["hosts"].extend(host(f"ctl{number}", "controller", number) for number in (2, 3)),
+        "hosts: found ctl, ctl2, ctl3 with role controller, expected one controller, or two: the first leads",
+    ),
+    (change("hosts", 0, "role", to="login"), "hosts: found none with role controller, expected one controller, or two"),
+    (
+        lambda data: data["hosts"].extend(host(f"db{number}", "database", number) for number in (2, 3)),
+        "hosts: found db2, db3 with role database, expected one database, or none",
+    ),
+    (
+        lambda data: data["hosts"].append(host("db", "database", 9)),
+        "hosts: found db with role database, expected none, as scheduler.accounting is not declared",
+    ),
+    (change("scheduler", "accounting", to={}), "hosts: found none with role database, expected one, as scheduler.acc"),
+    (
+        lambda data: data["nodes"].append({**SPARE, "racks": {"name": "r3"}}),
+        'nodes: found node "gpu-04" in racks "r2" and "r3", expected each node in one rack',
+    ),
+    (
+        lambda data: (drop("scheduler", "hooks")(data), change("policy", "heartbeat_seconds", to=299)(data)),
+        "heartbeat_seconds: found 299, expected at least 300, as a health",
+    ),
+    (change("policy", "heartbeat_intervals", to=3), 'policy: found unknown key "heartbeat_intervals"'),
     (drop("fabric"), "fabric: found nothing, expected a mapping"),
     (change("fabric", "kind", to="token_ring"), 'fabric.kind: found "token_ring", expected one of roce, infiniband, e'),
-    (change("fabric", "speed_gbps", to="400G"), 'fabric.speed_gbps: found "400G", expected a number of at least 1'),
+    (
+        change("fabric", "speed_gbps", to="400G"),
+        'fabric.speed_gbps: found "400G", expected a whole number of at least 1',
+    ),
     (change("storage", to={"path": "/ckpt"}), 'storage: found unknown key "path", expected none'),
     (change("scheduler", "partitions", to=[]), "scheduler.partitions: found an empty list, expected at least one en"),
     (
@@ -291,9 +341,12 @@ def test_file_of_other_bytes_or_none_at_all(tmp_path: Path) -> None:
 
 VARIABLES = [
     (drop("nodes"), "nodes: found nothing, expected a mapping"),
-    (change("controller", to="gpu-01"), 'controller: found "gpu-01", expected one of ctl'),
+    (change("controller", to="gpu-01"), 'controller: found "gpu-01", expected "ctl"'),
+    (drop("controllers"), r'controllers: found null, expected \["ctl"\]'),
+    (change("database", to="gpu-01"), 'database: found "gpu-01", expected null'),
+    (change("logins", to=["ctl"]), r'logins: found \["ctl"\], expected \[\]'),
     (change("nodes", "gpu-01", "address", to="10.77.0.12"), "nodes: found address 10.77.0.12 on gpu-01 and gpu-02"),
-    (change("nodes", "gpu-01", "role", to="gpu"), 'nodes.gpu-01.role: found "gpu", expected one of controller, comp'),
+    (change("nodes", "gpu-01", "role", to="gpu"), 'nodes.gpu-01.role: found "gpu", expected one of controller, databa'),
     (change("nodes", "gpu-01", "hardware_class", to="x"), 'gpu-01.hardware_class: found "x", expected one of lab_h100'),
     (change("nodes", "gpu-01", "racks", to="r"), 'nodes.gpu-01: found unknown key "racks", .*did you mean rack'),
     (change("nodes", "gpu-01", "pod", to="p2"), 'nodes: found rack "r1" in pods "p2" and "p1", expected each rack in'),

@@ -9,6 +9,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.node_names import N
         ("gpu-[08-10]", ["gpu-08", "gpu-09", "gpu-10"]),
         ("gpu-[8-10]", ["gpu-8", "gpu-9", "gpu-10"]),
         ("n[3]", ["n3"]),
+        ("Ethernet[0-16:8]", ["Ethernet0", "Ethernet8", "Ethernet16"]),
         ("n[1,3,7-8]x", ["n1x", "n3x", "n7x", "n8x"]),
         ("p[1-2]-r[1-2]", ["p1-r1", "p1-r2", "p2-r1", "p2-r2"]),
         ("172.[16-17].0.1/16", ["172.16.0.1/16", "172.17.0.1/16"]),
@@ -28,6 +29,8 @@ def test_large_pattern_keeps_its_width() -> None:
     [
         ("gpu-[01-04", "brackets in pairs"),
         ("gpu-01]", "brackets in pairs"),
+        ("Ethernet[0-15:8]", "a step of at least 1 that leads to the upper end"),
+        ("Ethernet[0-16:0]", "a step of at least 1 that leads to the upper end"),
         ("gpu-[]", "numbers and ranges"),
         ("gpu-[a-c]", "numbers and ranges"),
         ("gpu-[1-2-3]", "numbers and ranges"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 ROLES = sorted(path for path in Path(__file__).parents[3].joinpath("roles").iterdir() if path.is_dir())
 
@@ -28,6 +29,15 @@ def test_every_default_is_specified_and_every_other_option_is_required(role):
     options = options_of(role)
     assert {name: option.get("default") for name, option in options.items() if not option.get("required")} == defaults
     assert all("default" not in option for option in options.values() if option.get("required"))
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
+def test_every_default_is_valid_by_its_own_specification(role):
+    """Suboptions that are required are so below an empty default too."""
+    # Defaults that are templates are of their kind only once they are rendered.
+    plain = {name: value for name, value in read(role / "defaults/main.yml").items() if "{{" not in str(value)}
+    options = {name: option for name, option in options_of(role).items() if name in plain}
+    assert ArgumentSpecValidator(options).validate(plain).error_messages == []
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
