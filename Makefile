@@ -11,7 +11,7 @@ export PYTHONUNBUFFERED := 1
 # Root's ControlMaster sockets and Ansible's temporary files stay inside the checkout.
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 
-.PHONY: help demo test lint unit recorded packaging lab lab-down molecule survival bench clean
+.PHONY: help demo test test-lab test-rest test-vm lint unit recorded packaging lab lab-down molecule survival bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,7 +29,23 @@ $(VENV)/.ready: pyproject.toml
 demo: $(VENV)/.ready ## Set up the lab, run the whole chain, print the verdicts
 	@$(BIN)/python molecule/lab/demo.py
 
-test: lint unit packaging survival molecule ## Run everything CI runs
+# Those with container hosts, one after the other on one network.
+HOSTS := default burn_in gpu_stack
+
+test: $(VENV)/.ready ## Run everything CI runs, what needs the container lab beside what does not
+	@mkdir -p build
+	@{ $(MAKE) --no-print-directory --jobs=2 --output-sync=line test-lab test-rest && $(MAKE) --no-print-directory test-vm; } 2>&1 | tee build/test.log \
+	|| { echo "What failed, from build/test.log:"; grep -aE '(FAILED|ERROR|\bE) .*[[:alnum:]]|Error [0-9]+$$' build/test.log | tail -n 60; exit 1; }
+
+test-lab: survival
+	for scenario in $(HOSTS); do molecule test -s "$$scenario"; done
+
+test-rest: lint unit packaging
+	molecule test -s infiniband
+
+# Alone: kernel machines that are emulated starve beside other work, and their rails with them.
+test-vm: $(VENV)/.ready
+	molecule test -s fabric_vm
 
 lint: $(VENV)/.ready ## Check style and types
 	ruff check .
@@ -39,7 +55,7 @@ lint: $(VENV)/.ready ## Check style and types
 	ansible-lint --offline -q
 
 unit: $(VENV)/.ready ## Run the unit tests, and those on a GPU where there is one
-	pytest tests/unit tests/recorded tests/fuzz tests/gpu
+	pytest tests/unit tests/recorded tests/fuzz tests/infiniband tests/gpu
 
 recorded: $(VENV)/.ready ## Judge what real machines printed (RECORDED=DIR), beside the true verdicts
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded $(RECORDED)
@@ -61,6 +77,8 @@ molecule: $(VENV)/.ready ## Run the Molecule scenarios
 
 bench: $(VENV)/.ready ## Measure; prints and writes build/bench.json
 	@$(BIN)/python molecule/lab/bench.py
+	@$(BIN)/python molecule/lab/bench_fabric.py
+	@$(BIN)/python molecule/lab/bench_slurm.py
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded --bench build/bench.json | tail -n 1
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.fuzz
 
