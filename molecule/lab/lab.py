@@ -476,6 +476,15 @@ def stray_bridges() -> list[str]:
     return [bridge_name()] if Path("/sys/class/net", bridge_name()).exists() else []
 
 
+def is_abandoned(interface: Path) -> bool:
+    """Return whether ``interface`` is the bridge of another checkout's lab whose hosts are all gone.
+
+    Hosts that are killed instead of taken down leave their bridge behind, and with it its address.
+    """
+    ports = interface / "brif"
+    return interface.name.startswith("mlab-") and ports.is_dir() and not any(ports.iterdir())
+
+
 def create_network(podman: Podman, lab: Lab) -> None:
     """Create the network: no name service, no way out."""
     file = podman.store / "networks" / f"{NETWORK}.json"
@@ -494,8 +503,11 @@ def create_network(podman: Podman, lab: Lab) -> None:
     if file.exists() and json.loads(file.read_text(encoding="utf-8")) == wanted:
         return
     for line in run(["ip", "-o", "-4", "address", "show", "to", str(lab.subnet)]).stdout.splitlines():
-        if (interface := line.split()[1]) != bridge_name():
+        if (interface := line.split()[1]) == bridge_name():
+            continue
+        if not is_abandoned(Path("/sys/class/net", interface)):
             raise LabError(f"{lab.subnet} is in use by {interface}; give the inventory another lab_subnet")
+        run(["ip", "link", "delete", interface])
     podman("rm", "--all", "--force", "--time=0")
     write(file, json.dumps(wanted, indent=2))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import lab
@@ -64,3 +65,24 @@ def test_hosts_that_share_a_directory_see_the_same_one() -> None:
         for host in lab.lab_of(inventory(lab_shared="/srv/state")).hosts
     ]
     assert places == [[], [f"--volume={lab.BUILD / 'shared'}:/srv/state"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "ports", "abandoned"),
+    [
+        ("mlab-00c0ffee", [], True),
+        ("mlab-00c0ffee", ["veth0"], False),
+        ("br0", [], False),
+        ("mlab-00c0ffee", None, False),
+    ],
+)
+def test_only_a_lab_bridge_without_hosts_is_abandoned(
+    tmp_path: Path, name: str, ports: list[str] | None, abandoned: bool
+) -> None:
+    interface = tmp_path / name
+    interface.mkdir()
+    if ports is not None:
+        (interface / "brif").mkdir()
+        for port in ports:
+            (interface / "brif" / port).touch()
+    assert lab.is_abandoned(interface) is abandoned
