@@ -158,8 +158,8 @@ def usable(node: str) -> bool:
 
 
 def submit(body: str, *options: str, user: str = USER) -> str:
-    """Submit a batch job from the login host and return its number; it asks for so little that several share a node."""
-    words = ["sbatch", "--parsable", "--chdir=/tmp", "--output=/dev/null", "--mem=100", *options, f"--wrap={body}"]
+    """Submit a batch job from the login host and return its number."""
+    words = ["sbatch", "--parsable", "--chdir=/tmp", "--output=/dev/null", *options, f"--wrap={body}"]
     return on(LOGIN, shlex.join(words), user).strip().partition(";")[0]
 
 

@@ -133,6 +133,8 @@ def _slurm_settings(cluster: Cluster, placed: bool) -> dict[str, Any]:
     }
     if placed:
         settings["TopologyPlugin"] = f"topology/{scheduler.topology}"
+    if (memory := _memory_per_cpu(cluster)) is not None:
+        settings["DefMemPerCPU"] = memory
     if names := _gres_names(cluster):
         settings["GresTypes"] = ",".join(names)
         # Without slurmdbd slurmctld refuses to start on it.
@@ -212,6 +214,24 @@ def _node_parameters(cluster: Cluster, hardware_class: str) -> dict[str, Any]:
     own = cluster.scheduler.node_parameters.get(hardware_class, {})
     made = {"Gres": f"gpu:{gpus.count}"} if gpus and cluster.scheduler.gres != NONE else {}
     return _merged(made, own)
+
+
+def _memory_per_cpu(cluster: Cluster) -> int | None:
+    """Return the MiB that a job gets with each CPU if it names no memory: what a node of every class has for each.
+
+    Without it such a job takes all memory of its node, and so the whole node. None where the site says it by another
+    key, or a class declares no size; whether a declared one is a number slurmctld tells.
+    """
+    if any(cluster.scheduler.parameter(key) is not None for key in ("DefMemPerNode", "DefMemPerGPU")):
+        return None
+    shares = []
+    for name in _by_class(cluster):
+        sizes = {key.lower(): str(value) for key, value in _node_parameters(cluster, name).items()}
+        memory, cpus = sizes.get("realmemory", ""), sizes.get("cpus", "")
+        if not memory.isdecimal() or not cpus.isdecimal() or int(cpus) == 0:
+            return None
+        shares.append(int(memory) // int(cpus))
+    return min(shares, default=None)
 
 
 def _by_class(cluster: Cluster) -> dict[str, list[Member]]:

@@ -103,6 +103,23 @@ def test_files_with_nothing_to_say_are_not_there() -> None:
     assert not {"GresTypes", "TopologyPlugin", "AccountingStorageTRES"} & set(keys)
 
 
+@pytest.mark.parametrize(
+    ("size", "parameters", "memory"),
+    [
+        ({"CPUs": 192, "RealMemory": 1900000}, {}, "9895"),
+        ({"cpus": "192", "realmemory": "1900000"}, {}, "9895"),
+        ({"RealMemory": 1900000}, {}, None),
+        ({"CPUs": 0, "RealMemory": 1900000}, {}, None),
+        ({"CPUs": 192, "RealMemory": "much"}, {}, None),
+        ({"CPUs": 192, "RealMemory": 1900000}, {"defmempercpu": 4000}, None),
+        ({"CPUs": 192, "RealMemory": 1900000}, {"DefMemPerGPU": 200000}, None),
+    ],
+)
+def test_a_job_that_names_no_memory_gets_the_share_of_its_cpus(size: Any, parameters: Any, memory: str | None) -> None:
+    keys = settings(files(site({"node_parameters": {"hgx_h100": size}, "parameters": parameters}))["slurm.conf"])
+    assert keys.get("DefMemPerCPU") == memory
+
+
 def test_one_rack_needs_no_topology() -> None:
     text = files(site(racks={"name": "r1"}, pods=None))
     assert "topology.conf" not in text
