@@ -707,6 +707,7 @@ def arguments_of(argv: Sequence[str] | None) -> argparse.Namespace:
         ("stop", "a host goes away, as by a power cut"),
         ("start", "a host comes back"),
         ("reboot", "a host boots anew, with a new boot id"),
+        ("discard", "a host and all that is on it is gone; up brings a fresh one"),
     ):
         commands.add_parser(name, help=text).add_argument("host")
     return parser.parse_args(argv)
@@ -764,6 +765,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             podman("stop", "--time=10" if arguments.command == "reboot" else "--time=0", host.container)
         if arguments.command in ("start", "reboot"):
             restart_host(podman, host)
+        if arguments.command == "discard":
+            podman("rm", "--force", "--ignore", "--time=0", host.container)
     return 0
 
 
