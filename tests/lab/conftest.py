@@ -144,7 +144,7 @@ class Lab:
         ]
 
     @staticmethod
-    def wait(condition: Callable[[], bool], what: str, seconds: float = 180, every: float = 0.25) -> None:
+    def wait(condition: Callable[[], bool], what: str, seconds: float = 600, every: float = 0.25) -> None:
         """Wait until something is seen; fail naming it."""
         deadline = time.monotonic() + seconds
         while not condition():

@@ -10,6 +10,7 @@ from cluster import (
     NODES,
     admit,
     decide,
+    lab,
     node_state,
     on,
     open_nodes,
@@ -27,9 +28,10 @@ XID = "NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', name=<unknown>, GPU has 
 
 @pytest.fixture(autouse=True)
 def healed() -> Iterator[None]:
-    """Repair the node afterwards, as a person would."""
+    """Repair the node afterwards, as a person would; a fault in the kernel log stays one until the next boot."""
     yield
     show(SICK, kernel_log=None, gpus_missing=None)
+    lab("reboot", SICK)
     decide(SICK, "release")
     run = try_to_play("site", "-e", f"target={SICK}")
     assert run.rc == 0, run.output[-4000:]

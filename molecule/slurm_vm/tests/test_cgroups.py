@@ -72,6 +72,12 @@ def opened() -> Iterator[None]:
     ask(CONTROLLER, f"scancel --user={USER}")
 
 
+def refused() -> str:
+    """Return what a login to the node is told that was refused; empty if it was not."""
+    done = ask(NODE, "true", USER)
+    return done.stderr if done.returncode == 255 else ""
+
+
 OPEN = "for n in 0 1; do cat /dev/nvidia$n 2>&1; done; echo given ${CUDA_VISIBLE_DEVICES:-none}"
 
 
@@ -105,8 +111,9 @@ def test_what_a_job_started_ends_with_it() -> None:
 
 
 def test_ssh_follows_the_job_into_its_cgroup_and_out_again() -> None:
-    refused = ask(NODE, "true", USER)
-    assert refused.returncode == 255, refused
+    # The key is the right one: it opens the controller.
+    on(CONTROLLER, "true", USER)
+    assert "pam_slurm_adopt" in refused(), refused()
     number = submit("sleep 600", "--gres=gpu:1")
     wait_for("the job running", lambda: state(number) == "RUNNING")
     assert f"job_{number}" in on(NODE, "cat /proc/self/cgroup", USER)
@@ -116,4 +123,4 @@ def test_ssh_follows_the_job_into_its_cgroup_and_out_again() -> None:
     on(CONTROLLER, f"scancel {number}", USER)
     ended(number)
     wait_for("the login's process gone", lambda: ask(NODE, "pgrep -f '^sleep 7718'").returncode == 1)
-    assert ask(NODE, "true", USER).returncode == 255
+    assert "pam_slurm_adopt" in refused(), refused()
