@@ -40,10 +40,11 @@ test: $(VENV)/.ready ## Run everything CI runs, what needs the container lab bes
 test-lab: survival
 	for scenario in $(HOSTS); do molecule test -s "$$scenario"; done
 
+# The scheduler's hosts are a lab of their own, beside the other.
 test-rest: lint unit packaging
-	molecule test -s infiniband
+	for scenario in infiniband slurm slurm_vm; do molecule test -s "$$scenario"; done
 
-# Alone: kernel machines that are emulated starve beside other work, and their rails with them.
+# Alone: kernel machines that are emulated starve beside other work, and the bandwidth of their rails with them.
 test-vm: $(VENV)/.ready
 	molecule test -s fabric_vm
 

@@ -2,8 +2,8 @@
 """Container lab: Debian hosts with systemd and ssh of their own, H100 tools simulated from one state file per host.
 
 Hosts, addresses and faults come from the inventory; what is running is asked of podman, so that a run that was
-killed half way is repaired by the next one. Everything lies under build/lab and, while the lab is up, under
-/run/muster-lab-*.
+killed half way is repaired by the next one. Everything lies under build/lab (build/$MUSTER_LAB) and, while the lab is
+up, under /run/muster-lab-*.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from lab_state import HEALTHY, StateError, assignments, changed, declared
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-BUILD = ROOT / "build" / "lab"
+# A second lab of the same checkout has another name, and its inventory another subnet.
+BUILD = ROOT / "build" / os.environ.get("MUSTER_LAB", "lab")
 # On tmpfs, so that a restart of the machine leaves podman nothing stale to believe in.
 RUN = Path("/run") / f"muster-lab-{hashlib.sha256(str(BUILD).encode()).hexdigest()[:8]}"
 # Unlike a bridge or a store of one's own, podman's list of given addresses is shared by all of its networks.

@@ -19,8 +19,10 @@ from typing import Any
 PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 INVENTORY = PROJECT / "molecule/slurm/inventory"
 FLEET = INVENTORY / "slurm.fleet.yml"
-LEDGER = PROJECT / "build/lab/slurm.sqlite"
-SSH = ("ssh", "-n", "-F", str(PROJECT / "build/lab/ssh_config"), "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
+# The scenario's lab, named MUSTER_LAB.
+PLACE = PROJECT / "build/slurm_lab"
+LEDGER = PLACE / "ledger.sqlite"
+SSH = ("ssh", "-n", "-F", str(PLACE / "ssh_config"), "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 LEADING, STANDBY, DATABASE, LOGIN = "ctl", "ctl-2", "db", "login-1"
 CONTROLLERS = (LEADING, STANDBY)
 NODES = ("gpu-01", "gpu-02", "gpu-03")
@@ -70,7 +72,8 @@ def wait_for(what: str, condition: Callable[[], Any], seconds: float = PATIENCE,
 def lab(*arguments: str) -> str:
     """Run one command of lab.py."""
     argv = [sys.executable, str(PROJECT / "molecule/lab/lab.py"), f"--inventory={INVENTORY}", *arguments]
-    done = subprocess.run(argv, cwd=PROJECT, capture_output=True, text=True, check=False, timeout=300)
+    environment = {**os.environ, "MUSTER_LAB": PLACE.name}
+    done = subprocess.run(argv, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, f"lab.py {shlex.join(arguments)}: {done.stdout}{done.stderr}"
     return done.stdout
 

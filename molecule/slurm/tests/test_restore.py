@@ -13,6 +13,7 @@ from cluster import (
     LEADING,
     LOGIN,
     NODES,
+    PLACE,
     PROJECT,
     accounted,
     admit,
@@ -55,7 +56,7 @@ def test_fresh_hosts_become_what_was_lost(copy: Path) -> None:
 
     for host in (*CONTROLLERS, DATABASE):
         lab("discard", host)
-    for entry in (PROJECT / "build/lab/shared").iterdir():
+    for entry in (PLACE / "shared").iterdir():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     lab("up")
     assert not answering()
