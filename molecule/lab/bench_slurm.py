@@ -98,8 +98,8 @@ def lab_figures() -> Figures:
     finally:
         demo.must(demo.call([*lab, "down"]), "lab.py down")
     return {
-        "slurm_tasks_controller": {"value": sum(counted["hosts"][CONTROLLER].values()), "unit": "tasks"},
-        "slurm_tasks_compute": {"value": sum(counted["hosts"]["gpu-0001"].values()), "unit": "tasks"},
+        "slurm_tasks_controller": {"value": tasks(counted, CONTROLLER), "unit": "tasks, handlers among them"},
+        "slurm_tasks_compute": {"value": tasks(counted, "gpu-0001"), "unit": "tasks, handlers among them"},
         "slurm_first_seconds": {"value": round(first, 1), "unit": "s"},
         "slurm_second_seconds": {"value": round(second, 1), "unit": "s"},
         "add_node_tasks_at_3": {"value": at_3, "unit": "tasks on all hosts"},
@@ -154,6 +154,11 @@ def run(place: Path, playbook: str, *arguments: str) -> tuple[float, dict[str, A
     demo.must(status, playbook)
     counted: dict[str, Any] = json.loads(counts.read_text(encoding="utf-8"))
     return seconds, counted
+
+
+def tasks(counted: dict[str, Any], host: str) -> int:
+    """Return the tasks evaluated on a host, without what runs once for all."""
+    return sum(demo.tasks_per_node(counted, [host]).values())
 
 
 def tasks_of_a_node_more(place: Path, node: str) -> int:
