@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.color import ANSIBLE_COLOR
 from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES, Evidence
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, Reader
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import About, Part, report_page
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.table import PLAIN_WIDTH, verdict_table
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import (
@@ -23,6 +23,12 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict impo
     Verdict,
     verdict_rows,
     verdicts_from,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan import Plan
+from ansible_collections.muster.cluster.plugins.plugin_utils.storage.planning import (
+    PlanningError,
+    checkpoint_of,
+    fleet_plan,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.zipapp import ZipappError, version_of
 
@@ -89,6 +95,7 @@ def _page(verdicts: tuple[Verdict, ...], fleet: Mapping[str, Any]) -> str:
     named = fleet["ledger"]
     sick = [verdict.node for verdict in verdicts if verdict.state not in QUIET_STATES]
     evidence: dict[str, list[Evidence]] = {}
+    now = time.time()
     with Ledger.open(named["url"], named["id"], read_only=True).reading() as ledger:
         for node, records in ledger.records(STAGES, [verdict.node for verdict in verdicts]).items():
             evidence[node] = [record.evidence for record in records]
@@ -96,8 +103,18 @@ def _page(verdicts: tuple[Verdict, ...], fleet: Mapping[str, Any]) -> str:
             node: [Part(part["kind"], part["slot"], part["serial"], part["last_seen"]) for part in ledger.parts(node)]
             for node in sick
         }
-    about = About(time.time(), fleet["cluster"], version_of(COLLECTION), named["id"])
+        plan = _plan(fleet, ledger, now)
+    about = About(now, fleet["cluster"], version_of(COLLECTION), named["id"], plan)
     return report_page(verdicts, evidence, about, fleet["nodes"], parts)
+
+
+def _plan(fleet: Mapping[str, Any], ledger: Reader, now: float) -> Plan | None:
+    """Return the plan of the declared checkpoints; what cannot be planned keeps nobody from reading the verdicts."""
+    try:
+        return fleet_plan(fleet, ledger, now) if checkpoint_of(fleet) else None
+    except PlanningError as exc:
+        Display().warning(f"report: no plan of checkpoints: {exc}")
+        return None
 
 
 def _write(path: Path, text: str) -> None:

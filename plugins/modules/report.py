@@ -25,6 +25,7 @@ options:
   fleet:
     description:
       - The fleet, as the inventory gives it in C(muster_fleet). Its C(cluster), C(nodes) and C(ledger) are used.
+      - Where it declares C(storage.checkpoint), the page ends with the plan of M(muster.cluster.storage_plan).
     type: dict
     required: true
   dest:

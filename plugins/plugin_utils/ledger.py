@@ -367,8 +367,13 @@ class Reader:
 
     def transitions(self) -> list[Transition]:
         """Return every transition, oldest first."""
+        return [move for _, move in self.history()]
+
+    def history(self) -> list[tuple[float, Transition]]:
+        """Return every transition with its time, seconds since the epoch, in the order in which they were recorded."""
         columns = (TRANSITION.c.node, TRANSITION.c.from_state, TRANSITION.c.to_state, TRANSITION.c.cause)
-        return [Transition(*row) for row in self._connection.execute(select(*columns).order_by(TRANSITION.c.seq))]
+        rows = self._connection.execute(select(TRANSITION.c.at, *columns).order_by(TRANSITION.c.seq))
+        return [(at, Transition(*move)) for at, *move in rows]
 
     def parts(self, node: str) -> list[dict[str, Any]]:
         """Return the parts last seen in a node."""

@@ -23,6 +23,13 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict impo
     words,
     worst_finding,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan import Plan
+from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan_table import (
+    FORMULAS,
+    plan_cells,
+    plan_head,
+    plan_notes,
+)
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
@@ -37,12 +44,16 @@ TEMPLATE = Path(__file__).parent / "report.html.j2"
 
 @dataclass(frozen=True)
 class About:
-    """What the page says about itself: written (seconds since the epoch), and whatever of the rest is known."""
+    """What the page says about itself: written (seconds since the epoch), and whatever of the rest is known.
+
+    ``plan`` is that of the cluster's checkpoints, None where it declares none.
+    """
 
     written: float
     cluster: str = ""
     muster_version: str = ""
     ledger_id: str = ""
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +161,13 @@ def report_page(
         quiet=[(state, [node for node in nodes if node.verdict.state == state]) for state in QUIET_STATES],
         open_at_most=OPEN_AT_MOST,
         list_at_most=LIST_AT_MOST,
+        plan=_plan(about.plan) if about.plan else None,
     )
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    rows = [plan_cells(row) for row in plan.rows]
+    return {"head": plan_head(plan), "rows": rows, "notes": (*plan_notes(plan), *FORMULAS)}
 
 
 def _template() -> Template:
@@ -243,8 +260,11 @@ def _causes(findings: Iterable[Finding]) -> tuple[Cause, ...]:
 
 def _stage(evidence: Evidence, shown: Collection[Finding]) -> StageView:
     took = "not finished" if evidence.finished is None else _duration(evidence.finished - evidence.started)
+    # What the save came to that all nodes took part in (stage storage) is told like what only this node did.
+    save = evidence.detail.get("save")
+    told = {**evidence.detail, **(save if isinstance(save, Mapping) else {})}
     detail = tuple(
-        (key, quantity(value)) for key, value in sorted(evidence.detail.items()) if isinstance(value, (str, int, float))
+        (key, quantity(value)) for key, value in sorted(told.items()) if isinstance(value, (str, int, float))
     )
     return StageView(
         evidence,

@@ -86,8 +86,35 @@ def test_report_is_written_and_shown(tmp_path: Path, site: dict[str, Any]) -> No
     page = (tmp_path / "out/report.html").read_text()
     for text in ("lab: 1 of 2 nodes admitted", "boot-7", "burn-1", "r07 · 10.77.0.13", "serial", "1650009"):
         assert text in page, text
+    assert ">Checkpoints<" not in page, "no checkpoint is declared"
     assert "\x1b" not in page and "\\u001b[31m" in page
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.html", "verdicts.json"]
+
+
+CHECKPOINT = {
+    "tier": "checkpoints",
+    "model": {"parameters": 70_000_000_000, "ranks": 1024, "bytes_per_parameter": 14},
+    "target_seconds": 60,
+    "failures_per_1000_node_days": 6.5,
+}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "page_says", "run_says"),
+    [(8, '<td class="count">131072<td class="count">16384', ""), (0, "", "no plan of checkpoints: gpu.count")],
+)
+def test_plan_of_declared_checkpoints_is_on_the_page(
+    tmp_path: Path, site: dict[str, Any], gpus: int, page_says: str, run_says: str
+) -> None:
+    fleet = site["fleet"]
+    nodes = {name: {**node, "hardware_class": "h100"} for name, node in fleet["nodes"].items()}
+    storage = {"tiers": [], "checkpoint": CHECKPOINT}
+    declared = {"nodes": nodes, "classes": {"h100": {"gpu": {"count": gpus}}}, "storage": storage}
+    result = play(tmp_path, {**site, "fleet": {**fleet, **declared}})
+    assert result.returncode == 0, result.stdout + result.stderr
+    page = (tmp_path / "out/report.html").read_text()
+    assert (">Checkpoints<" in page) == bool(page_says) and page_says in page
+    assert run_says in result.stdout + result.stderr
 
 
 def test_check_mode_leaves_no_trace(tmp_path: Path, site: dict[str, Any]) -> None:

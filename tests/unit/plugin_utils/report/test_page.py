@@ -9,6 +9,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evi
 from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import About, Part, report_page
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import Verdict
+from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan import FailureRate, Job, Save, plan_of
 
 ABOUT = About(1763640000.0, "lab", "0.1.0", "5b0c8a4e-1111")
 BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")
@@ -223,6 +224,25 @@ def test_sick_nodes_come_before_healthy_ones_and_are_open() -> None:
     assert html.index("gpu-03") < html.index("gpu-01")
     assert '<details class="node rejected" id="node-1" open>' in html
     assert '<details class="node admitted" id="node-2">' in html
+
+
+def test_what_a_save_of_all_nodes_came_to_is_told() -> None:
+    save = {"nodes": 4, "write_gb_per_s": 12.34567, "slowest_over_median": 1.1, "checkpoint": {"save_seconds": 2.0}}
+    verdict = Verdict("gpu-01", "admitted", "storage", ())
+    evidence = record("gpu-01", "storage", (), detail={"campaign": "c-1", "save": save, "rounds": [{"number": 1}]})
+    text = Page(page_of([verdict], {"gpu-01": [evidence]})).text
+    for part in ("write gb per s\n12.35", "slowest over median\n1.1", "nodes\n4", "campaign\nc-1"):
+        assert part.replace("\n", "") in text.replace("\n", ""), part
+    nothing = record("gpu-01", "storage", (), detail={"campaign": "c-1", "save": None})
+    assert "c-1" in Page(page_of([verdict], {"gpu-01": [nothing]})).text
+
+
+def test_plan_of_checkpoints_is_only_ever_text() -> None:
+    job = Job(980e9, 8, 60, Save(60, 60, HOSTILE), FailureRate(6.5, HOSTILE), 300, 5)
+    page = Page(report_page([], {}, dataclasses.replace(ABOUT, plan=plan_of(job))))
+    assert page.open == [] and "script" not in page.tags
+    for part in ("131072", "16384", "28.8 h", "storage writes", "arXiv 2410.21680", "<script>"):
+        assert part in page.text, part
 
 
 def test_no_nodes() -> None:
