@@ -7,8 +7,8 @@ name: fleet
 short_description: The declared fleet as an inventory
 description:
   - Reads one fleet file (C(*.fleet.yml)) and gives its hosts, the groups C(controller), C(database), C(login),
-    C(subnet_manager), C(compute), C(class_CLASS), C(pod_POD), C(rack_RACK) and C(state_STATE), and the variables that
-    Muster's roles and plugins work with.
+    C(subnet_manager), C(storage), C(compute), C(class_CLASS), C(pod_POD), C(rack_RACK) and C(state_STATE), and the
+    variables that Muster's roles and plugins work with.
   - Everything is validated before a host is touched. An error names file, key, what was found and what was expected.
   - C(ansible_host) and C(muster_node) (role, class, place, rails) are set for each host, C(muster_fleet) for all of
     them, C(muster_expect), the expectations of the hardware class, for the group of each class. The large keys of
@@ -45,7 +45,7 @@ options:
       role:
         description: What the host is.
         type: str
-        choices: [controller, database, login, subnet_manager]
+        choices: [controller, database, login, subnet_manager, storage]
         required: true
       address:
         description: Address under which Ansible and Slurm reach it; of the first host where the name is a pattern.
@@ -100,9 +100,31 @@ options:
     type: dict
     required: true
   storage:
-    description: Shared storage. No keys are known yet.
+    description: Where jobs write. Without it nothing is mounted or checked, and there is no stage storage.
     type: dict
     default: {}
+    suboptions:
+      tiers:
+        description:
+          - File systems that every compute node has, each with C(name), C(kind), C(path), and where wanted
+            C(parameters) (mount options, null takes a default out), C(write_ms) and C(free_percent) (limits of the
+            health check).
+          - C(local) is RAID0 and XFS over the NVMe drives of the class, with C(per_numa_node) one for each NUMA node at
+            C(PATH/numaN).
+          - C(nfs) has C(server) (a host of role C(storage), or the address of another server), C(export), C(protocol)
+            (V(tcp) or V(rdma)) and C(connections); with a server of the fleet also C(address) (on the network of
+            storage), C(clients) (networks; the compute nodes by default) and C(drives) (PCI addresses of the drives
+            below the export).
+          - C(lustre) has C(source), C(client) (C(packages) and C(repository)) and C(stripe_count). C(existing) has
+            C(filesystem); somebody else mounts it, Muster verifies it.
+        type: list
+        elements: dict
+      checkpoint:
+        description:
+          - What stage storage writes and judges, and what the plan starts from. C(tier) is the name of a shared one,
+            C(model) has C(parameters), C(ranks) and C(bytes_per_parameter); C(target_seconds) is how long a save may
+            take, C(interval_seconds) and C(failures_per_1000_node_days) are the plan's.
+        type: dict
   scheduler:
     description:
       - C(partitions) lists the user partitions, each with C(name), C(default), C(hardware_classes) and C(parameters).

@@ -45,6 +45,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.declared impo
     Services,
     read_scheduler,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.storage.declared import STORAGE, Storage, read_storage
+from ansible_collections.muster.cluster.plugins.plugin_utils.storage.host import with_storage
 
 PLUGIN = "muster.cluster.fleet"
 SUFFIXES = (".fleet.yml", ".fleet.yaml")
@@ -53,7 +55,7 @@ CONSTRUCTABLE = ("compose", "groups", "keyed_groups", "strict", "use_extra_vars"
 
 SUBNET_MANAGER, COMPUTE = "subnet_manager", "compute"
 # What a host that runs no user jobs can be.
-HOST_ROLES = (CONTROLLER, DATABASE, LOGIN, SUBNET_MANAGER)
+HOST_ROLES = (CONTROLLER, DATABASE, LOGIN, SUBNET_MANAGER, STORAGE)
 
 _DEFAULTS = Path(__file__).parent / "fleet_defaults.yml"
 # Keys of muster_fleet that follow from the roles of the hosts.
@@ -124,7 +126,7 @@ class Fleet:
     nodes: tuple[Node, ...]
     classes: Mapping[str, Mapping[str, Any]]
     fabric: Fabric
-    storage: Mapping[str, Any]
+    storage: Storage
     services: Services
     scheduler: Scheduler
     ledger: LedgerAddress
@@ -149,15 +151,20 @@ class Fleet:
         fabric = read_fabric(top)
         for section in top.sections("hosts", ("name", "role", "address"), required=True):
             nodes += _hosts(section)
+        addresses = {node.name: node.address for node in nodes}
+        storage = read_storage(top, {node.name: node.role for node in nodes})
         for section in top.sections("nodes", _BLOCK, required=True):
             name = section.choice("hardware_class", known)
             if name not in used:
-                used[name] = with_fabric(name, expectations_of(name, overrides, file), fabric, file)
+                expect = with_fabric(name, expectations_of(name, overrides, file), fabric, file)
+                used[name] = with_storage(name, expect, storage, addresses, file)
             nodes += _block(section, name, used[name], fabric)
         # A class nobody uses is checked all the same: its error would otherwise come with the first node of it.
         for name in overrides:
-            used.setdefault(name, with_fabric(name, expectations_of(name, overrides, file), fabric, file))
-        fleet = cls._checked(top, tuple(nodes), used, fabric)
+            if name not in used:
+                expect = with_fabric(name, expectations_of(name, overrides, file), fabric, file)
+                used[name] = {**expect, "mounts": None, "checkpoint": None}
+        fleet = cls._checked(top, tuple(nodes), used, fabric, storage)
         return replace(fleet, ledger=_anchored(fleet.ledger, Path(file).parent))
 
     @classmethod
@@ -167,15 +174,20 @@ class Fleet:
         fabric = read_fabric(top)
         known = top.section("classes", None, required=True)
         classes = {name: checked_expectations(value, file, f"classes.{name}") for name, value in known.data.items()}
-        for name, expect in classes.items():
-            if with_fabric(name, expect, fabric, file) != expect:
-                raise FleetError(file, f"classes.{name}.fabric", "other settings", "those that follow from fabric")
         declared = top.section("nodes", None, required=True)
         keys = ("role", "hardware_class", "address", "pod", "rack", "rails")
         nodes = tuple(
             _declared_node(declared.section(name, keys, required=True), name, classes, fabric) for name in declared.data
         )
-        fleet = cls._checked(top, nodes, classes, fabric)
+        storage = read_storage(top, {node.name: node.role for node in nodes if node.role != COMPUTE})
+        addresses = {node.name: node.address for node in nodes}
+        used = {node.hardware_class for node in nodes}
+        for name, expect in classes.items():
+            if with_fabric(name, expect, fabric, file) != expect:
+                raise FleetError(file, f"classes.{name}.fabric", "other settings", "those that follow from fabric")
+            if name in used and with_storage(name, expect, storage, addresses, file) != expect:
+                raise FleetError(file, f"classes.{name}.mounts", "other mounts", "those that follow from storage")
+        fleet = cls._checked(top, nodes, classes, fabric, storage)
         for key, value in fleet.services_variables().items():
             if top.data.get(key) != value:
                 raise top.error(key, json.dumps(value), json.dumps(top.data.get(key), default=str))
@@ -186,7 +198,12 @@ class Fleet:
 
     @classmethod
     def _checked(
-        cls, top: Section, nodes: tuple[Node, ...], classes: Mapping[str, Mapping[str, Any]], fabric: Fabric
+        cls,
+        top: Section,
+        nodes: tuple[Node, ...],
+        classes: Mapping[str, Mapping[str, Any]],
+        fabric: Fabric,
+        storage: Storage,
     ) -> Fleet:
         _check_together(top, nodes, fabric)
         services = Services.of(((node.name, node.role) for node in nodes), top.file)
@@ -197,12 +214,11 @@ class Fleet:
             nodes=nodes,
             classes=classes,
             fabric=fabric,
-            # No step reads storage settings yet; a key that nothing reads must not look as if it did something.
-            storage=dict(top.section("storage", ()).data),
+            storage=storage,
             services=services,
             scheduler=scheduler,
             ledger=_ledger(top),
-            policy=_policy(top, fabric, scheduler),
+            policy=_policy(top, fabric, storage, scheduler),
         )
 
     @property
@@ -230,7 +246,7 @@ class Fleet:
             **self.services_variables(),
             "classes": self.classes,
             "fabric": self.fabric.to_dict(),
-            "storage": self.storage,
+            "storage": self.storage.to_dict(),
             "scheduler": self.scheduler.to_dict(),
             "ledger": asdict(self.ledger),
             "policy": {**asdict(self.policy), "stages": list(self.policy.stages)},
@@ -384,16 +400,21 @@ def _anchored(ledger: LedgerAddress, directory: Path) -> LedgerAddress:
     return replace(ledger, url=f"{_SQLITE}{(directory / path).resolve()}")
 
 
-def _policy(top: Section, fabric: Fabric, scheduler: Scheduler) -> Policy:
+def _policy(top: Section, fabric: Fabric, storage: Storage, scheduler: Scheduler) -> Policy:
     defaults = plain(read_yaml(_DEFAULTS), str(_DEFAULTS))["policy"]
     intervals = defaults.pop("heartbeat_intervals")
     section = top.section("policy", (*defaults, "heartbeat_seconds"))
-    stages = section.texts("stages", tuple(each for each in defaults["stages"] if each != "fabric" or fabric.rdma))
+    # Stages for which nothing is declared, and why.
+    idle = {
+        **({} if fabric.rdma else {"fabric": "as fabric.kind is ethernet"}),
+        **({} if storage.checkpoint else {"storage": "as storage.checkpoint is not declared"}),
+    }
+    stages = section.texts("stages", tuple(each for each in defaults["stages"] if each not in idle))
     for index, stage in enumerate(stages):
         if stage not in STAGES:
             raise section.error(f"stages[{index}]", one_of(STAGES), shown(stage))
-        if stage == "fabric" and not fabric.rdma:
-            raise section.error(f"stages[{index}]", "no stage fabric, as fabric.kind is ethernet", shown(stage))
+        if stage in idle:
+            raise section.error(f"stages[{index}]", f"no stage {stage}, {idle[stage]}", shown(stage))
         if stage in stages[:index]:
             raise section.error(f"stages[{index}]", "each stage once", f"{shown(stage)} again")
     if not stages:

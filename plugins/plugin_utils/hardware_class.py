@@ -32,11 +32,11 @@ def expectations_of(name: str, overrides: Mapping[str, Any], file: str) -> dict[
     data = _resolved(name, overrides, file, ())
     place = file if name in overrides else str(HARDWARE / f"{name}.yml")
     key = f"hardware_classes.{name}" if name in overrides else ""
-    if "fabric" in data:
-        raise FleetError(
-            place, f"{key}.fabric" if key else "fabric", shown(data["fabric"]), "none, it follows from the fleet"
-        )
-    return checked_expectations({"class": name, "fabric": None, **data}, place, key)
+    for derived in ("fabric", "mounts", "checkpoint"):
+        if derived in data:
+            where = f"{key}.{derived}" if key else derived
+            raise FleetError(place, where, shown(data[derived]), "none, it follows from the fleet")
+    return checked_expectations({"class": name, "fabric": None, "mounts": None, "checkpoint": None, **data}, place, key)
 
 
 def checked_expectations(data: Any, file: str, key: str) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Repository:
-    """A site's repository of Slurm packages: its address, suite, components and ASCII-armored public key."""
+    """A site's repository of packages: its address, suite, components and ASCII-armored public key."""
 
     url: str
     suite: str | None
@@ -216,7 +216,7 @@ def read_scheduler(top: Section, classes: Collection[str], services: Services) -
         ssh_access=section.choice("ssh_access", SSH_ACCESS, ADOPT),
         cgroup=_parameters(section, "cgroup", _known(version, "cgroup.conf"), removable=True),
         version=version,
-        repository=_repository(section),
+        repository=read_repository(section),
         accounting=_accounting(section, services),
         state_directory=_state_directory(section, services),
         topology=section.choice("topology", TOPOLOGIES, TREE),
@@ -303,7 +303,8 @@ def _known(version: str, file: str) -> Callable[[str, Any], str]:
     return complaint
 
 
-def _repository(section: Section) -> Repository | None:
+def read_repository(section: Section) -> Repository | None:
+    """Return the site's repository that a section declares, None where it declares none. Raises FleetError."""
     if "repository" not in section:
         return None
     item = section.section("repository", ("url", "suite", "components", "signing_key"))

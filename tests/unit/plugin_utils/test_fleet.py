@@ -88,7 +88,7 @@ def test_policy_that_says_nothing_gets_the_defaults() -> None:
         ("preflight", "burn_in", "fabric", "acceptance"),
         "standard",
     )
-    fresh = {"burn_in": 720, "fabric": 168, "acceptance": 168}
+    fresh = {"burn_in": 720, "fabric": 168, "storage": 168, "acceptance": 168}
     assert (policy.fresh_hours, policy.close_limit_percent) == (fresh, 20)
     assert policy.retest is True
 
@@ -216,7 +216,7 @@ BAD = [
         change("fabric", "speed_gbps", to="400G"),
         'fabric.speed_gbps: found "400G", expected a whole number of at least 1',
     ),
-    (change("storage", to={"path": "/ckpt"}), 'storage: found unknown key "path", expected none'),
+    (change("storage", to={"path": "/ckpt"}), 'storage: found unknown key "path", expected one of tiers, checkpoint'),
     (change("scheduler", "partitions", to=[]), "scheduler.partitions: found an empty list, expected at least one en"),
     (
         change("scheduler", "partitions", 0, "hardware_classes", to=["hgx"]),
