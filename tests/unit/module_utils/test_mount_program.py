@@ -1,0 +1,220 @@
+"""Mounts that are used: what they answer, and that one which hangs costs an answer and nobody's time."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils import drain_reason, health, mount_program
+from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable, judge
+from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import DEPENDS, fingerprint_of
+from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost, Output
+from ansible_collections.muster.cluster.plugins.module_utils.probes import mounts
+from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS, parsers, required
+
+from tests.fuzz.sick import MOUNTS
+from tests.unit.module_utils.conftest import HEALTHY
+
+TEXT = (HEALTHY / "mounts.json").read_text()
+
+
+def ran(*paths: str, seconds: float = 2.0) -> dict[str, dict]:
+    program = [sys.executable, "-IS", mount_program.__file__, mount_program.MARK, str(seconds), *paths]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=30, check=True)
+    return json.loads(done.stdout)
+
+
+def mounted(*kinds: str) -> str:
+    """Return where a file system of one of these kinds is mounted on this machine."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        path = before.split(" ")[4]
+        # Root writes as somebody else.
+        if after.split(" ")[0] in kinds and os.access(path, os.W_OK) and os.stat(path).st_mode & 0o002:  # noqa: PTH116
+            return path
+    pytest.skip(f"no file system of {kinds} that can be written is mounted here")
+
+
+def test_mount_that_takes_a_write_says_how_long_it_took_and_keeps_no_file():
+    path = mounted("tmpfs", "ext4", "xfs", "overlay")
+    before = {each.name for each in Path(path).iterdir()}
+    answer = ran(path)[path]
+    assert (answer["error"], answer["stuck"]) == ("", "") and 0 < answer["write_ms"] < 5000
+    assert answer["size"] >= answer["free"] > 0
+    assert not [name for name in {each.name for each in Path(path).iterdir()} - before if "muster" in name]
+    assert mounts.parse(Output(json.dumps({path: answer})))[path].mount.path == path
+
+
+def test_directory_that_is_no_mount_is_not_written_to(tmp_path):
+    assert ran(str(tmp_path)) == {str(tmp_path): {"mountinfo": ""}}
+
+
+def test_file_system_that_takes_no_write_says_why():
+    answer = ran("/proc")["/proc"]
+    assert answer["write_ms"] is None and answer["error"] and answer["errno"], answer
+
+
+def test_mount_that_hangs_costs_its_answer_alone(monkeypatch, tmp_path):
+    def told(path, say):
+        if path == "/dead":
+            time.sleep(60)
+        say({"free": 1, "size": 2})
+        if path == "/late":
+            time.sleep(60)
+        say({"write_ms": 1.0})
+
+    monkeypatch.setattr(mount_program, "told", told)
+    monkeypatch.setattr(mount_program, "_RUN", str(tmp_path / "run"))
+    began = time.monotonic()
+    answers = mount_program.ask(["/dead", "/late", "/well"], 1.0)
+    assert time.monotonic() - began < 3
+    assert {path: answer["stuck"] for path, answer in answers.items()} == {
+        "/dead": "mount",
+        "/late": "write",
+        "/well": "",
+    }
+    # What could be killed is gone, and no reason to ask less the next time.
+    assert not (tmp_path / "run").exists()
+
+
+def test_second_examination_sends_nobody_where_one_hangs_already(monkeypatch, tmp_path):
+    children = []
+
+    def told(path, say):
+        time.sleep(60)
+
+    monkeypatch.setattr(mount_program, "told", told)
+    monkeypatch.setattr(mount_program, "_RUN", str(tmp_path / "run"))
+    # The command line of whoever runs this test.
+    monkeypatch.setattr(mount_program, "MARK", "py")
+    kill = os.kill
+    # As if it were stuck in the kernel.
+    monkeypatch.setattr(mount_program.os, "kill", lambda pid, number: children.append(pid))
+    try:
+        assert mount_program.ask(["/dead"], 0.3)["/dead"]["stuck"] == "mount"
+        assert mount_program.hangs("/dead") and not mount_program.hangs("/other")
+        assert mount_program.ask(["/dead"], 0.3)["/dead"]["stuck"] == "mount"
+        assert len(children) == 1
+    finally:
+        for child in children:
+            kill(child, 9)
+            os.waitpid(child, 0)
+    assert not mount_program.hangs("/dead")
+
+
+def test_probe_runs_the_program_from_where_it_lies(monkeypatch):
+    path = mounted("tmpfs", "ext4", "xfs", "overlay")
+
+    class Here(LocalHost):
+        def run(self, argv, timeout_seconds):
+            assert timeout_seconds <= health.MEASURE_SECONDS / 2
+            return super().run((sys.executable, *argv[1:]), timeout_seconds)
+
+    found = mounts.parse(mounts.collect(Here(), {"mounts": [{"path": path}]}))
+    assert found[path].mount is not None and found[path].stuck == ""
+
+
+def test_fleet_without_tiers_asks_nobody_and_owes_nothing(fake_host, expect):
+    assert mounts.parse(mounts.collect(fake_host, {"mounts": None})) == {}
+    assert fake_host.runs == []
+    for stage in ("preflight", "health"):
+        assert not {check for check, _ in required(stage, expect)} & {"mounts", "local_drives"}
+    storage = {**expect, "mounts": copy.deepcopy(MOUNTS)}
+    for stage in ("preflight", "health"):
+        parts = [part for check, part in required(stage, storage) if check == "mounts"]
+        assert parts == ["mount /scratch", "mount /checkpoints"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"/a": 1}',
+        '{"/a": {}}',
+        '{"/a": {"mountinfo": "x"}}',
+        TEXT.replace('"stuck": ""', '"stuck": "?"'),
+        TEXT.replace("/scratch rw", "/other rw"),
+        TEXT.replace('"present": 8', '"present": "all"'),
+    ],
+)
+def test_answer_that_is_none_is_unreadable(text):
+    with pytest.raises(Unreadable):
+        mounts.parse(Output(text))
+
+
+def judged(expect, text=TEXT):
+    storage = {**expect, "mounts": copy.deepcopy(MOUNTS), "nvme": {**expect["nvme"], "count": 8}}
+    findings = judge({"mounts": Output(text)}, parsers(["mounts"]), [CHECKS["mounts"]], storage).findings
+    return {each.subject: each for each in findings}
+
+
+@pytest.mark.parametrize(
+    ("change", "part", "verdict", "said"),
+    [
+        (('"free": 700000000000000', '"free": 1'), "/checkpoints", "pass", "tier checkpoints: too little space left"),
+        (('"free": 30000000000000', '"free": 1'), "/scratch", "fail", "tier scratch: too little space left"),
+        (('"stuck": ""', '"stuck": "mount"'), "/checkpoints", "incomplete", "/checkpoints did not answer in time"),
+        (('"present": 8', '"present": 7'), "/scratch", "fail", "7 of 8 drives of the array are there"),
+        (('"clean"', '"broken"'), "/scratch", "fail", "array state is broken"),
+    ],
+)
+def test_what_is_said_of_a_mount(expect, change, part, verdict, said):
+    assert change[0] in TEXT
+    found = judged(expect, TEXT.replace(*change, 1))
+    assert found[f"mount {part}"].verdict == verdict
+    assert said in found[f"mount {part}"].reason
+    assert [each.verdict for name, each in found.items() if name != f"mount {part}"] == ["pass"]
+
+
+@pytest.mark.parametrize(("number", "verdict"), [("ENOSPC", "incomplete"), ("EROFS", "fail"), ("ESTALE", "fail")])
+def test_write_that_fails_is_the_nodes_unless_the_server_is_full(expect, number, verdict):
+    data = json.loads(TEXT)
+    data["/checkpoints"] |= {"write_ms": None, "error": "no", "errno": number}
+    assert judged(expect, json.dumps(data))["mount /checkpoints"].verdict == verdict
+    data = json.loads(TEXT)
+    data["/scratch"] |= {"write_ms": None, "error": "no", "errno": number}
+    assert judged(expect, json.dumps(data))["mount /scratch"].verdict == "fail"
+
+
+def test_storage_client_is_part_of_who_the_host_is(expect):
+    storage = {**expect, "mounts": copy.deepcopy(MOUNTS)}
+    client = fingerprint_of({"mounts": mounts.parse(Output(TEXT))}, storage)["storage_client"]
+    assert client is not None and client.startswith("checkpoints=nfs4 ") and "proto=tcp" in client
+    other = TEXT.replace("nconnect=16", "nconnect=1")
+    assert fingerprint_of({"mounts": mounts.parse(Output(other))}, storage)["storage_client"] != client
+    data = json.loads(TEXT)
+    data["/checkpoints"] = {"mountinfo": ""}
+    lost = fingerprint_of({"mounts": mounts.parse(Output(json.dumps(data)))}, storage)["storage_client"]
+    assert lost == "checkpoints=not mounted"
+    assert fingerprint_of({"mounts": None}, storage)["storage_client"] is None
+    assert fingerprint_of({"mounts": {}}, expect)["storage_client"] == "none"
+    assert "storage_client" in DEPENDS["storage"]
+
+
+def test_lost_mount_is_a_reason_to_drain_at_the_next_health_check(fake_host, expect):
+    expect["gpu"]["nvml"] = None
+    expect["mounts"] = copy.deepcopy(MOUNTS)
+    fake_host.outputs["/usr/bin/python3"] = Output(TEXT)
+    assert health.examine(fake_host, expect, 1000.0).verdict == "pass"
+    data = json.loads(TEXT)
+    data["/checkpoints"] = {"mountinfo": ""}
+    fake_host.outputs["/usr/bin/python3"] = Output(json.dumps(data))
+    beat = health.examine(fake_host, expect, 1300.0)
+    # Lifted when the server is back: no person has to release a node for that.
+    assert health.reason_of(beat).startswith(f"{drain_reason.INCOMPLETE}mounts:")
+    data = json.loads(TEXT)
+    data["/scratch"] = {"mountinfo": ""}
+    fake_host.outputs["/usr/bin/python3"] = Output(json.dumps(data))
+    beat = health.examine(fake_host, expect, 1300.0)
+    assert health.reason_of(beat).startswith(f"{drain_reason.FAULT}mounts:")
+    # No answer at all is no pass either.
+    fake_host.outputs["/usr/bin/python3"] = Output(rc=None, timed_out=True, error="no answer within 2.5 s")
+    beat = health.examine(fake_host, expect, 1600.0)
+    assert health.reason_of(beat).startswith(f"{drain_reason.INCOMPLETE}mounts:")
