@@ -1,0 +1,25 @@
+"""What do the drives below a node's own storage tier say of their health? The same judgement as burn-in's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..finding import Finding
+from ..nvme import nvme_subjects
+from ..probes.local_drives import declared
+from . import nvme_smart
+
+NAME = "local_drives"
+PROBES: tuple[str, ...] = ("local_drives",)
+
+
+def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+    """Return the drives of the class, none where it has no storage tier of its own."""
+    return nvme_subjects(expect) if declared(expect) else []
+
+
+def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Judge each drive's report."""
+    return [replace(each, check=NAME) for each in nvme_smart.decide({"smartctl": values["local_drives"]}, expect)]
