@@ -24,6 +24,14 @@ def main(argv: list[str] | None = None, version: str = "0") -> int:
         from .fabric_test import main as fabric_test  # noqa: PLC0415 -- start-up budget
 
         return fabric_test(words[1:])
+    if words[:1] == ["storage"]:
+        from .storage_test import main as storage_test  # noqa: PLC0415 -- start-up budget
+
+        return storage_test(words[1:])
+    if words[:1] == ["storage-checkpoint"]:
+        from .storage_checkpoint import main as storage_checkpoint  # noqa: PLC0415 -- start-up budget
+
+        return storage_checkpoint()
     if words[:1] == ["gpu-stress"]:
         from .gpu_stress import main as gpu_stress  # noqa: PLC0415 -- start-up budget
 
@@ -96,6 +104,7 @@ def _parser(version: str) -> argparse.ArgumentParser:
     pcie.set_defaults(function=_pcie)
     commands.add_parser("collective", help="one rank of a collective; see muster collective --help")
     commands.add_parser("fabric", help="one end of a test of every rail; see muster fabric --help")
+    commands.add_parser("storage", help="one node's part in a test of storage; see muster storage --help")
     commands.add_parser("gpu-stress", help="load every GPU; see muster gpu-stress --help")
     commands.add_parser("gpu-telemetry", help="record what GPUs tell of themselves; see muster gpu-telemetry --help")
     return parser

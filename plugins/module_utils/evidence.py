@@ -14,9 +14,15 @@ FORMAT = 1
 STAGES = ("preflight", "burn_in", "fabric", "storage", "acceptance", "health")
 # Sections of a class' expectations by which one stage alone is judged; the others are judged by all the rest. A new
 # floor for collectives must not send every node back to days of burn-in.
-_OWN_SECTIONS = {"fabric": ("fabric", "rdma"), "acceptance": ("collective",)}
+_OWN_SECTIONS = {
+    "fabric": ("fabric", "rdma"),
+    "storage": ("storage", "mounts", "checkpoint"),
+    "acceptance": ("collective",),
+}
 # Sections of the others by which they are judged too: over which rails of which fabric traffic had to go.
 _SHARED_SECTIONS = {"fabric": ("nic",), "acceptance": ("fabric", "nic")}
+# Sections of other stages by which the rest are judged besides: a mount more must not void a burn-in.
+_BESIDES = {"preflight": ("mounts",), "health": ("mounts",)}
 # What provisioning installs: the fingerprint tells whether it became another, for the stages that depend on it.
 _NOT_JUDGED = ("gpu_stack",)
 
@@ -144,4 +150,5 @@ def expect_digest_of(stage: str, expect: Mapping[str, Any]) -> str:
     """Return the digest of what a stage is judged by: its own sections of the expectations, or what no stage owns."""
     own = (*_OWN_SECTIONS.get(stage, ()), *_SHARED_SECTIONS.get(stage, ()))
     taken = {*_NOT_JUDGED, *(section for sections in _OWN_SECTIONS.values() for section in sections)}
+    taken -= {*_BESIDES.get(stage, ())}
     return digest_of({key: value for key, value in expect.items() if (key in own if own else key not in taken)})

@@ -13,6 +13,7 @@ TEXT = "text"
 PATH = "an absolute path"
 PCI_ADDRESS = "a PCI address such as 0000:1b:00.0"
 COUNT = "a whole number of at least 0"
+WHOLE = "a whole number"
 POSITIVE = "a whole number of at least 1"
 NUMBER = "a number of at least 0"
 ABOVE_ZERO = "a number above 0"
@@ -25,6 +26,7 @@ CONNECTION = "one of PIX, PXB, PHB, NODE, SYS"
 BMC = "one of ipmitool, redfish"
 ROCE_BACKEND = "one of doca, inbox"
 FABRIC = "one of roce, infiniband"
+TIER = "one of local, nfs, lustre, existing"
 DATE = "a date such as 2026-01-31"
 
 
@@ -106,6 +108,29 @@ SCHEMA: dict[str, Any] = {
             "nccl_least": Nullable(TEXT),
             "verify_cabling": FLAG,
         }
+    ),
+    # Follow from the fleet's storage, no class states them: null where it declares no tier. source: what is mounted,
+    # null where only the host knows (a file system by its UUID) or nobody says; numa_node: of a node's own drives.
+    "mounts": Nullable(
+        [
+            {
+                "tier": TEXT,
+                "kind": TIER,
+                "path": PATH,
+                "filesystem": TEXT,
+                "source": Nullable(TEXT),
+                "options": [TEXT],
+                "numa_node": Nullable(COUNT),
+                "stripe_count": Nullable(WHOLE),
+                "write_ms": ABOVE_ZERO,
+                "free_percent": NUMBER,
+            }
+        ]
+    ),
+    # Follows from the fleet's storage, too: what each rank of a checkpoint writes to which mount, and in what time all
+    # of them have to; null where no checkpoint is declared.
+    "checkpoint": Nullable(
+        {"tier": TEXT, "path": PATH, "shard_bytes": POSITIVE, "ranks": POSITIVE, "target_seconds": ABOVE_ZERO}
     ),
     "gpu": Nullable(
         {
@@ -263,6 +288,16 @@ SCHEMA: dict[str, Any] = {
             "temperature_celsius": NUMBER,
         }
     ),
+    # What a node must reach in a checkpoint on shared storage, all nodes at the same time; null: the class has no
+    # floors. slowest_over_median: how many times as long as the median of its cohort it may take.
+    "storage": Nullable(
+        {
+            "write_gb_per_s": NUMBER,
+            "read_gb_per_s": NUMBER,
+            "metadata_p99_ms": ABOVE_ZERO,
+            "slowest_over_median": ABOVE_ZERO,
+        }
+    ),
     # How many lines of one kind a boot's log may hold: corrected errors of one PCIe device, of one DIMM or CPU, and how
     # often a link may go down within 24 hours before it counts as flapping.
     "kernel_log": {"pcie_corrected_errors": NUMBER, "memory_corrected_errors": NUMBER, "link_flaps_per_day": POSITIVE},
@@ -368,6 +403,7 @@ _CHOICES = {
     BMC: ("ipmitool", "redfish"),
     ROCE_BACKEND: ("doca", "inbox"),
     FABRIC: ("roce", "infiniband"),
+    TIER: ("local", "nfs", "lustre", "existing"),
     BACKEND: ("gloo", "nccl"),
     TORCH_DEVICE: ("cpu", "cuda"),
     LINK_LAYER: ("Ethernet", "InfiniBand"),
@@ -514,6 +550,8 @@ def _fits(value: Any, kind: str) -> bool:
         return isinstance(value, bool)
     if kind in (COUNT, POSITIVE):
         return isinstance(value, int) and not isinstance(value, bool) and value >= (kind == POSITIVE)
+    if kind == WHOLE:
+        return isinstance(value, int) and not isinstance(value, bool)
     if kind == DIAG_LEVEL:
         return _fits(value, COUNT) and 1 <= value <= 4
     if kind in (NUMBER, ABOVE_ZERO):

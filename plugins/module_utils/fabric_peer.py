@@ -43,9 +43,9 @@ class Peer:
         """Send one message; raises OSError."""
         self._connection.sendall(json.dumps(message).encode() + b"\n")
 
-    def hear(self) -> Any:
+    def hear(self, longest_bytes: int = LONGEST_BYTES) -> Any:
         """Return the next message; raises OSError, or ValueError for what is none."""
-        line = self._lines.readline(LONGEST_BYTES)
+        line = self._lines.readline(longest_bytes)
         if not line:
             raise ConnectionError("the other end closed it")
         return json.loads(line)

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from .finding import PASS
+from .mounts import LOCAL
 from .probes.infiniband import Device
+from .probes.mounts import Used
 from .probes.nccl import Nccl
 from .probes.nvidia_smi import Gpus
 from .xid import events_in, verdict_of
 
-COMPONENTS = ("gpu_serials", "gpu_vbios", "gpu_driver", "gpu_errors", "kernel", "nccl", "nics")
+COMPONENTS = ("gpu_serials", "gpu_vbios", "gpu_driver", "gpu_errors", "kernel", "nccl", "nics", "storage_client")
 
 _GPU = ("gpu_serials", "gpu_vbios", "gpu_driver")
 DEPENDS: dict[str, tuple[str, ...]] = {
@@ -20,11 +22,15 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "burn_in": (*_GPU, "gpu_errors", "nics"),
     # GPUDirect goes through the driver.
     "fabric": ("nics", "kernel", "gpu_driver"),
+    # Shared storage may be reached over the rails.
+    "storage": ("nics", "kernel", "storage_client"),
     "acceptance": (*_GPU, "kernel", "nccl", "nics"),
 }
 
+# What a mount's options tell of how its client works.
+_CLIENT_OPTIONS = ("vers", "proto", "nconnect", "rsize", "wsize", "hard", "soft")
 # The probes whose values fingerprint_of reads.
-PROBES = ("nvidia_smi", "kernel_log", "uname", "nccl", "infiniband")
+PROBES = ("nvidia_smi", "kernel_log", "uname", "nccl", "infiniband", "mounts")
 
 
 def fingerprint_of(values: Mapping[str, Any], expect: Mapping[str, Any] | None = None) -> dict[str, str | None]:
@@ -47,6 +53,7 @@ def fingerprint_of(values: Mapping[str, Any], expect: Mapping[str, Any] | None =
         components["gpu_errors"] = _errors(log)
     components["kernel"] = values.get("uname")
     components["nics"] = _nics(values.get("infiniband"), expect)
+    components["storage_client"] = _storage_client(values.get("mounts"), expect)
     if nccl is not None:
         components["nccl"] = f"library {nccl.library}, conf {nccl.conf[:16]}"
     return components
@@ -60,6 +67,25 @@ def _nics(devices: Mapping[str, Device] | None, expect: Mapping[str, Any] | None
     found = [devices[name] for name in rails if devices and name in devices]
     known = [f"{nic.name}={nic.guid}:{nic.firmware}" if nic.guid and nic.firmware else None for nic in found]
     return _all(known) or None
+
+
+def _storage_client(used: Mapping[str, Used] | None, expect: Mapping[str, Any] | None) -> str | None:
+    """Return by what client, and how, each shared tier is mounted; one that is not says so, and is no unread one."""
+    if used is None or expect is None:
+        return None
+    found = []
+    for wanted in expect["mounts"] or ():
+        if wanted["kind"] == LOCAL:
+            continue
+        state = used.get(wanted["path"])
+        if state is None:
+            return None
+        how = "not mounted"
+        if state.mount is not None:
+            shown = [option for option in state.mount.options if option.partition("=")[0] in _CLIENT_OPTIONS]
+            how = " ".join([state.mount.filesystem, state.version, *sorted({*shown})]).replace("  ", " ")
+        found.append(f"{wanted['tier']}={how}")
+    return ", ".join(found) or "none"
 
 
 def _errors(log: Any) -> str:

@@ -24,7 +24,10 @@ _LOG_CHECKS = (
 # Preflight asks whether the host is fit to be burned in and who it is; that its GPUs are all there and silent is
 # burn-in's verdict. A GPU lost later changes the fingerprint that preflight reads, which voids the burn-in.
 STAGE_CHECKS: dict[str, tuple[str, ...]] = {
-    "preflight": ("fingerprint", "cpu", "memory", "clock", "disk", "roce_settings", "roce_gid", "nccl_version"),
+    "preflight": (
+        *("fingerprint", "cpu", "memory", "clock", "disk", "roce_settings", "roce_gid", "nccl_version"),
+        *("mounts", "local_drives"),
+    ),
     "burn_in": (
         "fingerprint",
         "gpu_inventory",
@@ -93,7 +96,7 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
             "machine_check",
         ),
         *("nic_log", "nvme_log", "filesystem_log", "kernel_crash", "counter_growth", "nic_link", "roce_gid"),
-        "disk",
+        *("disk", "mounts", "local_drives"),
     ),
     # Of health what may have changed since it ran last, and what a job may have done; users wait for both.
     "prolog": ("gpu_present", "xid", "sxid", "gpu_log", "nic_link", "disk"),
@@ -126,6 +129,12 @@ _STAGE_FINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
 RAIL_CHECKS = ("rail_loopback", "rail_bandwidth", "rail_latency", "rail_counters", "rail_marking")
 # What stage fabric owes of every rail besides, where the fleet's cables are verified.
 CABLING_CHECK = "cabling"
+
+# What stage storage owes of the shared storage that checkpoints go to.
+STORAGE_CHECKS = (
+    *("storage_write", "storage_read", "storage_data", "storage_metadata", "storage_clock"),
+    *("storage_checkpoint", "storage_target"),
+)
 
 
 class _Modules(Mapping[str, T]):
@@ -235,8 +244,12 @@ def required(stage: str, expect: Mapping[str, Any], stresses: Sequence[str] = ()
         if not owed:
             raise ValueError("stage is fabric, expected a class with RDMA rails on a fabric of such")
         return owed
+    if stage == "storage":
+        if expect["checkpoint"] is None or expect["storage"] is None:
+            raise ValueError("stage is storage, expected a declared checkpoint and a class with limits for storage")
+        return [(check, "storage") for check in STORAGE_CHECKS]
     if stage not in STAGE_CHECKS and stage not in _STAGE_FINDINGS:
-        known = sorted({*STAGE_CHECKS, *_STAGE_FINDINGS, "fabric"})
+        known = sorted({*STAGE_CHECKS, *_STAGE_FINDINGS, "fabric", "storage"})
         raise ValueError(f"stage is {stage!r}, expected one of {', '.join(known)}")
     names = [*STAGE_CHECKS.get(stage, ()), *(name for stress in stresses for name in STRESS_CHECKS[stress])]
     pairs = [(name, part) for name in dict.fromkeys(names) for part in CHECKS[name].subjects(expect)]

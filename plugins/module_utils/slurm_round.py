@@ -232,7 +232,10 @@ def job_name(campaign: str, round_number: int, index: int, attempt: str) -> str:
 def srun_argv(
     job: Job, partition: str, tasks_per_node: int, deadline_seconds: int, command: Sequence[str]
 ) -> list[str]:
-    """Return the command that runs ``command`` on one group's nodes in an allocation of its own."""
+    """Return the command that runs ``command`` on one group's nodes in an allocation of its own.
+
+    ``command`` may begin with options of srun, which stand above those given here.
+    """
     nodes = len(job.group)
     return [
         "srun",

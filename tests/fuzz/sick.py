@@ -34,6 +34,18 @@ FABRIC: dict[str, Any] = {
 }
 
 
+# What the healthy outputs have mounted.
+_MOUNT = {"options": [], "numa_node": None, "stripe_count": None, "write_ms": 1000, "free_percent": 5}
+MOUNTS: list[dict[str, Any]] = [
+    {**_MOUNT, "tier": "scratch", "kind": "local", "path": "/scratch", "filesystem": "xfs", "source": None},
+    {
+        **_MOUNT,
+        **{"tier": "checkpoints", "kind": "nfs", "path": "/checkpoints", "filesystem": "nfs4"},
+        "source": "10.3.0.10:/checkpoints",
+    },
+]
+
+
 @dataclass(frozen=True)
 class Variant:
     """A host that is healthy in another way: what its class has besides, and what its probes print instead.
@@ -77,6 +89,8 @@ VARIANTS: dict[str, Variant] = {
             "gpu_stack": {"packages": [{"name": "libnccl2", "version": "2.25.1-1+cuda12.8"}], "services": []},
         }
     ),
+    # A fleet that declares storage tiers.
+    "storage": Variant({"mounts": MOUNTS}),
     "slots": Variant(
         {"memory": {"dimms": {"count": 32, "size_mib": 65536, "speed_mts": 4400}}, "nvme": {"firmware": "GDC7302Q"}}
     ),
@@ -188,6 +202,26 @@ NO_FAULT = {
 }
 
 SICK: tuple[Sick, ...] = (
+    # --- storage tiers
+    *(
+        Sick("mounts", "mounts", old, new, verdict=verdict, variant="storage")
+        for old, new, verdict in (
+            (r'91 25 0:55 [^"]*', "", INCOMPLETE),
+            (r'90 25 9:127 [^"]*', "", FAIL),
+            (r"- xfs ", "- ext4 ", FAIL),
+            (r"10\.3\.0\.10:/checkpoints", "10.3.0.11:/checkpoints", FAIL),
+            (r"/scratch rw,noatime", "/scratch ro,noatime", FAIL),
+            (r'"write_ms": 0\.412', '"write_ms": 1412.5', FAIL),
+            (r'"write_ms": 2\.25', '"write_ms": 1412.5', INCOMPLETE),
+            (r'"state": "clean"', '"state": "broken"', FAIL),
+            (r'"present": 8', '"present": 7', FAIL),
+            (r'"disks": 8, "present": 8', '"disks": 7, "present": 7', FAIL),
+            (r'"free": 30000000000000', '"free": 1000000000000', FAIL),
+            (r'"stuck": "", "version": "", "write_ms": 2\.25', '"stuck": "mount", "write_ms": null', INCOMPLETE),
+            (r'"stuck": "", "version": "", "write_ms": 0\.412', '"stuck": "write", "write_ms": null', FAIL),
+        )
+    ),
+    Sick("local_drives", "local_drives", r'"critical_warning": 0', '"critical_warning": 1', variant="storage"),
     # --- GPU, static
     Sick("gpu_inventory", "nvidia_smi", r"<product_name>NVIDIA H100 80GB HBM3", "<product_name>NVIDIA H100 PCIe"),
     _xml("gpu_inventory", "fb_memory_usage/total", "81559 MiB", "65247 MiB"),

@@ -88,4 +88,4 @@ def test_every_section_but_what_is_installed_and_what_lies_between_hosts_voids_a
     expect = {section: {"floor": 1} for section in SCHEMA}
     digest = expect_digest_of("burn_in", expect)
     changed = {name for name in SCHEMA if expect_digest_of("burn_in", {**expect, name: {"floor": 2}}) != digest}
-    assert set(SCHEMA) - changed == {"gpu_stack", "collective", "fabric", "rdma"}
+    assert set(SCHEMA) - changed == {"gpu_stack", "collective", "fabric", "rdma", "mounts", "checkpoint", "storage"}

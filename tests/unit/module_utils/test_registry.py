@@ -63,8 +63,11 @@ def test_fabric_owes_a_verified_cable_of_every_rail(expect):
 
 
 def test_stage_without_requirements_is_an_error():
-    with pytest.raises(ValueError, match="stage is 'storage'"):
-        registry.required("storage", {})
+    with pytest.raises(ValueError, match="stage is 'unknown'"):
+        registry.required("unknown", {})
+    for missing in ({"checkpoint": None, "storage": {}}, {"checkpoint": {}, "storage": None}):
+        with pytest.raises(ValueError, match="stage is storage"):
+            registry.required("storage", missing)
     with pytest.raises(ValueError, match="stage is fabric"):
         registry.required("fabric", {"fabric": None})
 

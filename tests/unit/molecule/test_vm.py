@@ -12,6 +12,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 FABRIC_VM = ROOT / "molecule" / "fabric_vm" / "vars" / "machines.yml"
+STORAGE_VM = ROOT / "molecule" / "storage_vm" / "vars" / "machines.yml"
 
 
 def defaults_of(role: str) -> dict[str, Any]:
@@ -40,3 +41,20 @@ def test_network_that_does_not_join_two_machines_is_named(tmp_path: Path, networ
 def test_machine_that_is_not_there_is_named() -> None:
     with pytest.raises(lab.LabError, match="no machine vm-09, found vm-01, vm-02"):
         vm.read_lab(FABRIC_VM).machine("vm-09")
+
+
+def test_storage_machines_can_install_all_that_the_role_asks_for() -> None:
+    variables = (ROOT / "roles" / "checkpoint_storage" / "vars" / "main.yml").read_text(encoding="utf-8")
+    asked = {"mdadm", "xfsprogs", "nfs-common", "netbase", "nfs-kernel-server"}
+    assert all(f"'{name}'" in variables for name in asked)
+    assert asked <= set(vm.read_lab(STORAGE_VM).packages)
+
+
+def test_drives_are_made_once_at_the_same_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(vm, "run", lambda command, **_: (made.append(command), Path(command[-2]).touch()))
+    machine = vm.Machine("vm-01", "10.0.2.11", 512, (), ("C1", "C2"))
+    place = vm.Lab(tmp_path, (), (machine,))
+    arguments = vm.drive_arguments(place, machine)
+    assert [each.partition("addr=")[2] for each in arguments if each.startswith("nvme,")] == ["0x10", "0x11"]
+    assert vm.drive_arguments(place, machine) == arguments and len(made) == 2

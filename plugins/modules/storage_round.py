@@ -1,0 +1,204 @@
+#!/usr/bin/python
+"""Run one round of a storage test through Slurm."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: storage_round
+short_description: Run one round of a storage test through Slurm
+version_added: 0.1.0
+description:
+  - Runs on a host that can submit Slurm jobs, as root. Starts one exclusive job on all nodes of the group, as an
+    unprivileged user, and waits until it has ended or has reached its deadline.
+  - Every rank writes a shard and brings it to the storage; once all have, every node reads another host's shards past
+    its caches and compares checksums, makes small files, and PyTorch saves a sharded state and loads it by another
+    number of ranks. A node that is lost or blocked does not hold up the others.
+  - What the nodes do never fails the module, it is an observation. The module fails only where Slurm itself does not
+    answer.
+  - Jobs of the same campaign that an interrupted run left behind are cancelled first; jobs past their deadline are
+    cancelled too.
+options:
+  campaign:
+    description: Identity of the campaign; part of every job name.
+    type: str
+    required: true
+  number:
+    description: Number of the round within the campaign.
+    type: int
+    required: true
+  groups:
+    description: Disjoint lists of node names, each of them a save; all meet at the first of a list.
+    type: list
+    elements: list
+    required: true
+  addresses:
+    description: Address by node name. A node that is not listed must resolve by name.
+    type: dict
+    default: {}
+  test:
+    description: >-
+      What to write, as C(muster storage) takes it: C(directory), C(ranks) of each node, C(shard_bytes), C(files),
+      C(checkpoint_bytes), and C(python), the interpreter that has torch.
+    type: dict
+    required: true
+  environment:
+    description: Variables that the test gets, beyond a plain PATH.
+    type: dict
+    default: {}
+  port:
+    description: Port at which the first node of a group listens; PyTorch uses the next one.
+    type: int
+    required: true
+  partition:
+    description: Slurm partition that only the user may use.
+    type: str
+    default: acceptance
+  user:
+    description: User as whom the jobs run.
+    type: str
+    default: muster
+  program:
+    description: Path of the muster program on the nodes.
+    type: str
+    default: /usr/libexec/muster/muster
+  start_seconds:
+    description: How long a job may wait until Slurm starts it, and nodes until their slurmd answers.
+    type: int
+    default: 30
+  timeout_seconds:
+    description: How long each step on the storage may take.
+    type: int
+    default: 120
+  deadline_seconds:
+    description: How long a group may take in all.
+    type: int
+    default: 600
+author:
+  - The Muster developers (@muster-cluster)
+"""
+
+EXAMPLES = r"""
+- name: Save a checkpoint of two nodes
+  muster.cluster.storage_round:
+    campaign: 5f2a9c
+    number: 1
+    groups: [[gpu-01, gpu-02]]
+    port: 27300
+    addresses: {gpu-01: 10.0.0.1, gpu-02: 10.0.0.2}
+    test:
+      directory: /checkpoints/.muster/lab
+      ranks: 8
+      shard_bytes: 957031250
+      files: 100
+      checkpoint_bytes: 67108864
+      python: /usr/bin/python3
+"""
+
+RETURN = r"""
+observations:
+  description: One entry per group, in the order of I(groups).
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - group: [gpu-01, gpu-02]
+      ok: true
+      started: true
+      error: ""
+      missing: []
+      unavailable: {}
+      answers:
+        - node: gpu-01
+          phase: end
+          error: ""
+          code: ""
+          blocked: []
+          nodes: 2
+          write: {bytes: 7717519360, seconds: 1.61, direct: true, blocking_seconds: 1.68}
+          read: {of: gpu-02, bytes: 7717519360, seconds: 0.92, direct: true, wrong: 0, fault: "", wrong_parts: {}}
+          own: null
+          metadata: {operations: 2400, p99_ms: {create: 2.1, stat: 0.4, unlink: 1.7}, skew_seconds: 0.004, seconds: 0.4}
+          checkpoint: {ranks: 2, loaded_by: 1, bytes: 67108864, blocking_seconds: 0.1, save_seconds: 0.5,
+                       load_seconds: 0.2, error: ""}
+          elapsed_seconds: 9.4
+cancelled:
+  description: Ids of jobs left behind by an earlier attempt.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+"""
+
+import pwd
+import uuid
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.cluster.plugins.module_utils.slurm_round import (
+    Job,
+    Slurm,
+    SlurmError,
+    job_name,
+    run_round,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.storage_job import Settings
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "campaign": {"type": "str", "required": True},
+            "number": {"type": "int", "required": True},
+            "groups": {"type": "list", "elements": "list", "required": True},
+            "addresses": {"type": "dict", "default": {}},
+            "test": {"type": "dict", "required": True},
+            "environment": {"type": "dict", "default": {}},
+            "port": {"type": "int", "required": True},
+            "partition": {"type": "str", "default": "acceptance"},
+            "user": {"type": "str", "default": "muster"},
+            "program": {"type": "str", "default": "/usr/libexec/muster/muster"},
+            "start_seconds": {"type": "int", "default": 30},
+            "timeout_seconds": {"type": "int", "default": 120},
+            "deadline_seconds": {"type": "int", "default": 600},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    settings = Settings(
+        partition=given["partition"],
+        program=given["program"],
+        test=given["test"],
+        deadline_seconds=given["deadline_seconds"],
+        timeout_seconds=given["timeout_seconds"],
+    )
+    attempt = uuid.uuid4().hex[:8]
+    jobs = [
+        # A group has its nodes to itself, so that all of them can use the same ports.
+        Job(
+            job_name(given["campaign"], given["number"], index, attempt),
+            tuple(group),
+            given["addresses"],
+            given["port"],
+        )
+        for index, group in enumerate(given["groups"])
+    ]
+    for tool in ("srun", "sinfo", "squeue", "scancel"):
+        module.get_bin_path(tool, required=True)
+    try:
+        pwd.getpwnam(given["user"])
+    except KeyError:
+        module.fail_json(msg=f"user {given['user']} does not exist here; storage jobs run as that user")
+    if module.check_mode:
+        module.exit_json(changed=False, observations=[], cancelled=[])
+    environment = {key: str(value) for key, value in given["environment"].items()}
+    try:
+        slurm = Slurm(given["user"], given["partition"], environment)
+        cancelled = slurm.cancel(given["campaign"])
+        observations = run_round(slurm, jobs, settings, given["start_seconds"])
+    except SlurmError as exc:
+        module.fail_json(msg=f"Slurm did not answer: {exc}")
+    module.exit_json(changed=False, observations=observations, cancelled=cancelled)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""The declaration shown on the page on storage can be used, and its plan is the one that is computed from it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import Section
+from ansible_collections.muster.cluster.plugins.plugin_utils.storage.declared import read_storage
+from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan import SIZES
+from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan_table import plan_lines
+from ansible_collections.muster.cluster.plugins.plugin_utils.storage.planning import fleet_plan
+
+PAGE = Path(__file__).parents[3].joinpath("docs/storage.md").read_text(encoding="utf-8")
+
+
+def declared() -> dict[str, Any]:
+    (example,) = [text for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if text.startswith("storage:")]
+    return read_storage(Section(yaml.safe_load(example), "docs/storage.md", "", None), {}).to_dict()
+
+
+def test_the_example_is_a_declaration() -> None:
+    storage = declared()
+    assert [tier["kind"] for tier in storage["tiers"]] == ["local", "nfs"]
+    assert storage["checkpoint"]["model"] == {"parameters": 70 * 10**9, "ranks": 1024, "bytes_per_parameter": 14}
+
+
+def test_the_table_is_the_plan_of_the_example() -> None:
+    fleet = {
+        "nodes": {"gpu-0001": {"role": "compute", "hardware_class": "hgx_h100"}},
+        "classes": {"hgx_h100": {"gpu": {"count": 8}}},
+        "storage": declared(),
+    }
+    (shown,) = re.findall(r"```\n( *GPUs.*?)```", PAGE, re.DOTALL)
+    assert shown.splitlines() == plan_lines(fleet_plan(fleet, None, 0.0))[: 2 + len(SIZES)]
