@@ -80,6 +80,7 @@ bench: $(VENV)/.ready ## Measure; prints and writes build/bench.json
 	@$(BIN)/python molecule/lab/bench.py
 	@$(BIN)/python molecule/lab/bench_fabric.py
 	@$(BIN)/python molecule/lab/bench_slurm.py
+	@$(BIN)/python molecule/lab/bench_storage.py
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded --bench build/bench.json | tail -n 1
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.fuzz
 

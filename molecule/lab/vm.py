@@ -37,6 +37,8 @@ NEEDED = {
     "ssh": "openssh-client",
 }
 IMAGE_SIZE = "4G"
+# Sparse: what is not written takes no room.
+DRIVE_SIZE = "1G"
 BOOT_SECONDS = 180
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # Security against other tenants, which emulated processors pay for dearly; a name for each NIC that does not depend on
@@ -46,12 +48,16 @@ KERNEL_ARGUMENTS = "root=/dev/vda rw console=ttyS0 quiet mitigations=off audit=0
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine. ``address`` is its own on the network over which it is managed; ``nics`` are names of networks."""
+    """One machine. ``address`` is its own on the network over which it is managed; ``nics`` are names of networks.
+
+    ``drives`` are serial numbers of NVMe drives, empty at first, at the PCI addresses 0000:00:10.0, 0000:00:11.0, ...
+    """
 
     name: str
     address: str
     memory_mib: int
     nics: tuple[str, ...]
+    drives: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,8 @@ def read_lab(file: Path) -> Lab:
     """Return what a scenario's ``vars/machines.yml`` describes. Raises LabError unless each network joins two."""
     data = yaml.safe_load(file.read_text(encoding="utf-8"))
     machines = tuple(
-        Machine(each["name"], each["address"], each["memory_mib"], tuple(each["nics"])) for each in data["machines"]
+        Machine(each["name"], each["address"], each["memory_mib"], tuple(each["nics"]), tuple(each.get("drives", ())))
+        for each in data["machines"]
     )
     ends = [nic for machine in machines for nic in machine.nics]
     for network in ends:
@@ -168,6 +175,18 @@ def nic_arguments(lab: Lab, machine: Machine, ends: Sequence[socket.socket]) -> 
     return arguments
 
 
+def drive_arguments(lab: Lab, machine: Machine) -> list[str]:
+    """Return the NVMe drives of a machine, each made where it is not there yet."""
+    arguments = []
+    for number, serial in enumerate(machine.drives):
+        file = lab.place / f"{machine.name}-{serial}.qcow2"
+        if not file.exists():
+            run(["qemu-img", "create", "-q", "-f", "qcow2", file, DRIVE_SIZE])
+        arguments += ["-drive", f"file={file},if=none,id=d{number},cache=unsafe"]
+        arguments += ["-device", f"nvme,serial={serial},drive=d{number},bus=pcie.0,addr={0x10 + number:#x}"]
+    return arguments
+
+
 def start(lab: Lab, machine: Machine, image: Path, processor: Sequence[str], ends: Sequence[socket.socket]) -> int:
     """Start the machine on a disk of its own and return the port of this machine where its ssh answers."""
     disk, port = lab.place / f"{machine.name}.qcow2", free_port()
@@ -182,6 +201,7 @@ def start(lab: Lab, machine: Machine, image: Path, processor: Sequence[str], end
     # What is lost when this machine loses power is thrown away anyway.
     command += ["-drive", f"file={disk},if=virtio,cache=unsafe", "-device", "virtio-rng-pci"]
     command += ["-netdev", management, "-device", "virtio-net-pci,netdev=n0", *nic_arguments(lab, machine, ends)]
+    command += drive_arguments(lab, machine)
     command += ["-daemonize", "-pidfile", str(lab.place / f"{machine.name}.pid")]
     run(command, pass_fds=[end.fileno() for end in ends])
     return port
