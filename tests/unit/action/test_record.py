@@ -50,7 +50,7 @@ EVIDENCE = Evidence(
     finished=NOW - 10,
     boot_id="b",
     fingerprint=dict.fromkeys(COMPONENTS, "1"),
-    expect_digest=expect_digest_of("burn_in", EXPECT),
+    expect_digest=expect_digest_of("preflight", EXPECT),
     findings=tuple(Finding(check, part, "pass") for check, part in required("preflight", EXPECT)),
 )
 
@@ -263,6 +263,7 @@ def test_due_reads_the_ledger_and_this_runs_preflight(fleet: dict[str, Any], led
         id="b1",
         stage="burn_in",
         started=NOW - 80,
+        expect_digest=expect_digest_of("burn_in", EXPECT),
         findings=tuple(Finding(check, part, "pass") for check, part in required("burn_in", EXPECT)),
         detail={"profile": "p", "steps": [{"seconds": 60}], "elapsed_seconds": 60},
     )

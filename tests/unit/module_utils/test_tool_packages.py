@@ -68,6 +68,7 @@ def run_by(fake_host, expect):
     fake_host.outputs["find"] = Output(f"{nccl.CONF}\n")
     fake_host.outputs["/proc/meminfo"] = Output("MemAvailable: 1024000 kB\n")
     expect["nic"]["firmware_settings"] = [{"key": "SRIOV_EN", "wanted": "0"}]
+    expect["mounts"] = [{"tier": "scratch", "kind": "local", "path": "/scratch"}]
     redfish = {**expect, "bmc": {**expect["bmc"], "interface": "redfish", "redfish": REDFISH}}
 
     def commands(collect, *more):
