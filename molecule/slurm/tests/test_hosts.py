@@ -12,6 +12,7 @@ from cluster import (
     LOGIN,
     NODES,
     accounted,
+    admit,
     changed_inventory,
     job,
     node_state,
@@ -90,6 +91,7 @@ def test_a_renamed_node_is_a_new_one(running: str) -> None:
     run = try_to_play("provision", "-e", "target=gpu-07", inventory=renamed)
     assert run.rc == 0, run.output[-4000:]
     assert open_nodes() == {"gpu-01", "gpu-02"}, "evidence of another name opened a node"
-    play("site", "-e", "target=gpu-03")
+    play("provision", "-e", "target=gpu-03")
+    admit("gpu-03")
     assert open_nodes() == set(NODES)
     wait_for("gpu-03 usable", lambda: usable("gpu-03"))

@@ -44,7 +44,7 @@ def copy() -> Iterator[Path]:
     shutil.rmtree(place)
 
 
-def test_fresh_hosts_become_what_was_lost(copy: Path) -> None:
+def test_fresh_hosts_become_what_was_lost_and_half_a_copy_is_refused(copy: Path) -> None:
     began = now()
     number = submit("sleep 2", "--nodelist=gpu-01")
     wait_for_job(number, "COMPLETED")
@@ -77,17 +77,14 @@ def test_fresh_hosts_become_what_was_lost(copy: Path) -> None:
     assert int(after) > int(number), "numbers of jobs began anew"
     wait_for_job(after, "COMPLETED")
 
+    # What is half a copy is refused before anything stops.
+    (copy / "backup.json").unlink()
+    run = try_to_play("slurm_restore", *where)
+    assert run.rc != 0
+    assert "is no whole copy of cluster slurmlab" in run.output, run.output[-3000:]
+    assert answering()
+
 
 def completed_since(began: str) -> list[str]:
     """Return the numbers of the jobs that ended well."""
     return [row.number for row in accounted(began) if row.state == "COMPLETED"]
-
-
-def test_half_a_copy_is_refused(copy: Path) -> None:
-    play("slurm_backup", "-e", f"slurm_backup_directory={copy}")
-    (copy / "backup.json").unlink()
-    run = try_to_play("slurm_restore", "-e", f"slurm_backup_directory={copy}")
-    assert run.rc != 0
-    assert "is no whole copy of cluster slurmlab" in run.output, run.output[-3000:]
-    assert answering()
-    assert open_nodes() == set(NODES)
