@@ -49,7 +49,7 @@ def test_user_muster_is_the_same_everywhere_and_has_no_password(host: Any) -> No
 
 def test_munge_key_is_nobody_elses_business(host: Any) -> None:
     key = host.file("/etc/munge/munge.key")
-    assert (key.user, key.mode) == ("munge", 0o600)
+    assert (key.user, key.mode) == ("munge", 0o400)
 
 
 def test_burn_in_left_evidence_and_is_not_running(host: Any) -> None:
