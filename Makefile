@@ -40,9 +40,8 @@ test: $(VENV)/.ready ## Run everything CI runs, what needs the container lab bes
 test-lab: survival
 	for scenario in $(HOSTS); do molecule test -s "$$scenario"; done
 
-# The scheduler's hosts are a lab of their own, beside the other.
 test-rest: lint unit packaging
-	for scenario in infiniband slurm slurm_vm; do molecule test -s "$$scenario"; done
+	molecule test -s infiniband
 
 # Alone: kernel machines that are emulated starve beside other work, and the bandwidth of their rails with them.
 test-vm: $(VENV)/.ready
@@ -73,7 +72,7 @@ lab-down: $(VENV)/.ready ## Remove every trace of the lab
 survival: $(VENV)/.ready ## Run the demo, then everything it must survive
 	pytest tests/lab
 
-molecule: $(VENV)/.ready ## Run the Molecule scenarios
+molecule: $(VENV)/.ready ## Run all Molecule scenarios, those too that take too long for every change (slurm, storage)
 	MOLECULE_GLOB='molecule/*/molecule.yml' molecule test
 
 bench: $(VENV)/.ready ## Measure; prints and writes build/bench.json
