@@ -95,7 +95,7 @@ class Rounds:
         }
         argv = [str(Path(sys.executable).parent / "ansible"), f"--inventory={SCENARIO / 'inventory'}", "ctl", "-o"]
         argv += ["-m", "muster.cluster.storage_round", "-a", json.dumps(given)]
-        environment = {**os.environ, "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+        environment = {**os.environ, "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "ANSIBLE_FORCE_COLOR": "0"}
         begin = time.monotonic()
         done = subprocess.run(
             argv, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False, timeout=ROUND_SECONDS + 90
