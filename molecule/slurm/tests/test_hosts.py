@@ -63,7 +63,7 @@ def test_a_node_is_removed_and_added_again_and_others_forward_to_it(running: str
     last = submit("sleep 2", "--nodelist=gpu-02")
     wait_for_job(last, "COMPLETED")
     without = inventory_of("without", **{"gpu-01": 1, "gpu-03": 3})
-    run = try_to_play("site", "-e", "target=gpu-01", inventory=without)
+    run = try_to_play("provision", "-e", "target=gpu-01", inventory=without)
     assert run.rc == 0, run.output[-4000:]
     assert "gpu-02" not in on(LOGIN, "sinfo --noheader --all --Node --format=%N").split()
     assert open_nodes() == {"gpu-01", "gpu-03"}

@@ -22,42 +22,46 @@ from cluster import (
     wait_for_job,
 )
 
-SICK = "gpu-02"
+# Two nodes, so that one repair serves both.
+SICK, STRUCK = "gpu-02", "gpu-03"
 XID = "NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
 
-@pytest.fixture(autouse=True)
-def healed() -> Iterator[None]:
-    """Repair the node afterwards, as a person would; a fault in the kernel log stays one until the next boot."""
+@pytest.fixture(scope="module", autouse=True)
+def healed(whole_cluster: None) -> Iterator[None]:
+    """Repair the nodes afterwards, as a person would; a fault in the kernel log stays one until the next boot."""
     yield
-    show(SICK, kernel_log=None, gpus_missing=None)
-    lab("reboot", SICK)
-    decide(SICK, "release")
-    run = try_to_play("site", "-e", f"target={SICK}")
+    for node in (SICK, STRUCK):
+        show(node, kernel_log=None, gpus_missing=None)
+        lab("reboot", node)
+        decide(node, "release")
+    run = try_to_play("site", "-e", f"target={SICK},{STRUCK}")
     assert run.rc == 0, run.output[-4000:]
     assert open_nodes() == set(NODES)
-    wait_for(f"{SICK} usable", lambda: usable(SICK))
+    for node in (SICK, STRUCK):
+        wait_for(f"{node} usable", lambda node=node: usable(node))
 
 
-def reason() -> str:
-    """Return why the node is drained."""
-    return on(LOGIN, f"sinfo --noheader --all --list-reasons --nodes={SICK} --format=%E").strip()
+def reason(node: str) -> str:
+    """Return why a node is drained."""
+    return on(LOGIN, f"sinfo --noheader --all --list-reasons --nodes={node} --format=%E").strip()
 
 
 def test_a_node_that_falls_sick_drains_itself_and_leaves_its_partitions() -> None:
     show(SICK, gpus_missing=["SXM6"])
     wait_for(f"{SICK} drained by itself", lambda: "drain" in node_state(SICK))
-    assert reason().startswith("muster:health:")
+    assert reason(SICK).startswith("muster:health:")
     admit(SICK)
     assert open_nodes() == set(NODES) - {SICK}
 
 
 def test_a_job_does_not_start_on_a_node_that_falls_sick_and_is_not_held() -> None:
-    show(SICK, kernel_log=[XID])
-    number = submit("hostname >/tmp/ran; sleep 1", "--nodes=1", "--exclude=gpu-01,gpu-03")
-    wait_for(f"{SICK} drained", lambda: "drain" in node_state(SICK))
+    before = open_nodes()
+    show(STRUCK, kernel_log=[XID])
+    number = submit("hostname >/tmp/ran; sleep 1", "--nodes=1", "--exclude=gpu-01,gpu-02")
+    wait_for(f"{STRUCK} drained", lambda: "drain" in node_state(STRUCK))
     on(LOGIN, f"scontrol update JobId={number} ExcNodeList=")
     found = wait_for_job(number, "COMPLETED")
-    assert found["NodeList"] != SICK
-    admit(SICK)
-    assert open_nodes() == set(NODES) - {SICK}
+    assert found["NodeList"] != STRUCK
+    admit(STRUCK)
+    assert open_nodes() == before - {STRUCK}
