@@ -200,6 +200,33 @@ def test_read_only_mount_is_the_nodes_fault(rounds: Rounds) -> None:
     assert "Read-only file system" in finding(conclusion, "gpu-02", "storage_write").reason
 
 
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("printf XXXX | dd of=$shard bs=1 seek=1000 conv=notrunc,fsync status=none", "is wrong for its writer, too"),
+        ("rm $shard", "gone for its writer, too"),
+    ],
+    ids=["a flipped byte", "a shard missing"],
+)
+def test_damaged_shard_is_found_and_its_reader_passes(rounds: Rounds, damage: str, said: str) -> None:
+    wait_until_usable()
+    on("gpu-01", f"rm -rf {PLACE}/*")
+    # Half of it is written: the rest of it, and the one that is written at half the speed, leave time enough.
+    half = rounds.limits.shard_bytes // 2
+    shard = f"shard=$(ls {PLACE}/*/gpu-03/shard-0); until [ $(stat -c %s $shard) -ge {half} ]; do sleep 0.05; done"
+    spoiling = threading.Thread(
+        target=on, args=("gpu-01", f"{WRITING.format(place=PLACE, node='gpu-03')}; {shard}; {damage}")
+    )
+    spoiling.start()
+    conclusion = rounds.conclude()
+    spoiling.join()
+    assert verdicts_of(conclusion) == {"gpu-01": PASS, "gpu-02": PASS, "gpu-03": FAIL, "gpu-04": FAIL}
+    found = finding(conclusion, "gpu-03", "storage_data")
+    assert (found.verdict, found.expected) == (FAIL, 0)
+    assert said in found.reason
+    assert finding(conclusion, "gpu-04", "storage_data").verdict == PASS
+
+
 def test_node_killed_in_its_save_is_incomplete_and_the_others_pass(rounds: Rounds) -> None:
     wait_until_usable()
     on("gpu-01", f"rm -rf {PLACE}/*")
