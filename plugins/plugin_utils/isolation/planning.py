@@ -1,7 +1,8 @@
-"""Which groups to measure next, and, once enough is known, what is concluded about every node.
+"""Rounds and conclusions of every stage, and how disjoint pairs, a job each, are settled.
 
 Pure: the same nodes and observations always give the same answer, so an interrupted campaign goes on from its record.
-First disjoint pairs; then those of bad pairs, each with partners that are proven good; then all that passed together.
+Pairs are settled so: first disjoint ones; then those of bad pairs, each with partners that are proven good; then all
+that passed together.
 A bad pair accuses two nodes and convicts neither: only who never passes, and is bad with proven partners, is to blame.
 Where nothing at all was good, what all have in common is likelier to be at fault than each of them: before anybody is
 convicted then, a control pair of partners has to be good.
@@ -13,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import (
@@ -20,10 +22,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging i
     GOOD,
     UNIT,
     VOID,
-    Observation,
     Outcome,
-    Settings,
-    judge,
 )
 
 PAIR_CHECK = "pair_bandwidth"
@@ -39,14 +38,16 @@ CONTROLS = 2
 
 @dataclass(frozen=True)
 class Round:
-    """Disjoint groups to measure at the same time; ``kind`` is pairs, suspects, control, untried or together.
+    """Disjoint groups to measure at the same time, a job each; ``kind`` says what for, in the words of the planner.
 
-    A control pair that finds room beside suspects is part of their round.
+    ``program`` is what each job walks through once started ({"moves": [...]}, JSON data), empty where the stage's
+    module does one thing only.
     """
 
     number: int
     kind: str
     groups: tuple[tuple[str, ...], ...]
+    program: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,43 +61,6 @@ class Conclusion:
     held: Mapping[str, str] = field(default_factory=dict)
     doubted: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
-
-
-def next_round(
-    under_test: Iterable[str], partners: Iterable[str], observations: Sequence[Observation], settings: Settings
-) -> Round | Conclusion:
-    """Return the next round, or the conclusion once another round would tell nothing more.
-
-    ``partners`` are nodes already in service: they vouch for others, nothing is concluded about them.
-    """
-    members = sorted(set(under_test))
-    fault = settings.fault()
-    if fault:
-        return Conclusion({node: _unjudged(node, fault) for node in members})
-    record = _record(members, partners, observations, settings)
-    return record.next_pairs() or record.next_together() or record.conclusion()
-
-
-def conclude_early(
-    under_test: Iterable[str],
-    partners: Iterable[str],
-    observations: Sequence[Observation],
-    settings: Settings,
-    reason: str,
-) -> Conclusion:
-    """Return what is known when the campaign has to stop: nobody passes, who is convicted already stays so."""
-    record = _record(under_test, partners, observations, settings)
-    return record.conclusion(stopped=reason)
-
-
-def _record(
-    under_test: Iterable[str], partners: Iterable[str], observations: Sequence[Observation], settings: Settings
-) -> Record:
-    outcomes = [judge(observation, settings) for observation in observations]
-    unavailable: dict[str, str] = {}
-    for observation in observations:
-        unavailable.update(observation.unavailable)
-    return Record(under_test, partners, outcomes, Circumstances(unavailable, settings.racks, settings.max_rounds))
 
 
 @dataclass(frozen=True)
@@ -403,10 +367,6 @@ def across_racks(nodes: Sequence[str], racks: Mapping[str, str | None]) -> list[
 
 def _other(outcome: Outcome, node: str) -> str:
     return next(other for other in outcome.group if other != node)
-
-
-def _unjudged(node: str, reason: str) -> tuple[Finding, ...]:
-    return tuple(_finding(check, INCOMPLETE, None, reason, "investigate") for check in (PAIR_CHECK, GROUP_CHECK))
 
 
 def _finding(check: str, verdict: str, outcome: Outcome | None, reason: str, action: str = "none") -> Finding:

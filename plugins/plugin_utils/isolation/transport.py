@@ -13,26 +13,28 @@ from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL
 from ansible_collections.muster.cluster.plugins.module_utils.nccl_log import RDMA_NETWORK, LogError, NcclLog
 from ansible_collections.muster.cluster.plugins.module_utils.nccl_version import older
 from ansible_collections.muster.cluster.plugins.module_utils.registry import owes_transport
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Observation
 
 CHECK = "transport"
 SUBJECT = "network"
 _LINKS = {"infiniband": "IB", "roce": "RoCE"}
 
 
-def transport_findings(node: str, observations: Sequence[Observation], expect: Mapping[str, Any]) -> list[Finding]:
+def transport_findings(node: str, items: Sequence[Mapping[str, Any]], expect: Mapping[str, Any]) -> list[Finding]:
     """Return the finding about the node's road, none where its class owes none.
 
-    Every collective that the node finished counts, and the worst of its ranks; a rank whose log says too little leaves
-    the answer open.
+    ``items`` are the observations of all jobs. Every step that the node's own ranks came to the end of counts, whatever
+    became of others, and the worst of its ranks; a rank whose log says too little leaves the answer open.
     """
     if not owes_transport(expect):
         return []
     wrong: dict[str, None] = {}
     unknown: dict[str, None] = {}
-    finished = [each for each in observations if each.ok and node in each.group]
-    for observation in finished:
-        ranks = [rank for rank in observation.ranks if rank.get("node") == node]
+    finished = 0
+    for item in items:
+        ranks = [rank for rank in item.get("ranks") or () if rank.get("node") == node]
+        if not ranks or any(rank.get("phase") != "end" for rank in ranks):
+            continue
+        finished += 1
         channels = 0
         for rank in ranks:
             try:
@@ -44,7 +46,7 @@ def transport_findings(node: str, observations: Sequence[Observation], expect: M
             used = (rank.get("versions") or {}).get("nccl")
             wrong.update(dict.fromkeys(wrong_roads(log, expect, used)))
             unknown.update(dict.fromkeys(unanswered(log, expect, used)))
-        if not channels and len(observation.group) > 1:
+        if not channels and len(item["group"]) > 1:
             unknown["NCCL's log names no channel over the network"] = None
     if not finished:
         unknown["no collective with this node was finished"] = None

@@ -1,150 +1,155 @@
-"""One group's measurement against its class' floors: only a number over the bar is good."""
+"""What a class asks of its collectives: read whole, or refused with key, found and expected."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import (
-    BAD,
-    GOOD,
-    VOID,
-    Floor,
-    Observation,
     Settings,
     SettingsError,
     bus_bandwidth,
-    judge,
     size_text,
 )
 
-SIZE = 8 * 2**20
-FLOORS = (Floor("all_reduce", 2, SIZE, 0.1), Floor("all_reduce", 4, SIZE, 0.05))
-SETTINGS = Settings(1, (65536, SIZE), 3, FLOORS)
-EXPECT = {
-    "backend": "gloo",
-    "ranks_per_node": 1,
-    "sizes_bytes": [65536, SIZE],
-    "iterations": 3,
-    "floors": [{"collective": "all_reduce", "nodes_min": 2, "size_bytes": SIZE, "busbw_gb_per_s": 0.1}],
+MIB = 2**20
+EXPECT: dict[str, Any] = {
+    "ranks_per_node": 8,
+    "step_seconds": 180,
+    "pairs": {"sizes_bytes": [65536, 256 * MIB], "iterations": 20, "warmup": 3, "seconds": 1},
+    "groups": {
+        "collectives": ["all_reduce", "all_gather"],
+        "sizes_bytes": [8, 1024 * MIB],
+        "iterations": 20,
+        "warmup": 5,
+    },
+    "train": {"hidden": 64, "layers": 2, "steps": 10},
+    "floors": [
+        {"collective": "sendrecv", "nodes_min": 2, "size_bytes": 256 * MIB, "busbw_gb_per_s": 40},
+        {"collective": "all_reduce", "nodes_min": 1, "size_bytes": 1024 * MIB, "busbw_gb_per_s": 450},
+        {"collective": "all_reduce", "nodes_min": 2, "size_bytes": 1024 * MIB, "busbw_gb_per_s": 400},
+        {"collective": "all_reduce", "nodes_min": 4, "size_bytes": 1024 * MIB, "busbw_gb_per_s": 340},
+    ],
+    "latency": [{"collective": "all_reduce", "nodes_min": 2, "size_bytes": 8, "microseconds": 60}],
+    "cohort": {"peers": 8, "margin": 0.05, "smallest": 0.1},
+    "hold": {"nodes": 2, "share": 0.2},
+    "straggler": {"p99_over_p50": 1.5, "last_share": 0.3},
+    "budget_minutes": None,
 }
 
 
-def ranks(*columns: list[float], correct: bool = True, size: int = SIZE) -> tuple[dict[str, Any], ...]:
-    return tuple(
-        {"node": f"n{i}", "rank": i, "sizes": [{"bytes": size, "seconds": column, "correct": correct, "wrong": 0}]}
-        for i, column in enumerate(columns)
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """Return the expectations with one key set, or without it where the value is Ellipsis."""
+    expect = copy.deepcopy(EXPECT)
+    *above, key = path.split(".")
+    section: Any = expect
+    for name in above:
+        section = section[int(name) if name.isdigit() else name]
+    if value is ...:
+        del section[key]
+    else:
+        section[int(key) if key.isdigit() else key] = value
+    return expect
+
+
+def test_settings_are_read_whole() -> None:
+    settings = Settings.from_expect(EXPECT, {"n1": {"rack": "r1", "pod": None}})
+    assert settings.fault() == ""
+    assert settings.pairs.sizes_bytes == (65536, 256 * MIB)
+    assert settings.groups.collectives == ("all_reduce", "all_gather")
+    assert (settings.cohort.margin, settings.hold.share, settings.budget_minutes) == (0.05, 0.2, None)
+    assert settings.checks() == (
+        *("pair_bandwidth", "rail_bandwidth", "pair_latency", "data", "group_bandwidth", "group_latency"),
+        *("straggler", "train"),
     )
 
 
-def seen(*columns: list[float], ok: bool = True, **other: Any) -> Observation:
-    group = tuple(f"n{i}" for i in range(len(columns)))
-    return Observation(1, group, ok, True, other.pop("error", ""), ranks(*columns, **other), {})
-
-
-def seconds_at(gb_per_s: float) -> float:
-    return SIZE / gb_per_s / 1e9
-
-
-@pytest.mark.parametrize(("gb_per_s", "verdict"), [(0.1001, GOOD), (0.0999, BAD), (0.5, GOOD), (0.024, BAD)])
-def test_floor_from_both_sides(gb_per_s: float, verdict: str) -> None:
-    column = [seconds_at(gb_per_s)] * 3
-    outcome = judge(seen(column, column), SETTINGS)
-    assert outcome.verdict == verdict
-    assert outcome.measured == pytest.approx(gb_per_s, rel=1e-3)
-    assert outcome.expected == 0.1
-
-
-def test_slowest_rank_of_each_iteration_counts() -> None:
-    fast, slow = seconds_at(0.5), seconds_at(0.02)
-    assert judge(seen([fast, fast, slow], [slow, fast, slow]), SETTINGS).verdict == BAD
-    assert judge(seen([fast, fast, slow], [fast, fast, fast]), SETTINGS).verdict == GOOD
-
-
-def test_bus_bandwidth_formula_of_nccl_tests() -> None:
-    assert bus_bandwidth(2, 10**9, 1.0) == 1.0
-    assert bus_bandwidth(16, 8 * 10**9, 1.0) == 15.0
-
-
-def test_larger_group_has_its_own_floor() -> None:
-    column = [2 * 3 / 4 * seconds_at(0.07)] * 3
-    assert judge(seen(*[column] * 4), SETTINGS).verdict == GOOD
-    assert judge(seen(*[[each * 2 for each in column]] * 4), SETTINGS).verdict == BAD
+def test_checks_are_those_that_the_class_can_answer() -> None:
+    expect = {**EXPECT, "ranks_per_node": 1, "straggler": None, "train": None, "latency": []}
+    expect["pairs"] = {**EXPECT["pairs"], "sizes_bytes": [256 * MIB]}
+    assert Settings.from_expect(expect).checks() == ("pair_bandwidth", "data", "group_bandwidth")
 
 
 @pytest.mark.parametrize(
-    "observation",
-    [
-        seen([0.01] * 3, [0.01] * 2),
-        seen([0.01] * 2, [0.01] * 2),
-        seen([0.0] * 3, [0.0] * 3),
-        seen([float("nan")] * 3, [0.01] * 3),
-        seen([0.01] * 3, [0.01] * 3, correct=False),
-        seen([0.01] * 3, [0.01] * 3, size=65536),
-        Observation(1, ("n0", "n1"), True, True, "", ranks([0.01] * 3), {}),
-        Observation(1, ("n0", "n1"), True, True, "", (), {}),
-        Observation(1, ("n0",), True, True, "", ranks([0.01] * 3), {}),
-        Observation(1, ("n0", "n1"), True, False, "", ranks([0.01] * 3, [0.01] * 3), {}),
-        Observation(1, ("n0", "n1"), True, True, "", ranks([0.01] * 3, [0.01] * 3), {"n1": "down*"}),
-    ],
+    ("nodes", "floor"),
+    [(1, 450), (2, 400), (3, 400), (4, 340), (500, 340)],
 )
-def test_incomplete_measurement_is_never_good(observation: Observation) -> None:
-    assert judge(observation, SETTINGS).verdict == VOID
+def test_floor_of_the_largest_groups_that_are_not_larger_holds(nodes: int, floor: float) -> None:
+    assert Settings.from_expect(EXPECT).floor("all_reduce", nodes, 1024 * MIB) == floor
 
 
-@pytest.mark.parametrize("error", ["rank 1 on n1: 3 wrong elements", "not finished after 60 s, cancelled", ""])
-def test_failed_collective_is_bad_however_fast(error: str) -> None:
-    outcome = judge(seen([0.001] * 3, [0.001] * 3, ok=False, error=error), SETTINGS)
-    assert outcome.verdict == BAD
-    assert outcome.measured is None
-    assert outcome.reason
+def test_what_holds_inside_a_node_says_nothing_between_nodes() -> None:
+    expect = changed("floors", EXPECT["floors"][:2])
+    assert Settings.from_expect(expect).floor("all_reduce", 2, 1024 * MIB) is None
+
+
+def test_healthy_is_what_floor_or_baseline_ask_for() -> None:
+    key = ("sendrecv", 2, 256 * MIB)
+    assert Settings.from_expect(EXPECT).healthy(2, 256 * MIB) == pytest.approx(40 / 0.95)
+    assert Settings.from_expect(EXPECT, {}, {key: 46.0}).healthy(2, 256 * MIB) == 46.0
+    assert Settings.from_expect(EXPECT, {}, {key: 30.0}).healthy(2, 256 * MIB) == pytest.approx(40 / 0.95)
+    assert Settings.from_expect(EXPECT).healthy(2, 65536) is None
 
 
 @pytest.mark.parametrize(
-    ("observation", "ran"),
+    ("path", "value", "said"),
     [
-        (seen([seconds_at(0.02)] * 3, [seconds_at(0.02)] * 3), True),
-        (seen([0.01] * 3, [0.01] * 3, ok=False, correct=False, error="5 wrong elements"), True),
-        # Whole and correct, and yet srun failed.
-        (seen([0.01] * 3, [0.01] * 3, ok=False, error="srun ended with 1"), False),
-        (seen([0.01] * 3, [0.01] * 2, ok=False, correct=False, error="stuck"), False),
-        (seen([0.01] * 3, [0.01] * 3, ok=False, correct=False, size=64, error="stuck"), False),
-        (Observation(1, ("n0", "n1"), False, True, "n1 silent", ranks([0.01] * 3, correct=False), {}), False),
-        (Observation(1, ("n0", "n1"), False, True, "ModuleNotFoundError: torch", (), {}), False),
+        ("ranks_per_node", 0, "collective.ranks_per_node is 0, expected a whole number of at least 1"),
+        ("ranks_per_node", True, "collective.ranks_per_node is True"),
+        ("step_seconds", ..., "collective.step_seconds is missing"),
+        ("step_seconds", -1, "collective.step_seconds is -1, expected a number above 0"),
+        ("pairs", [], "collective.pairs is [], expected a mapping"),
+        ("pairs.sizes_bytes", [], "collective.pairs.sizes_bytes is [], expected a list of sizes"),
+        ("pairs.sizes_bytes", [8, "9"], "collective.pairs.sizes_bytes.1 is '9'"),
+        ("pairs.seconds", float("nan"), "collective.pairs.seconds is nan"),
+        ("groups.collectives", ["gossip"], "collective.groups.collectives[0] is 'gossip', expected one of all_reduce"),
+        ("floors", {}, "collective.floors is {}, expected a list"),
+        ("floors.0", 7, "collective.floors[0].collective is missing"),
+        ("floors.0.busbw_gb_per_s", 0, "collective.floors[0].busbw_gb_per_s is 0, expected a number above 0"),
+        ("latency.0.microseconds", ..., "collective.latency[0].microseconds is missing"),
+        ("cohort.margin", 1.5, "collective.cohort.margin is 1.5, expected a share between 0 and 1"),
+        ("cohort.peers", 1, "collective.cohort.peers is 1, expected a whole number of at least 2"),
+        ("hold.share", "half", "collective.hold.share is 'half'"),
+        ("straggler", 3, "collective.straggler is 3, expected a mapping"),
+        ("train", 3, "collective.train is 3, expected a mapping or null"),
+        ("budget_minutes", 0, "collective.budget_minutes is 0, expected a number above 0"),
     ],
 )
-def test_bad_group_that_ran_is_told_from_one_that_crashed(observation: Observation, ran: bool) -> None:
-    outcome = judge(observation, Settings(1, (SIZE,), 3, FLOORS))
-    assert (outcome.verdict, outcome.ran) == (BAD, ran)
+def test_settings_that_cannot_be_read_name_key_found_and_expected(path: str, value: Any, said: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        Settings.from_expect(changed(path, value))
+    assert said in str(raised.value)
 
 
-def test_observation_without_its_fields_counts_against_itself() -> None:
-    observation = Observation.from_dict(1, {"group": ["n0", "n1"]})
-    assert not observation.ok
-    assert judge(observation, SETTINGS).verdict == VOID
+def test_no_mapping_at_all_is_refused() -> None:
+    with pytest.raises(SettingsError, match="collective is NoneType, expected a mapping"):
+        Settings.from_expect(None)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("path", "value", "said"),
     [
-        ({"floors": [{"collective": "all_reduce", "nodes_min": 2, "size_bytes": SIZE}]}, "busbw_gb_per_s is missing"),
-        ({"iterations": 0}, "iterations is 0, expected a whole number above 0"),
-        ({"ranks_per_node": True}, "ranks_per_node is True"),
-        ({"sizes_bytes": ["8M"]}, "sizes_bytes is '8M'"),
-        ({"floors": None}, "collective:"),
+        ("floors", [], "no sendrecv floor for two nodes"),
+        ("floors.0.size_bytes", 4096, "a floor for sendrecv at 4 KiB, which is not in pairs.sizes_bytes"),
+        ("floors.1.size_bytes", 4096, "a floor for all_reduce at 4 KiB, which is not in groups.sizes_bytes"),
+        ("floors.1.collective", "all_to_all", "a floor for all_to_all, which is not measured"),
+        ("latency.0.size_bytes", 16, "the latency of all_reduce at 16 B, which is not measured"),
+        ("cohort.smallest", 0.01, "cohort.smallest is 0.01, expected at least its margin 0.05"),
     ],
 )
-def test_bad_settings_name_the_key(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingsError, match=message):
-        Settings.from_expect({**EXPECT, **change})
+def test_settings_by_which_nothing_can_be_judged_say_why(path: str, value: Any, said: str) -> None:
+    assert said in Settings.from_expect(changed(path, value)).fault()
 
 
-def test_settings_of_a_class() -> None:
-    settings = Settings.from_expect(EXPECT, {"n0": "r1"})
-    assert settings.floors == FLOORS[:1]
-    assert not settings.fault()
+@pytest.mark.parametrize(
+    ("collective", "factor"),
+    [("all_reduce", 1.5), ("all_gather", 0.75), ("reduce_scatter", 0.75), ("all_to_all", 0.75), ("sendrecv", 1.0)],
+)
+def test_bus_bandwidth_is_that_of_nccl_tests(collective: str, factor: float) -> None:
+    assert bus_bandwidth(collective, 4, 10**9, 1.0) == pytest.approx(factor)
 
 
-@pytest.mark.parametrize(("size", "text"), [(8, "8 B"), (65536, "64 KiB"), (SIZE, "8 MiB"), (2**34, "16 GiB")])
-def test_sizes_as_people_write_them(size: int, text: str) -> None:
+@pytest.mark.parametrize(("size", "text"), [(8, "8 B"), (65536, "64 KiB"), (MIB, "1 MiB"), (16 * 2**30, "16 GiB")])
+def test_size_as_people_write_it(size: int, text: str) -> None:
     assert size_text(size) == text

@@ -7,51 +7,61 @@ from itertools import chain, combinations
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Floor, Observation, Settings
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import BAD, GOOD, VOID, Outcome
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import (
     BLIND_ROUNDS,
+    Circumstances,
     Conclusion,
+    Record,
     Round,
     across_racks,
-    conclude_early,
-    next_round,
 )
 
 SIZE = 8 * 2**20
-SETTINGS = Settings(1, (SIZE,), 3, (Floor("all_reduce", 2, SIZE, 0.1),))
-FAST, SLOW = SIZE / 0.5e9, SIZE / 0.024e9
+MOST_ROUNDS = 24
 ROUNDS_AT_MOST = 12
+FLOOR = 0.1
 
 Fault = Callable[[frozenset[str]], str]
 
 
-def observation(number: int, group: tuple[str, ...], fault: str) -> Observation:
-    """Return what a group shows: ``fault`` is good, slow, hang, wrong, or gone:NODE."""
-    gone = {fault[5:]: "down"} if fault.startswith("gone:") else {}
+def outcome(number: int, group: tuple[str, ...], fault: str) -> tuple[Outcome, dict[str, str]]:
+    """Return what a group showed and who was gone: ``fault`` is good, slow, hang, wrong, or gone:NODE."""
+    if fault.startswith("gone:"):
+        return Outcome(number, group, VOID, reason=f"not started: {fault[5:]} is down"), {fault[5:]: "down"}
     if fault == "hang":
-        return Observation(number, group, False, True, "not finished after 60 s, cancelled", (), {})
-    if gone:
-        return Observation(number, group, False, False, f"not started: {fault[5:]} is down", (), gone)
-    # A factor of the number of nodes, so that the bus bandwidth is the same for every group.
-    seconds = (SLOW if fault == "slow" else FAST) * 2 * (len(group) - 1) / len(group)
-    wrong = 5 if fault == "wrong" else 0
-    sizes = [{"bytes": SIZE, "seconds": [seconds] * 3, "correct": not wrong, "wrong": wrong}]
-    ranks = tuple({"node": node, "rank": rank, "sizes": sizes} for rank, node in enumerate(group))
-    said = f"rank 0 on {group[0]}: {wrong} wrong elements" if wrong else ""
-    return Observation(number, group, not wrong, True, said, ranks, {})
+        return Outcome(number, group, BAD, expected=FLOOR, reason="not finished after 60 s, cancelled"), {}
+    if fault == "wrong":
+        return Outcome(number, group, BAD, None, FLOOR, SIZE, f"rank 0 on {group[0]}: 5 wrong elements", ran=True), {}
+    verdict, speed = (BAD, 0.024) if fault == "slow" else (GOOD, 0.5)
+    return Outcome(number, group, verdict, speed, FLOOR, SIZE, ran=True), {}
+
+
+def next_step(
+    members: Iterable[str],
+    partners: Iterable[str],
+    seen: list[tuple[Outcome, dict[str, str]]],
+    most: int = MOST_ROUNDS,
+    stopped: str = "",
+) -> Round | Conclusion:
+    gone = {node: why for _outcome, away in seen for node, why in away.items()}
+    record = Record(members, partners, [each for each, _away in seen], Circumstances(gone, {}, most))
+    if stopped:
+        return record.conclusion(stopped=stopped)
+    return record.next_pairs() or record.next_together() or record.conclusion()
 
 
 def campaign(
-    members: Iterable[str], partners: Iterable[str], fault: Fault, settings: Settings = SETTINGS
+    members: Iterable[str], partners: Iterable[str], fault: Fault, most: int = MOST_ROUNDS
 ) -> tuple[Conclusion, list[Round]]:
     """Play a campaign to its end and check every round on the way."""
     members, partners = list(members), list(partners)
-    seen: list[Observation] = []
+    seen: list[tuple[Outcome, dict[str, str]]] = []
     rounds: list[Round] = []
-    while len(rounds) <= 2 * settings.max_rounds:
-        step = next_round(members, partners, seen, settings)
+    while len(rounds) <= 2 * most:
+        step = next_step(members, partners, seen, most)
         # Whoever goes on from the record comes to the same next step.
-        assert step == next_round(reversed(members), partners, list(seen), settings)
+        assert step == next_step(list(reversed(members)), partners, list(seen), most)
         if isinstance(step, Conclusion):
             assert sorted(step.findings) == sorted(members)
             assert all(
@@ -64,7 +74,7 @@ def campaign(
         assert set(used) <= {*members, *partners}
         rounds.append(step)
         assert step.number == len(rounds)
-        seen += [observation(step.number, group, fault(frozenset(group))) for group in step.groups]
+        seen += [outcome(step.number, group, fault(frozenset(group))) for group in step.groups]
     raise AssertionError(f"no conclusion after {len(rounds)} rounds")
 
 
@@ -301,36 +311,17 @@ def test_partners_never_get_a_finding() -> None:
 
 
 def test_round_limit_leaves_the_rest_incomplete() -> None:
-    limited = Settings(1, (SIZE,), 3, SETTINGS.floors, max_rounds=1)
-    conclusion, rounds = campaign(nodes(6), [], lambda group: "slow" if "n1" in group else "good", limited)
+    conclusion, rounds = campaign(nodes(6), [], lambda group: "slow" if "n1" in group else "good", 1)
     assert [each.kind for each in rounds] == ["pairs", "together"]
     assert not rejected(conclusion)
     assert admitted(conclusion) == {"n2", "n3", "n5", "n6"}
 
 
 def test_campaign_that_has_to_stop_passes_nobody() -> None:
-    seen = [observation(1, ("n1", "n2"), "good")]
-    conclusion = conclude_early(["n1", "n2"], [], seen, SETTINGS, "srun was not found")
-    assert not admitted(conclusion)
-    assert {each.reason for owed in conclusion.findings.values() for each in owed} == {"srun was not found"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "why"),
-    [
-        (Settings(1, (SIZE,), 3, ()), "no all_reduce floor for two nodes"),
-        (Settings(1, (SIZE,), 3, (Floor("all_reduce", 4, SIZE, 1.0),)), "no all_reduce floor for two nodes"),
-        (Settings(1, (1024,), 3, SETTINGS.floors), "floor at 8 MiB, which is not in sizes_bytes"),
-        (Settings(1, (SIZE,), 3, (*SETTINGS.floors, Floor("all_gather", 2, SIZE, 1.0))), "all_gather"),
-        (Settings(1, (SIZE,), 3, (Floor("all_reduce", 2, SIZE, 0.0),)), "expected more than 0"),
-        (Settings(1, (SIZE,), 3, (Floor("all_reduce", 2, SIZE, float("nan")),)), "expected more than 0"),
-    ],
-)
-def test_settings_that_cannot_be_judged_by_run_nothing_and_pass_nobody(settings: Settings, why: str) -> None:
-    conclusion = next_round(nodes(2), [], [], settings)
+    conclusion = next_step(["n1", "n2"], [], [outcome(1, ("n1", "n2"), "good")], stopped="srun was not found")
     assert isinstance(conclusion, Conclusion)
     assert not admitted(conclusion)
-    assert why in pair_finding(conclusion, "n1").reason
+    assert {each.reason for owed in conclusion.findings.values() for each in owed} == {"srun was not found"}
 
 
 def test_pairs_cross_racks_and_the_odd_one_waits() -> None:

@@ -10,7 +10,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL
 from ansible_collections.muster.cluster.plugins.module_utils.nccl_log import NcclLog
 from ansible_collections.muster.cluster.plugins.module_utils.registry import required
 from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Observation
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import transport_findings
 
 RAILS = [f"mlx5_{number}" for number in range(8)]
@@ -27,19 +26,20 @@ def expecting(**transport: Any) -> dict[str, Any]:
     return {**EXPECT, "collective": {**EXPECT["collective"], "transport": transport}}
 
 
-def observation(*logs: Any, ok: bool = True) -> Observation:
+def observation(*logs: Any, phase: str = "end") -> dict[str, Any]:
     ranks = [
         {
             "node": "gpu-1",
+            "phase": phase,
             "transport": log.to_dict() if isinstance(log, NcclLog) else log,
             "versions": {"nccl": "2.26.2"},
         }
         for log in logs
     ]
-    return Observation(1, ("gpu-1", "gpu-2"), ok, True, "", tuple(ranks), {})
+    return {"group": ["gpu-1", "gpu-2"], "ranks": ranks}
 
 
-def verdict(*observations: Observation, expect: dict[str, Any] = EXPECT) -> tuple[str, str]:
+def verdict(*observations: dict[str, Any], expect: dict[str, Any] = EXPECT) -> tuple[str, str]:
     (finding,) = transport_findings("gpu-1", observations, expect)
     assert (finding.check, finding.subject) == ("transport", "network")
     return finding.verdict, finding.reason
@@ -90,7 +90,7 @@ def test_log_that_is_missing_for_one_rank_is_incomplete(log: Any) -> None:
 
 
 def test_only_finished_collectives_count_and_without_one_nothing_is_proven() -> None:
-    bad = observation(replace(GOOD, networks=("Socket",)), ok=False)
+    bad = observation(replace(GOOD, networks=("Socket",)), phase="walk")
     assert verdict(bad, observation(GOOD)) == (PASS, "")
     assert verdict(bad) == (INCOMPLETE, "no collective with this node was finished")
 

@@ -1,0 +1,255 @@
+"""Findings of every check for every node under test, from what is settled; what was not measured is incomplete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import UNIT, Settings, size_text
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import SUBJECT, Conclusion
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.schedule import (
+    CONFIDENCE,
+    INTERMITTENT_SHARE,
+    SHOWINGS,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.settling import Blame, Settled
+
+# Checks that pairs answer; the others take groups.
+PAIR_CHECKS = ("pair_bandwidth", "rail_bandwidth", "pair_latency", "data")
+# Of the exchanges that others had, a node needs so many for its own to say anything.
+ENOUGH = 0.5
+
+
+def medians_of(table: Any) -> Any:
+    """Return the median of each row, of what is no NaN in it; NaN where all is."""
+    ordered = np.sort(table, axis=1)
+    known = np.isfinite(table).sum(axis=1)
+    rows = np.arange(len(table))
+    low = ordered[rows, np.maximum(known - 1, 0) // 2]
+    high = ordered[rows, np.minimum(known // 2, table.shape[1] - 1)]
+    return np.where(known > 0, (low + high) / 2, np.nan)
+
+
+def unjudged(settings: Settings, reason: str) -> tuple[Finding, ...]:
+    """Return findings that say why nothing can be said."""
+    return tuple(
+        Finding(check, SUBJECT, INCOMPLETE, reason=reason, action="investigate") for check in settings.checks()
+    )
+
+
+def conclusion_of(settled: Settled, settings: Settings, stopped: str = "") -> Conclusion:
+    """Return a finding of each check for every node under test; ``stopped`` says why the campaign ends early."""
+    table = _Table(settled, settings, stopped)
+    findings = {node: tuple(table.finding(node, check) for check in settings.checks()) for node in settled.members}
+    held = dict(table.held)
+    return Conclusion(findings, held, dict(settled.doubted), tuple(dict.fromkeys(_remarks(settled, settings))))
+
+
+def _remarks(settled: Settled, settings: Settings) -> list[str]:
+    view = settled.view
+    remarks = list(view.remarks)
+    members = len(settled.members)
+    pairs = members * (members - 1) // 2
+    rows = view.first & view.members[view.one] & view.members[view.other]
+    rows &= ~np.isnan(view.matrix.gb).any(axis=(1, 2))
+    met = len(np.unique(view.one[rows] * np.int64(len(view.matrix.nodes)) + view.other[rows]))
+    if pairs:
+        counts = np.bincount(view.one[rows], minlength=len(view.matrix.nodes))
+        counts = counts + np.bincount(view.other[rows], minlength=len(view.matrix.nodes))
+        counts = counts[view.members & (counts > 0)]
+        each = int(np.median(counts)) if len(counts) else 0
+        chance = 1 - (1 - INTERMITTENT_SHARE) ** each
+        shown = f"{chance:.1%}" if chance < CONFIDENCE else f"at least {CONFIDENCE:.1%}"
+        remarks.append(
+            f"{met} of {pairs} pairs measured ({met / pairs:.1%}), {each} exchanges a node: a fault that shows in "
+            f"{INTERMITTENT_SHARE:.0%} of them is met with {shown} confidence"
+            + (f", {SHOWINGS} times if there are enough" if each < SHOWINGS / INTERMITTENT_SHARE else "")
+        )
+    if 0 < view.peers < settings.cohort.peers:
+        what = "the class' floors and the adopted baseline" if settings.baseline else "the class' floors alone"
+        remarks.append(f"{view.peers} nodes are too few for a cohort (from {settings.cohort.peers}): judged by {what}")
+    return [*remarks, *settled.remarks]
+
+
+class _Table:
+    """Everybody's findings, check by check."""
+
+    def __init__(self, settled: Settled, settings: Settings, stopped: str) -> None:
+        self.settled, self.settings, self.stopped = settled, settings, stopped
+        view = settled.view
+        self.index = view.matrix.index()
+        whole = view.first & ~np.isnan(view.matrix.gb).any(axis=(1, 2))
+        size = len(view.matrix.nodes)
+        self.counts = np.bincount(view.one[whole], minlength=size) + np.bincount(view.other[whole], minlength=size)
+        others = self.counts[self.counts > 0]
+        self.usual = float(np.median(others)) if len(others) else 0.0
+        # The last word of all groups of all is the latest that covers a node.
+        self.together: dict[str, Judged] = {}
+        for group in settled.groups:
+            if group.level == "all":
+                self.together.update(dict.fromkeys(group.nodes, group))
+        self.known = {*settled.good, *settled.cleared, *settled.rejected, *settled.held, *settled.open}
+        senders = {name for name, blames in settled.rejected.items() if any(each.check == "data" for each in blames)}
+        self.received_wrong = {
+            wrong.receiver: wrong.where for wrong in view.matrix.wrong if wrong.sender not in senders
+        }
+        self.values = self._node_values()
+        self.held: dict[str, str] = {}
+        for node, blames in settled.held.items():
+            if node not in settled.rejected:
+                self.held[node] = blames[0].reason
+        for node, blames in settled.open.items():
+            if node not in settled.rejected:
+                self.held.setdefault(node, blames[0].reason)
+        for node, found in self.together.items():
+            if found.bad and self._answers_for(node) and node in settled.members:
+                self.held.setdefault(node, self._slow_together(found))
+
+    def _node_values(self) -> dict[int, Any]:
+        """Return by channel every node's median with those that nothing speaks against, NaN where none."""
+        view, settled = self.settled.view, self.settled
+        blamed = {*settled.rejected, *settled.held, *settled.open, *settled.hung, *settled.doubted}
+        sound = np.array([node not in blamed for node in view.matrix.nodes], dtype=bool)
+        rows = np.flatnonzero(sound[view.one] & sound[view.other])
+        nodes = np.concatenate([view.one[rows], view.other[rows]])
+        order = np.argsort(nodes, kind="stable")
+        counts = np.bincount(nodes, minlength=len(view.matrix.nodes))
+        place = np.arange(len(nodes)) - np.repeat(np.cumsum(counts) - counts, counts)
+        found = {}
+        for at, channel in enumerate(view.channels):
+            table = np.full((len(counts), max(1, int(counts.max(initial=0)))), np.nan)
+            table[nodes[order], place] = np.concatenate([channel.value[rows]] * 2)[order]
+            found[at] = medians_of(table)
+        return found
+
+    def _answers_for(self, node: str) -> bool:
+        settled = self.settled
+        return node not in settled.rejected and node not in settled.open and node not in settled.held
+
+    def _slow_together(self, group: Judged) -> str:
+        worst = group.worst()
+        said = worst.text if worst else "nothing measured"
+        return (
+            f"{len(group.nodes)} nodes together: {said}, although all of them passed in pairs: "
+            "suspect the fabric, nobody is blamed"
+        )
+
+    def finding(self, node: str, check: str) -> Finding:
+        """Return one check's finding about one node."""
+        settled = self.settled
+        for verdict, blames in ((FAIL, settled.rejected), (INCOMPLETE, settled.held), (INCOMPLETE, settled.open)):
+            mine = [blame for blame in blames.get(node, ()) if blame.check == check]
+            if mine:
+                return _of(mine, verdict)
+        if self.stopped:
+            return self._incomplete(check, self.stopped, "none")
+        if node in settled.view.matrix.unavailable:
+            return self._incomplete(check, f"not available in Slurm: {settled.view.matrix.unavailable[node]}")
+        if node in settled.view.matrix.garbled:
+            return self._incomplete(check, f"cannot be read: {settled.view.matrix.garbled[node]}")
+        if check in PAIR_CHECKS:
+            return self._pair(node, check)
+        for verdict, blames in (("rejected", settled.rejected), ("held", settled.held), ("not settled", settled.open)):
+            if node in blames:
+                return self._incomplete(check, f"not reached: {verdict} for {blames[node][0].check}", "none")
+        if check == "straggler":
+            return self._straggler(node)
+        if check == "train":
+            return self._train(node)
+        return self._group(node, check)
+
+    def _incomplete(self, check: str, reason: str, action: str = "investigate") -> Finding:
+        return Finding(check, SUBJECT, INCOMPLETE, reason=reason, action=action)
+
+    def _pair(self, node: str, check: str) -> Finding:
+        count = int(self.counts[self.index[node]])
+        if count < max(1, ENOUGH * self.usual):
+            said = f"{count} exchanges were measured, others had {self.usual:.0f}"
+            halts = [halt.error for halt in self.settled.view.matrix.halts if node in halt.group]
+            return self._incomplete(check, f"{said}; {halts[-1]}" if halts else said)
+        if node not in self.known:
+            return self._incomplete(check, "nobody it was measured with is proven")
+        if check == "data":
+            blamed = {
+                name for name, blames in self.settled.rejected.items() if any(each.check == check for each in blames)
+            }
+            from_others = [
+                wrong
+                for wrong in self.settled.view.matrix.wrong
+                if wrong.receiver == node and wrong.sender not in blamed
+            ]
+            if from_others:
+                return self._incomplete(check, f"received wrong data in {from_others[0].where}")
+            return Finding(check, SUBJECT, PASS, 0, 0, "exchanges", f"data was right in {count} exchanges")
+        worst: tuple[float, float, Any] | None = None
+        for at, channel in enumerate(self.settled.view.channels):
+            value = float(self.values[at][self.index[node]])
+            if channel.check != check or np.isnan(value):
+                continue
+            share = value / channel.expected if channel.unit == UNIT else channel.expected / value
+            if worst is None or share < worst[0]:
+                worst = (share, value, channel)
+        if worst is None:
+            return self._incomplete(check, "there is nothing to judge it by: no peers enough, no floor of the class")
+        _share, value, channel = worst
+        rail = "" if channel.rail is None else f"rail {channel.rail}, "
+        said = f"{rail}{size_text(channel.size)}: median of {count} exchanges"
+        return Finding(
+            check, SUBJECT, PASS, float(f"{value:.4g}"), float(f"{channel.expected:.4g}"), channel.unit, said
+        )
+
+    def _group(self, node: str, check: str) -> Finding:
+        group = self.together.get(node)
+        if group is None or not group.whole:
+            return self._incomplete(check, "the group of all that passed was not measured")
+        if group.bad:
+            worst = group.worst(check)
+            said = self._slow_together(group)
+            if worst is None:
+                return self._incomplete(check, said)
+            return Finding(check, SUBJECT, INCOMPLETE, worst.measured, worst.expected, worst.unit, said, "investigate")
+        worst = group.worst(check)
+        if worst is None or worst.expected is None:
+            what = f"the hardware class has no limit for {len(group.nodes)} nodes"
+            return self._incomplete(check, what)
+        said = f"{len(group.nodes)} nodes together: {worst.text}"
+        return Finding(check, SUBJECT, PASS, worst.measured, worst.expected, worst.unit, said)
+
+    def _straggler(self, node: str) -> Finding:
+        limit = self.settings.straggler
+        group = self.together.get(node)
+        if limit is None or group is None or not group.whole:
+            return self._incomplete("straggler", "the group of all that passed was not measured")
+        values = [
+            float(self.values[at][self.index[node]])
+            for at, channel in enumerate(self.settled.view.channels)
+            if channel.check == "straggler"
+        ]
+        known = [value for value in values if not np.isnan(value)]
+        if not known:
+            return self._incomplete("straggler", "no exchange tells how its times are spread")
+        worst = float(f"{max(known):.4g}")
+        return Finding("straggler", SUBJECT, PASS, worst, limit.p99_over_p50, "p99/p50", "median over its exchanges")
+
+    def _train(self, node: str) -> Finding:
+        steps = [each for each in self.settled.view.matrix.groups if each.kind == "train" and node in each.nodes]
+        if not steps:
+            return self._incomplete("train", "the training step was not measured")
+        last = steps[-1]
+        wrong = [each for each in self.settled.view.matrix.wrong if each.where == last.move]
+        if wrong:
+            receivers = ", ".join(sorted({each.receiver for each in wrong})[:4])
+            return self._incomplete("train", f"the training step gave wrong results on {receivers}")
+        said = f"{len(last.nodes)} nodes, {last.iterations} steps"
+        return Finding("train", SUBJECT, PASS, float(f"{last.seconds:.4g}"), None, "s", said)
+
+
+def _of(blames: Sequence[Blame], verdict: str) -> Finding:
+    worst = min(blames, key=lambda blame: (blame.action == "investigate", blame.measured is None))
+    reasons = "; ".join(dict.fromkeys(blame.reason for blame in blames[:3]))
+    reasons += f"; and {len(blames) - 3} more" if len(blames) > 3 else ""
+    action = worst.action if verdict == FAIL else "investigate"
+    return Finding(worst.check, SUBJECT, verdict, worst.measured, worst.expected, worst.unit, reasons, action)
