@@ -1,111 +1,161 @@
-"""Action plugin accept: acceptance collectives between nodes, in rounds."""
+"""Action plugin accept: acceptance collectives between nodes, programs walked in a few Slurm steps."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
-from ansible_collections.muster.cluster.plugins.module_utils.finding import INCOMPLETE
+from ansible_collections.muster.cluster.plugins.module_utils.finding import INCOMPLETE, PASS, Finding, worst
+from ansible_collections.muster.cluster.plugins.module_utils.registry import collective_checks
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.task import CampaignAction
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import Means, Seen, prove
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import (
-    BAD,
-    GOOD,
-    Observation,
-    Outcome,
-    Settings,
-    SettingsError,
-    judge,
-)
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import (
-    Conclusion,
-    Round,
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen, StageWork, used
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.task import ARGUMENTS, CampaignAction
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import Means, prove
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance import (
+    CONFIRM,
+    SUSPECTS,
     conclude_early,
     next_round,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline import adopted, proposed
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Settings, SettingsError
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion, Round
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.telling import details, told, versions_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import transport_findings
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
 
-# More groups than this are told by number, the bad ones by name.
-TOLD_GROUPS = 8
+# What planning counts for a permutation is what it takes usually; a walk may take so many times as long in all.
+SPARE_FACTOR = 4
+# Rounds that ask suspects again wait for partners in service; a walk goes without those that are busy.
+WAITING = (CONFIRM, SUSPECTS)
 
 
-class Acceptance:
-    """All-reduce collectives between the nodes of a cohort."""
+class Acceptance(StageWork):
+    """Collectives between the nodes of a cohort."""
 
     stage = "acceptance"
 
     def __init__(self, request: Request, cohort: Cohort) -> None:
-        self.request = request
-        self.cohort = cohort
+        super().__init__(request, cohort)
         self.fault = ""
         self.interface = request.fleet.get("fabric", {}).get("socket_interface")
         self.environment = {str(key): str(value) for key, value in request.environment.items()}
-        racks = {name: node.get("rack") for name, node in request.fleet["nodes"].items()}
+        nodes = request.fleet["nodes"].items()
+        places = {name: {"rack": node.get("rack"), "pod": node.get("pod")} for name, node in nodes}
+        self.fabric = str(request.fleet.get("fabric", {}).get("kind"))
+        self.settings: Settings | None = None
         try:
-            self.settings = Settings.from_expect(cohort.expect.get("collective"), racks)
-        except SettingsError as exc:
+            self.settings = Settings.from_expect(cohort.expect.get("collective"), places, self._baseline())
+        except (SettingsError, ValueError) as exc:
             self.fault = f"hardware class {cohort.hardware_class}: {exc}"
-            self.settings = Settings(1, (), 1, (), racks)
+
+    def _baseline(self) -> dict[tuple[str, int, int], float] | None:
+        """Return what was adopted for this class on this fabric; raises ValueError where there is no such proposal."""
+        if not self.request.baselines:
+            return None
+        declared = self.request.fleet["ledger"]
+        ledger = Ledger.open(declared["url"], declared["id"], self.request.fleet["cluster"], read_only=True)
+        with ledger.reading() as reader:
+            kept = [
+                stored.plan["baseline"]
+                for campaign in self.request.baselines
+                for stored in reader.rounds(campaign)
+                if "baseline" in stored.plan
+            ]
+        what = (self.cohort.hardware_class, self.fabric)
+        mine = [each for each in kept if (each.get("hardware_class"), each.get("fabric")) == what]
+        if not mine:
+            named = ", ".join(self.request.baselines)
+            raise ValueError(f"no baseline for hardware class {what[0]} on {what[1]} was proposed by campaign {named}")
+        return adopted(mine[-1])
 
     def surroundings(self) -> Mapping[str, Any]:
-        """Return what the ranks are given."""
-        return {"environment": self.environment, "socket_interface": self.interface}
+        """Return what the ranks are given, and what was adopted to judge them by."""
+        asked = {"environment": self.environment, "socket_interface": self.interface}
+        return {**asked, "baselines": sorted(self.request.baselines)} if self.request.baselines else asked
+
+    def proposal(self, seen: Seen, conclusion: Conclusion) -> dict[str, Any]:
+        """Return what the healthy nodes showed, as a baseline that an operator may adopt."""
+        if self.settings is None:
+            return {}
+        healthy = [
+            node
+            for node, findings in conclusion.findings.items()
+            if worst(finding.verdict for finding in findings) == PASS
+        ]
+        used_by = versions_of(item for _, _, item in seen)
+        libraries = [(name, texts) for node in healthy for name, texts in used_by.get(node, {}).items()]
+        versions = sorted({f"{name} {text}" for name, texts in libraries for text in texts})
+        key = (self.cohort.hardware_class, self.fabric, ", ".join(versions))
+        found = proposed(key, healthy, seen, self.settings)
+        return {} if found is None else {"baseline": json.loads(json.dumps(found.to_dict()))}
 
     def next_round(self, seen: Seen) -> Round | Conclusion:
         """Return the next round of collectives, or what is concluded."""
-        if self.fault:
-            return self.conclude_early(seen, self.fault)
-        step = next_round(self.cohort.members, self.cohort.partners, _observations(seen), self.settings)
+        if self.settings is None:
+            return self._unjudged()
+        step = next_round(self.cohort.members, self.cohort.partners, seen, self.settings)
         return step if isinstance(step, Round) else self._with_transport(step, seen)
 
     def conclude_early(self, seen: Seen, reason: str) -> Conclusion:
         """Return what is known so far."""
+        if self.settings is None:
+            return self._unjudged()
         members, partners = self.cohort.members, self.cohort.partners
-        return self._with_transport(conclude_early(members, partners, _observations(seen), self.settings, reason), seen)
+        return self._with_transport(conclude_early(members, partners, seen, self.settings, reason), seen)
+
+    def _unjudged(self) -> Conclusion:
+        checks = collective_checks(self.cohort.expect)
+        findings = tuple(Finding(check, "network", INCOMPLETE, None, None, "", self.fault) for check in checks)
+        return Conclusion(dict.fromkeys(self.cohort.members, findings))
 
     def _with_transport(self, conclusion: Conclusion, seen: Seen) -> Conclusion:
         """Add to each node's findings by which road its collectives went."""
-        observations = _observations(seen)
+        items = [item for _, _, item in seen]
         findings = {
-            node: (*own, *transport_findings(node, observations, self.cohort.expect))
+            node: (*own, *transport_findings(node, items, self.cohort.expect))
             for node, own in conclusion.findings.items()
         }
         return replace(conclusion, findings=findings)
 
+    def round_seconds(self, step: Round) -> int:
+        """Return how long a step may take: what a long walk needs, if that is more than any round may take."""
+        collective = self.cohort.expect["collective"]
+        moves = step.program.get("moves", ())
+        steps = sum(len(move.get("shifts") or move.get("pairs") or ()) for move in moves if move["kind"] == "pairs")
+        groups = sum(move["seconds"] for move in moves if move["kind"] != "pairs")
+        needed = collective["step_seconds"] + SPARE_FACTOR * steps * collective["pairs"]["seconds"] + groups
+        return max(self.request.round_seconds, math.ceil(needed))
+
     def arguments(self, step: Round, seconds: int) -> dict[str, Any]:
-        """Return addresses, settings, and ports that no round before has used."""
-        fleet, collective = self.request.fleet, self.cohort.expect["collective"]
+        """Return addresses, settings, the program, and ports that no round before has used."""
+        collective = self.cohort.expect["collective"]
         environment = dict(self.environment)
         if collective["backend"] == "gloo" and self.interface:
             environment.setdefault("GLOO_SOCKET_IFNAME", self.interface)
-        used = {node for group in step.groups for node in group}
+        waited_for = sorted(used(step) & set(self.cohort.partners)) if step.kind in WAITING else []
         return {
-            "addresses": {node: fleet["nodes"][node]["address"] for node in sorted(used)},
+            **self.meeting(step, seconds),
+            "addresses": self.addresses(step),
             "collective": dict(collective),
+            "program": dict(step.program),
             "environment": environment,
-            "port": self.request.port + 100 * (step.number % 10),
-            "deadline_seconds": seconds,
-            "timeout_seconds": max(10, seconds // 3),
+            "patient": waited_for,
+            "patience_seconds": self.request.partner_wait_seconds if waited_for else 0,
         }
 
-    def told(self, number: int, items: Sequence[Mapping[str, Any]]) -> str:
-        """Return the groups' bandwidths."""
-        return told([judge(Observation.from_dict(number, item), self.settings) for item in items])
+    def told(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
+        """Return a round in one line."""
+        return "" if self.settings is None else told(number, plan, items, self.settings)
 
     def details(self, seen: Seen) -> Mapping[str, Mapping[str, Any]]:
-        """Return by node the rounds it took part in and the versions of the libraries it used."""
-        observations = _observations(seen)
-        outcomes = [judge(observation, self.settings) for observation in observations]
-        versions = versions_of(observations)
-        return {
-            node: {
-                "rounds": [_round_detail(outcome) for outcome in outcomes if node in outcome.group],
-                "versions": versions.get(node, {}),
-            }
-            for node in self.cohort.members
-        }
+        """Return by node what its evidence keeps of the rounds, and the versions of the libraries it used."""
+        if self.settings is None:
+            return {}
+        return details(self.cohort.members, seen, self.settings)
 
 
 def accept(request: Request, means: Means) -> dict[str, Any]:
@@ -113,53 +163,13 @@ def accept(request: Request, means: Means) -> dict[str, Any]:
     return prove(request, Acceptance, means)
 
 
-def _observations(seen: Seen) -> list[Observation]:
-    return [Observation.from_dict(number, item) for number, item in seen]
-
-
-def versions_of(observations: Sequence[Observation]) -> dict[str, dict[str, list[str]]]:
-    """Return, by node and library, the versions that its ranks reported; more than one is worth a look."""
-    found: dict[str, dict[str, set[str]]] = {}
-    for observation in observations:
-        for rank in observation.ranks:
-            for library, version in (rank.get("versions") or {}).items():
-                found.setdefault(rank["node"], {}).setdefault(library, set()).add(version)
-    return {node: {library: sorted(seen) for library, seen in sorted(used.items())} for node, used in found.items()}
-
-
-def told(outcomes: Sequence[Outcome]) -> str:
-    """Return a round in one line: every group of a few, of many only those that are not good."""
-    shown = outcomes if len(outcomes) <= TOLD_GROUPS else [each for each in outcomes if each.verdict != GOOD]
-    parts = [_told(outcome) for outcome in shown[: 2 * TOLD_GROUPS]]
-    if len(parts) < len(outcomes):
-        good = sum(outcome.verdict == GOOD for outcome in outcomes)
-        parts.append(f"{good} of {len(outcomes)} groups good")
-    return "; ".join(parts)
-
-
-def _told(outcome: Outcome) -> str:
-    names = "+".join(outcome.group) if len(outcome.group) <= TOLD_GROUPS else f"{len(outcome.group)} nodes"
-    if outcome.measured is None:
-        return f"{names} {'failed' if outcome.verdict == BAD else INCOMPLETE}: {outcome.reason[:200]}"
-    if outcome.verdict == GOOD:
-        return f"{names} {outcome.measured:.3g} GB/s"
-    return f"{names} slow {outcome.measured:.3g} of {outcome.expected:g} GB/s"
-
-
-def _round_detail(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "number": outcome.number,
-        "group": list(outcome.group),
-        "verdict": outcome.verdict,
-        "measured": outcome.measured,
-        "expected": outcome.expected,
-        "size_bytes": outcome.size_bytes,
-        "reason": outcome.reason,
-    }
-
-
 class ActionModule(CampaignAction):
     """Run acceptance from the host that the task is delegated to."""
 
     module = "muster.cluster.collective_round"
     work_of = Acceptance
+    arguments: ClassVar[dict[str, Any]] = {
+        **ARGUMENTS,
+        "partner_wait_seconds": {"type": "int", "default": 600},
+        "baselines": {"type": "list", "elements": "str", "default": []},
+    }

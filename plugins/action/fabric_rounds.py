@@ -11,8 +11,9 @@ from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS
 from ansible_collections.muster.cluster.plugins.module_utils.perftest import BANDWIDTH
 from ansible_collections.muster.cluster.plugins.module_utils.registry import rail_checks
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen, StageWork, used
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.task import ARGUMENTS, CampaignAction
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import NothingToProve, Seen
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import NothingToProve
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import Section
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.cabling_evidence import comparison_of, with_cabling
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.declared import ROCE, Fabric, read_fabric
@@ -31,14 +32,13 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning 
 TOLD_GROUPS = 8
 
 
-class FabricRounds:
+class FabricRounds(StageWork):
     """perftest between the rails of a cohort's nodes."""
 
     stage = "fabric"
 
     def __init__(self, request: Request, cohort: Cohort) -> None:
-        self.request = request
-        self.cohort = cohort
+        super().__init__(request, cohort)
         self.fabric = read_fabric(Section({"fabric": request.fleet["fabric"]}, "muster_fleet", "", None))
         expect, nodes = cohort.expect, request.fleet["nodes"]
         if not rail_checks(expect):
@@ -81,7 +81,6 @@ class FabricRounds:
 
     def arguments(self, step: Round, seconds: int) -> dict[str, Any]:
         """Return where the nodes are, what to run, and a port that no round before has used."""
-        used = sorted({node for group in step.groups for node in group})
         nodes = self.request.fleet["nodes"]
         return {
             "nodes": {
@@ -93,12 +92,10 @@ class FabricRounds:
                         if rail["address"]
                     },
                 }
-                for name in used
+                for name in sorted(used(step))
             },
             "test": self._test(),
-            "port": self.request.port + 100 * (step.number % 10),
-            "deadline_seconds": seconds,
-            "timeout_seconds": max(10, seconds // 3),
+            **self.meeting(step, seconds),
         }
 
     def _test(self) -> dict[str, Any]:
@@ -116,7 +113,7 @@ class FabricRounds:
             "root": expect["tools"]["root"],
         }
 
-    def told(self, number: int, items: Sequence[Mapping[str, Any]]) -> str:
+    def told(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
         """Return the groups' least bandwidth, or how many of their rails are bad."""
         pairs = [Pair.read(number, item) for item in items]
         shown = pairs if len(pairs) <= TOLD_GROUPS else [pair for pair in pairs if self._bad(pair)]
@@ -201,7 +198,7 @@ def _priorities(fabric: Fabric) -> dict[str, int]:
 
 
 def _pairs(seen: Seen) -> list[Pair]:
-    return [Pair.read(number, item) for number, item in seen]
+    return [Pair.read(number, item) for number, _, item in seen]
 
 
 class ActionModule(CampaignAction):

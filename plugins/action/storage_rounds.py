@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen, StageWork
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.task import ARGUMENTS, CampaignAction
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import NothingToProve, Seen
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import NothingToProve
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.storage.judging import (
     BAD,
@@ -32,14 +33,13 @@ LEAST_STEP_SECONDS = 10
 TOLD_NODES = 8
 
 
-class StorageRounds:
+class StorageRounds(StageWork):
     """A checkpoint of a cohort's nodes on the declared tier."""
 
     stage = "storage"
 
     def __init__(self, request: Request, cohort: Cohort) -> None:
-        self.request = request
-        self.cohort = cohort
+        super().__init__(request, cohort)
         expect = cohort.expect
         if expect["checkpoint"] is None:
             raise NothingToProve("the fleet declares no storage.checkpoint")
@@ -66,13 +66,11 @@ class StorageRounds:
 
     def arguments(self, step: Round, seconds: int) -> dict[str, Any]:
         """Return where the nodes are, what to write, and a port that no round before has used."""
-        nodes = self.request.fleet["nodes"]
         return {
-            "addresses": {node: nodes[node]["address"] for group in step.groups for node in group},
+            **self.meeting(step, seconds),
+            "addresses": self.addresses(step),
             "test": self._test(),
             "environment": self.environment,
-            "port": self.request.port + 100 * (step.number % 10),
-            "deadline_seconds": seconds,
             "timeout_seconds": max(LEAST_STEP_SECONDS, (seconds - START_SECONDS) // STEPS),
         }
 
@@ -88,7 +86,7 @@ class StorageRounds:
             "python": collective["python"],
         }
 
-    def told(self, number: int, items: Sequence[Mapping[str, Any]]) -> str:
+    def told(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
         """Return the save's rate, and what was wrong with whom."""
         return "; ".join(self._told(Save.read(number, item)) for item in items)
 
@@ -174,7 +172,7 @@ def _overhead(answer: Mapping[str, Any]) -> float:
 
 
 def _saves(seen: Seen) -> list[Save]:
-    return [Save.read(number, item) for number, item in seen]
+    return [Save.read(number, item) for number, _, item in seen]
 
 
 class ActionModule(CampaignAction):

@@ -20,6 +20,9 @@ ABOVE_ZERO = "a number above 0"
 FLAG = "true or false"
 DIAG_LEVEL = "a level of dcgmi diag, 1 to 4"
 BACKEND = "one of gloo, nccl"
+DRIVER = "one of torch, nccl_tests"
+COLLECTIVE = "one of all_reduce, all_gather, reduce_scatter, all_to_all"
+MOVED = "one of sendrecv, all_reduce, all_gather, reduce_scatter, all_to_all"
 TORCH_DEVICE = "one of cpu, cuda"
 LINK_LAYER = "one of Ethernet, InfiniBand"
 CONNECTION = "one of PIX, PXB, PHB, NODE, SYS"
@@ -386,16 +389,38 @@ SCHEMA: dict[str, Any] = {
     "gpu_stack": Nullable({"packages": [{"name": TEXT, "version": TEXT}], "services": [TEXT]}),
     # PATH in which probes look for tools, and what stands before every path they read.
     "tools": {"path": TEXT, "root": PATH},
+    # container: image in which the ranks inside a node run once; null: none. step_seconds and pairs.seconds are what
+    # planning counts for starting a step and for one permutation. floors and latency hold from nodes_min nodes on, with
+    # nodes_min 1 inside a node; sendrecv is between the same rails of two nodes.
     "collective": {
+        "driver": DRIVER,
         "backend": BACKEND,
         "ranks_per_node": POSITIVE,
         "python": PATH,
-        "sizes_bytes": [POSITIVE],
-        "iterations": POSITIVE,
-        "warmup": COUNT,
+        "container": Nullable(TEXT),
         # What NCCL's log must show on an RDMA fabric, beside the rails; null: no more than those. nvls null: either.
         "transport": Nullable({"gpu_direct": FLAG, "nvls": Nullable(FLAG)}),
-        "floors": [{"collective": TEXT, "nodes_min": POSITIVE, "size_bytes": POSITIVE, "busbw_gb_per_s": NUMBER}],
+        "step_seconds": ABOVE_ZERO,
+        "pairs": {"sizes_bytes": [POSITIVE], "iterations": POSITIVE, "warmup": COUNT, "seconds": ABOVE_ZERO},
+        "groups": {
+            "collectives": [COLLECTIVE],
+            "sizes_bytes": [POSITIVE],
+            "iterations": POSITIVE,
+            "warmup": COUNT,
+        },
+        # A small sharded transformer, whose gradients travel while it computes; null: none.
+        "train": Nullable({"hidden": POSITIVE, "layers": POSITIVE, "steps": POSITIVE}),
+        "floors": [{"collective": MOVED, "nodes_min": POSITIVE, "size_bytes": POSITIVE, "busbw_gb_per_s": ABOVE_ZERO}],
+        # Ceilings of the worst of fewer than 100 iterations, of their 99th percentile otherwise.
+        "latency": [{"collective": MOVED, "nodes_min": POSITIVE, "size_bytes": POSITIVE, "microseconds": ABOVE_ZERO}],
+        # From how many peers on nodes are judged against each other, how far one may lie below them, and the smallest
+        # slowdown that must be found; shares of 1.
+        "cohort": {"peers": POSITIVE, "margin": ABOVE_ZERO, "smallest": ABOVE_ZERO},
+        # So many nodes, and more than this share of a round, that are slow at once are held: suspect the fabric.
+        "hold": {"nodes": POSITIVE, "share": ABOVE_ZERO},
+        "straggler": Nullable({"p99_over_p50": ABOVE_ZERO, "last_share": ABOVE_ZERO}),
+        # In how many minutes a campaign must end, whatever coverage that allows; null: as long as it takes.
+        "budget_minutes": Nullable(ABOVE_ZERO),
     },
 }
 
@@ -405,6 +430,9 @@ _CHOICES = {
     FABRIC: ("roce", "infiniband"),
     TIER: ("local", "nfs", "lustre", "existing"),
     BACKEND: ("gloo", "nccl"),
+    DRIVER: ("torch", "nccl_tests"),
+    COLLECTIVE: ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"),
+    MOVED: ("sendrecv", "all_reduce", "all_gather", "reduce_scatter", "all_to_all"),
     TORCH_DEVICE: ("cpu", "cuda"),
     LINK_LAYER: ("Ethernet", "InfiniBand"),
     CONNECTION: ("PIX", "PXB", "PHB", "NODE", "SYS"),
@@ -465,10 +493,38 @@ def check_expectations(expect: Any, key: str = "") -> None:
         where, known = f"{at}pcie.max_read_request_bytes", ", ".join(map(str, READ_REQUEST_BYTES))
         raise ExpectationError(where, shown(expect["pcie"]["max_read_request_bytes"]), f"one of {known}")
     _check_rails(expect["nic"]["rails"] if expect["nic"] else (), f"{at}nic.rails")
-    for index, floor in enumerate(expect["collective"]["floors"]):
-        if floor["size_bytes"] not in expect["collective"]["sizes_bytes"]:
-            where = f"{at}collective.floors[{index}].size_bytes"
-            raise ExpectationError(where, shown(floor["size_bytes"]), "one of collective.sizes_bytes")
+    _check_collective(expect["collective"], f"{at}collective")
+
+
+def _check_collective(collective: Mapping[str, Any], key: str) -> None:
+    """Raise ExpectationError unless all that is limited is measured, and in sizes that can be."""
+    moves = {"pairs": collective["pairs"], "groups": collective["groups"]}
+    for name, move in moves.items():
+        sizes = move["sizes_bytes"]
+        if not sizes or len(set(sizes)) != len(sizes) or any(size % 4 for size in sizes):
+            raise ExpectationError(f"{key}.{name}.sizes_bytes", shown(sizes), "multiples of 4 bytes, each one once")
+    if not collective["groups"]["collectives"]:
+        raise ExpectationError(f"{key}.groups.collectives", "none", "one at least")
+    for kind in ("floors", "latency"):
+        for index, limit in enumerate(collective[kind]):
+            where, name = f"{key}.{kind}[{index}]", "pairs" if limit["collective"] == "sendrecv" else "groups"
+            # What is inside a node has sizes of its own: those that are limited.
+            inside = limit["nodes_min"] == 1 and name == "groups"
+            if limit["size_bytes"] not in moves[name]["sizes_bytes"] and not inside:
+                raise ExpectationError(
+                    f"{where}.size_bytes", shown(limit["size_bytes"]), f"one of collective.{name}.sizes_bytes"
+                )
+            if name == "groups" and limit["collective"] not in collective["groups"]["collectives"]:
+                raise ExpectationError(
+                    f"{where}.collective", shown(limit["collective"]), "one of collective.groups.collectives"
+                )
+    if collective["cohort"]["smallest"] < collective["cohort"]["margin"] or collective["cohort"]["smallest"] >= 1:
+        found, least = shown(collective["cohort"]["smallest"]), collective["cohort"]["margin"]
+        raise ExpectationError(f"{key}.cohort.smallest", found, f"at least the margin {least}, and less than 1")
+    for index, limit in enumerate(collective["latency"]):
+        if collective["driver"] == "nccl_tests" and limit["collective"] != "sendrecv":
+            # It tells the mean of the iterations, which is no limit of the worst of them.
+            raise ExpectationError(f"{key}.latency[{index}]", shown(limit["collective"]), "sendrecv with nccl_tests")
 
 
 def _check_addresses(nvme: Mapping[str, Any], key: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .fabric_answer import unpack
+from .answer_lines import unpack
 from .host import Output
 from .slurm_round import Job, ending_of, srun_argv, trouble_of
 

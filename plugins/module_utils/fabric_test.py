@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .collective import EXIT_DEADLINE, CollectiveError, first_host, place_from
-from .fabric_answer import pack
+from .answer_lines import pack
+from .collective import CollectiveError, first_host, place_from
+from .collective_guard import EXIT_DEADLINE
 from .fabric_peer import FabricError, Peer, call, listen
 from .perftest import BANDWIDTH, LATENCY, PerftestError, RailTest, argv_of, gid_index_of, parse
 from .perftest_process import KILL_SECONDS, Tool, silent, taken

@@ -123,12 +123,14 @@ STRESS_CHECKS: dict[str, tuple[str, ...]] = {
 # Findings that a stage gives about itself, not by a check in CHECKS.
 _STAGE_FINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
     "burn_in": (("burn_in", "host"),),
-    "acceptance": (("pair_bandwidth", "network"), ("group_bandwidth", "network")),
 }
 # What fabric rounds owe of every rail, as far as the fabric marks traffic and the class limits counters.
 RAIL_CHECKS = ("rail_loopback", "rail_bandwidth", "rail_latency", "rail_counters", "rail_marking")
 # What stage fabric owes of every rail besides, where the fleet's cables are verified.
 CABLING_CHECK = "cabling"
+
+# The message size up to which the time counts, beyond it the bandwidth.
+SMALL_BYTES = 2**20
 
 # What stage storage owes of the shared storage that checkpoints go to.
 STORAGE_CHECKS = (
@@ -248,13 +250,33 @@ def required(stage: str, expect: Mapping[str, Any], stresses: Sequence[str] = ()
         if expect["checkpoint"] is None or expect["storage"] is None:
             raise ValueError("stage is storage, expected a declared checkpoint and a class with limits for storage")
         return [(check, "storage") for check in STORAGE_CHECKS]
+    if stage == "acceptance":
+        transport = ("transport",) if owes_transport(expect) else ()
+        return [(check, "network") for check in (*collective_checks(expect), *transport)]
     if stage not in STAGE_CHECKS and stage not in _STAGE_FINDINGS:
-        known = sorted({*STAGE_CHECKS, *_STAGE_FINDINGS, "fabric", "storage"})
+        known = sorted({*STAGE_CHECKS, *_STAGE_FINDINGS, "fabric", "storage", "acceptance"})
         raise ValueError(f"stage is {stage!r}, expected one of {', '.join(known)}")
     names = [*STAGE_CHECKS.get(stage, ()), *(name for stress in stresses for name in STRESS_CHECKS[stress])]
     pairs = [(name, part) for name in dict.fromkeys(names) for part in CHECKS[name].subjects(expect)]
-    transport = [("transport", "network")] if stage == "acceptance" and owes_transport(expect) else []
-    return [*pairs, *_STAGE_FINDINGS.get(stage, ()), *transport]
+    return [*pairs, *_STAGE_FINDINGS.get(stage, ())]
+
+
+def collective_checks(expect: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the checks that acceptance owes of every node of a class, by what its collectives measure and limit."""
+    collective = expect["collective"]
+    sizes, limits = collective["pairs"]["sizes_bytes"], collective["latency"]
+    small = min(sizes) <= SMALL_BYTES and len(sizes) > 1
+    asked = {
+        "pair_bandwidth": True,
+        "rail_bandwidth": collective["ranks_per_node"] > 1,
+        "pair_latency": small or any(limit["collective"] == "sendrecv" for limit in limits),
+        "data": True,
+        "group_bandwidth": True,
+        "group_latency": any(limit["collective"] != "sendrecv" for limit in limits),
+        "straggler": collective["straggler"] is not None,
+        "train": collective["train"] is not None,
+    }
+    return tuple(check for check, wanted in asked.items() if wanted)
 
 
 def owes_transport(expect: Mapping[str, Any]) -> bool:

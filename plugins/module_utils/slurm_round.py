@@ -29,6 +29,8 @@ JOB_PREFIX = "muster-round"
 # Slurm states (``sinfo %T``) in which an exclusive job can start now; "completing" ends by itself within seconds,
 # "planned" is an idle node that the scheduler had in mind for a job, often our own of the round before.
 USABLE_STATES = ("idle", "completing", "planned")
+# States of a node on which somebody's job runs.
+BUSY_STATES = ("allocated", "mixed")
 # States that a node leaves by itself when its slurmd was started a moment ago. "*": it does not answer slurmctld yet.
 PASSING_STATES = ("*", "unk", "boot", "powering_up")
 _LAUNCH_FAILED = re.compile(
@@ -43,6 +45,14 @@ class SlurmError(Exception):
 
 
 @dataclass(frozen=True)
+class Patience:
+    """For which nodes, should users' jobs be on them, a round waits in Slurm's queue, and how many seconds."""
+
+    nodes: frozenset[str] = frozenset()
+    seconds: int = 0
+
+
+@dataclass(frozen=True)
 class Job:
     """One group's job. Its first node listens on ``port``; ``addresses`` by node, where its name does not resolve."""
 
@@ -50,6 +60,9 @@ class Job:
     group: tuple[str, ...]
     addresses: Mapping[str, str]
     port: int
+
+
+NO_PATIENCE = Patience()
 
 
 class Work(Protocol):
@@ -179,18 +192,29 @@ class Running:
         return Output(texts[0], texts[1], rc)
 
 
-def run_round(slurm: Slurm, jobs: list[Job], work: Work, start_seconds: int) -> list[dict[str, Any]]:
+def run_round(
+    slurm: Slurm, jobs: list[Job], work: Work, start_seconds: int, patience: Patience = NO_PATIENCE
+) -> list[dict[str, Any]]:
     """Run all jobs at once and return one observation per job; raises SlurmError if Slurm stops answering."""
     states = slurm.settled_states([node for job in jobs for node in job.group], start_seconds)
     observations: dict[str, dict[str, Any]] = {}
     running: list[Running] = []
     for job in jobs:
         unusable = unavailable_nodes(job.group, states)
+        if patience.seconds:
+            unusable = {
+                node: state
+                for node, state in unusable.items()
+                if node not in patience.nodes or state not in BUSY_STATES
+            }
         if unusable:
             said = ", ".join(f"{node} is {state}" for node, state in unusable.items())
             observations[job.name] = not_started(job.group, f"not started: {said}", unusable)
         else:
             running.append(Running(slurm, job, work))
+    if any(states.get(node) in BUSY_STATES for node in patience.nodes):
+        # Slurm starts their jobs once those who were there first have ended; it preempts nobody.
+        start_seconds += patience.seconds
     begin = time.monotonic()
     waiting = wait_for(running, begin + start_seconds)
     # A job that still waits for its nodes says nothing about them; one that runs has its own deadline.

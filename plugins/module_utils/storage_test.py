@@ -19,8 +19,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .collective import EXIT_DEADLINE, CollectiveError, place_from
-from .fabric_answer import pack
+from .answer_lines import pack
+from .collective import CollectiveError, place_from
+from .collective_guard import EXIT_DEADLINE
 from .storage_checkpoint_process import CheckpointProcess
 from .storage_crew import Blocked, Crew, StorageError
 from .storage_meeting import Hub, MeetingError, Member, Place

@@ -10,11 +10,10 @@ version_added: 0.1.0
 description:
   - Measures all-reduce collectives between nodes through Slurm, in rounds of disjoint groups, until every node has
     either passed, been found at fault, or cannot be settled.
-  - First pairs of nodes under test; then those of bad pairs, each with partners that are proven good; then all that
-    passed together. A node is rejected only if it never passed and was bad with proven partners, with two of them where
-    there are two. If a group is bad although all its pairs are good, its members are held and nobody is blamed.
-  - Where nothing at all was good, two of I(partners) are measured as a control pair before anybody is rejected; if that
-    is bad as well, the nodes are held.
+  - Each round is a Slurm step whose ranks are started once and walk through a program; first one in which every node
+    meets every other, then one that asks suspects again, with partners that are proven good, beside groups along the
+    topology of everyone else, and all together. A node is rejected only for what speaks against it alone; a pair, a
+    boundary or many slow nodes at once are held and nobody is blamed.
   - Each round is committed to the ledger when it ends. A run that was interrupted is taken up by the next one, unless a
     node, its expectations or the environment have changed in between, or its first round is a quarter of an hour old.
   - Writes one acceptance evidence per node into the ledger. Judging it is the matter of M(muster.cluster.admit).
@@ -31,8 +30,7 @@ options:
     elements: str
     required: true
   partners:
-    description: Admitted nodes that may vouch for nodes under test when those cannot prove one another. One that runs a
-      job is not waited for.
+    description: Admitted nodes that may vouch for nodes under test when those cannot prove one another.
     type: list
     elements: str
     default: []
@@ -55,9 +53,18 @@ options:
     type: int
     default: 3600
   round_seconds:
-    description: How long one collective may take before it counts as hanging.
+    description: How long one step may take, unless its program needs more.
     type: int
     default: 300
+  partner_wait_seconds:
+    description: How long suspects wait for a partner that runs users' jobs; nothing is preempted.
+    type: int
+    default: 600
+  baselines:
+    description: Campaigns whose proposed baselines are adopted to judge by, where there are too few peers.
+    type: list
+    elements: str
+    default: []
 attributes:
   check_mode:
     description: Says which round would be next; runs nothing and writes nothing.
@@ -88,6 +95,11 @@ campaigns:
       rounds: 3
       held: {}
       doubted: {}
+      baseline:
+        hardware_class: hgx_h100
+        fabric: roce
+        versions: nccl 2.26.2, torch 2.7.0
+        figures: [{collective: sendrecv, nodes: 2, size_bytes: 268435456, median: 48.2, spread: 0.24, count: 496}]
       verdicts: {gpu-01: pass, gpu-02: pass, gpu-04: fail}
 evidence:
   description: The evidence written, as a list by node.

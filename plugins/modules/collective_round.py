@@ -34,10 +34,27 @@ options:
     default: {}
   collective:
     description: >-
-      The hardware class' collective settings. Used here are C(backend), C(ranks_per_node), C(python), C(sizes_bytes),
-      C(iterations) and C(warmup).
+      The hardware class' collective settings. Used here are C(driver), C(backend), C(ranks_per_node), C(python) and
+      C(container).
     type: dict
     required: true
+  program:
+    description: >-
+      What each group's ranks do once they are started: C(moves), each with a C(name), C(kind) (C(inside), C(pairs),
+      C(groups), C(train)), C(collective), C(sizes) in bytes, C(iterations), C(warmup) and C(seconds), the limit of one
+      permutation of pairs or of one group. Nodes are told by their positions in the group, as C(shifts) or C(pairs),
+      or C(groups).
+    type: dict
+    required: true
+  patient:
+    description: Nodes that users' jobs may be on; a round that needs them waits in Slurm's queue and preempts nobody.
+    type: list
+    elements: str
+    default: []
+  patience_seconds:
+    description: How long it waits for them beyond I(start_seconds).
+    type: int
+    default: 0
   environment:
     description: Variables that the ranks get, beyond a plain PATH.
     type: dict
@@ -54,7 +71,7 @@ options:
     description: User as whom the jobs run.
     type: str
     default: muster
-  program:
+  executable:
     description: Path of the muster program on the nodes.
     type: str
     default: /usr/libexec/muster/muster
@@ -82,12 +99,15 @@ EXAMPLES = r"""
     groups: [[gpu-01, gpu-02], [gpu-03, gpu-04]]
     port: 29400
     collective:
+      driver: torch
       backend: gloo
       ranks_per_node: 1
       python: /usr/bin/python3
-      sizes_bytes: [65536, 8388608]
-      iterations: 10
-      warmup: 3
+      container: null
+    program:
+      moves:
+        - {name: walk, kind: pairs, collective: sendrecv, sizes: [65536, 8388608], iterations: 10, warmup: 3,
+           seconds: 30, shifts: [0]}
     environment:
       GLOO_SOCKET_IFNAME: eth0
 """
@@ -111,7 +131,9 @@ observations:
           error: ""
           phase: end
           versions: {torch: 2.6.0+cpu}
-          sizes: [{bytes: 8388608, seconds: [0.0163], correct: true, wrong: 0}]
+      results:
+        - {move: walk, step: 0, bytes: 8388608, ns: [[16300000], [16290000]], ns_p99: [[17000000], [16990000]],
+           wrong: {}}
 cancelled:
   description: Ids of jobs left behind by an earlier attempt.
   returned: always
@@ -120,82 +142,35 @@ cancelled:
   sample: []
 """
 
-import pwd
-import uuid
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.collective_job import Settings
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_round import (
-    Job,
-    Slurm,
-    SlurmError,
-    job_name,
-    run_round,
-)
+from ansible_collections.muster.cluster.plugins.module_utils.collective_phases import Asked, run_phases
+from ansible_collections.muster.cluster.plugins.module_utils.round_module import PORTS, arguments, jobs_of, run
+from ansible_collections.muster.cluster.plugins.module_utils.slurm_round import Patience
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={
-            "campaign": {"type": "str", "required": True},
-            "number": {"type": "int", "required": True},
-            "groups": {"type": "list", "elements": "list", "required": True},
-            "addresses": {"type": "dict", "default": {}},
-            "collective": {"type": "dict", "required": True},
-            "environment": {"type": "dict", "default": {}},
-            "port": {"type": "int", "required": True},
-            "partition": {"type": "str", "default": "acceptance"},
-            "user": {"type": "str", "default": "muster"},
-            "program": {"type": "str", "default": "/usr/libexec/muster/muster"},
-            "start_seconds": {"type": "int", "default": 30},
-            "timeout_seconds": {"type": "int", "default": 60},
-            "deadline_seconds": {"type": "int", "default": 300},
-        },
+        argument_spec=arguments(
+            timeout_seconds=60,
+            deadline_seconds=300,
+            addresses={"type": "dict", "default": {}},
+            collective={"type": "dict", "required": True},
+            program={"type": "dict", "required": True},
+            patient={"type": "list", "elements": "str", "default": []},
+            patience_seconds={"type": "int", "default": 0},
+        ),
         supports_check_mode=True,
     )
     given = module.params
+    jobs = jobs_of(given, given["addresses"], PORTS)
     try:
-        settings = Settings(
-            partition=given["partition"],
-            python=str(given["collective"]["python"]),
-            program=given["program"],
-            backend=str(given["collective"]["backend"]),
-            ranks_per_node=int(given["collective"]["ranks_per_node"]),
-            sizes=tuple(int(size) for size in given["collective"]["sizes_bytes"]),
-            iterations=int(given["collective"]["iterations"]),
-            warmup=int(given["collective"]["warmup"]),
-            deadline_seconds=given["deadline_seconds"],
-            timeout_seconds=given["timeout_seconds"],
-        )
+        asked = Asked.of(given)
+        for job in jobs:
+            asked.check(len(job.group))
     except (KeyError, TypeError, ValueError) as exc:
         module.fail_json(msg=f"collective: {type(exc).__name__} {exc}, expected the class' collective settings")
-    attempt = uuid.uuid4().hex[:8]
-    jobs = [
-        Job(
-            name=job_name(given["campaign"], given["number"], index, attempt),
-            group=tuple(group),
-            addresses=given["addresses"],
-            port=given["port"] + index % 100,
-        )
-        for index, group in enumerate(given["groups"])
-    ]
-    for tool in ("srun", "sinfo", "squeue", "scancel"):
-        module.get_bin_path(tool, required=True)
-    try:
-        pwd.getpwnam(given["user"])
-    except KeyError:
-        module.fail_json(msg=f"user {given['user']} does not exist here; acceptance jobs run as that user")
-    if module.check_mode:
-        module.exit_json(changed=False, observations=[], cancelled=[])
-    environment = {key: str(value) for key, value in given["environment"].items()}
-    try:
-        slurm = Slurm(given["user"], given["partition"], environment)
-        cancelled = slurm.cancel(given["campaign"])
-        observations = run_round(slurm, jobs, settings, given["start_seconds"])
-    except SlurmError as exc:
-        module.fail_json(msg=f"Slurm did not answer: {exc}")
-    module.exit_json(changed=False, observations=observations, cancelled=cancelled)
+    run(module, jobs, asked, run_phases, Patience(frozenset(given["patient"]), given["patience_seconds"]))
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ options:
     description: User as whom the jobs run.
     type: str
     default: muster
-  program:
+  executable:
     description: Path of the muster program on the nodes.
     type: str
     default: /usr/libexec/muster/muster
@@ -127,38 +127,20 @@ cancelled:
   sample: []
 """
 
-import pwd
-import uuid
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils.fabric_job import Settings
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_round import (
-    Job,
-    Slurm,
-    SlurmError,
-    job_name,
-    run_round,
-)
+from ansible_collections.muster.cluster.plugins.module_utils.round_module import arguments, jobs_of, run
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={
-            "campaign": {"type": "str", "required": True},
-            "number": {"type": "int", "required": True},
-            "groups": {"type": "list", "elements": "list", "required": True},
-            "nodes": {"type": "dict", "required": True},
-            "test": {"type": "dict", "required": True},
-            "environment": {"type": "dict", "default": {}},
-            "port": {"type": "int", "required": True},
-            "partition": {"type": "str", "default": "acceptance"},
-            "user": {"type": "str", "default": "muster"},
-            "program": {"type": "str", "default": "/usr/libexec/muster/muster"},
-            "start_seconds": {"type": "int", "default": 30},
-            "timeout_seconds": {"type": "int", "default": 60},
-            "deadline_seconds": {"type": "int", "default": 300},
-        },
+        argument_spec=arguments(
+            timeout_seconds=60,
+            deadline_seconds=300,
+            nodes={"type": "dict", "required": True},
+            test={"type": "dict", "required": True},
+        ),
         supports_check_mode=True,
     )
     given = module.params
@@ -167,34 +149,14 @@ def main() -> None:
         module.fail_json(msg=f"nodes: nothing about {', '.join(unknown)}, expected address and rails of every node")
     settings = Settings(
         partition=given["partition"],
-        program=given["program"],
+        program=given["executable"],
         nodes=given["nodes"],
         test=given["test"],
         deadline_seconds=given["deadline_seconds"],
         timeout_seconds=given["timeout_seconds"],
     )
-    attempt = uuid.uuid4().hex[:8]
-    jobs = [
-        # A group has its nodes to itself, so that all of them can use the same ports.
-        Job(job_name(given["campaign"], given["number"], index, attempt), tuple(group), {}, given["port"])
-        for index, group in enumerate(given["groups"])
-    ]
-    for tool in ("srun", "sinfo", "squeue", "scancel"):
-        module.get_bin_path(tool, required=True)
-    try:
-        pwd.getpwnam(given["user"])
-    except KeyError:
-        module.fail_json(msg=f"user {given['user']} does not exist here; fabric jobs run as that user")
-    if module.check_mode:
-        module.exit_json(changed=False, observations=[], cancelled=[])
-    environment = {key: str(value) for key, value in given["environment"].items()}
-    try:
-        slurm = Slurm(given["user"], given["partition"], environment)
-        cancelled = slurm.cancel(given["campaign"])
-        observations = run_round(slurm, jobs, settings, given["start_seconds"])
-    except SlurmError as exc:
-        module.fail_json(msg=f"Slurm did not answer: {exc}")
-    module.exit_json(changed=False, observations=observations, cancelled=cancelled)
+    # A group has its nodes to itself, so that all of them can use the same ports.
+    run(module, jobs_of(given, {}), settings)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,9 @@ description:
   - Writes C(verdicts.json) and C(report.html) into a directory of the control machine and prints one line per node.
   - The page loads nothing and runs nothing, so that it can be sent to a vendor as it is. Nodes that need somebody come
     first, with what was measured, what was expected and what to do; evidence, serial numbers and versions follow.
+  - Where the ledger has acceptance rounds of these nodes, the page shows what they measured (heat map of pairs, curves
+    by rail and distance, timeline), and C(acceptance.json) holds it for M(muster.cluster.compare). Plots need
+    matplotlib; without it the page has all the rest and says so.
   - Evidence is read from the ledger. Text that came from hosts is escaped.
   - Never reports a change, and writes nothing in check mode.
 options:
@@ -25,6 +28,7 @@ options:
   fleet:
     description:
       - The fleet, as the inventory gives it in C(muster_fleet). Its C(cluster), C(nodes) and C(ledger) are used.
+      - Of C(policy) the latency profile is used, of C(fabric) its kind, where they are there.
       - Where it declares C(storage.checkpoint), the page ends with the plan of M(muster.cluster.storage_plan).
     type: dict
     required: true
@@ -61,4 +65,9 @@ report_file:
   returned: success
   type: str
   sample: /srv/cluster/build/report/report.html
+acceptance_file:
+  description: Path of what acceptance measured, null where the ledger has nothing of it; in check mode not written.
+  returned: success
+  type: str
+  sample: /srv/cluster/build/report/acceptance.json
 """

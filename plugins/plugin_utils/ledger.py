@@ -429,6 +429,12 @@ class Reader:
         names = StoredRound.__dataclass_fields__
         return [StoredRound(**{key: row._mapping[key] for key in names}) for row in self._connection.execute(query)]
 
+    def plans(self) -> list[StoredRound]:
+        """Return the rounds of all campaigns, oldest first, without what they observed, which is large."""
+        names = [name for name in StoredRound.__dataclass_fields__ if name != "observations"]
+        query = select(*(ROUND.c[name] for name in names)).order_by(ROUND.c.seq)
+        return [StoredRound(**row._mapping, observations=None) for row in self._connection.execute(query)]
+
 
 class Writer(Reader):
     """Changes to the ledger; all of one transaction's or none."""

@@ -8,7 +8,6 @@ ROWS: list[Row] = []
 NOT_COVERED = {
     "aws/": "EFA and ParallelCluster: hosts with Trainium or EFA are not examined yet",
     "ior-mdtest/": "stage storage measures with a program of its own; IOR and mdtest are not run",
-    "nccl-tests/": "collectives belong to the stage acceptance",
     "nccom-test/": "Trainium collectives: hosts with Trainium are not examined yet",
     "neuron/": "hosts with Trainium are not examined yet",
     "slurm/": "the scheduler is asked by the gate, not by an examination of the host",

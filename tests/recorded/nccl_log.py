@@ -7,7 +7,6 @@ from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
 from ansible_collections.muster.cluster.plugins.module_utils.nccl_log import LogError, parse_nccl_log
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Observation
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import transport_findings
 
 from .row import Row
@@ -19,8 +18,8 @@ def _transport(data: bytes, expect: Mapping[str, Any]) -> Sequence[Finding]:
         read = parse_nccl_log(data.decode("utf-8", errors="replace")).to_dict()
     except LogError as exc:
         read = {"error": str(exc)}
-    rank = {"node": "gpu-1", "transport": read}
-    return transport_findings("gpu-1", [Observation(1, ("gpu-1", "gpu-2"), True, True, "", (rank,), {})], expect)
+    rank = {"node": "gpu-1", "phase": "end", "transport": read}
+    return transport_findings("gpu-1", [{"group": ["gpu-1", "gpu-2"], "ranks": [rank]}], expect)
 
 
 def _row(file: str, verdict: str, why: str, *devices: str, kind: str = "infiniband", **asked: bool) -> Row:

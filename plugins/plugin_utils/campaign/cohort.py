@@ -20,7 +20,7 @@ class Request:
     """What the play asks for. ``evidence`` holds this run's preflight evidence by node.
 
     ``cabling`` is what was read of the live fabric, for the stage that judges it: results by host under ``lldp``, or by
-    tool under ``infiniband``.
+    tool under ``infiniband``. ``baselines`` are the campaigns whose proposals were adopted.
     """
 
     fleet: Mapping[str, Any]
@@ -31,6 +31,8 @@ class Request:
     port: int = 29400
     budget_seconds: int = 3600
     round_seconds: int = 300
+    partner_wait_seconds: int = 0
+    baselines: Sequence[str] = ()
     cabling: Mapping[str, Any] = field(default_factory=dict)
     check: bool = False
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request, cohorts_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, StoredRound
 
@@ -30,8 +31,6 @@ SPARE_SECONDS = 120
 TOLD_FINDINGS = 3
 
 RunRound = Callable[[dict[str, Any]], list[dict[str, Any]]]
-# By number of the round, what one group's job showed.
-Seen = Sequence[tuple[int, Mapping[str, Any]]]
 
 
 class RoundError(Exception):
@@ -64,8 +63,14 @@ class Work(Protocol):
     def arguments(self, step: Round, seconds: int) -> dict[str, Any]:
         """Return what the stage's module needs beyond campaign, number and groups."""
 
-    def told(self, number: int, items: Sequence[Mapping[str, Any]]) -> str:
+    def round_seconds(self, step: Round) -> int:
+        """Return how long a round may take at the most."""
+
+    def told(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
         """Return a round's outcome in one line."""
+
+    def proposal(self, seen: Seen, conclusion: Conclusion) -> dict[str, Any]:
+        """Return what the ledger keeps beside a campaign's end, for people to decide about."""
 
     def details(self, seen: Seen) -> Mapping[str, Mapping[str, Any]]:
         """Return by node what its evidence keeps of the rounds."""
@@ -82,10 +87,10 @@ class Campaign:
     started: float
     rounds: list[StoredRound] = field(default_factory=list)
 
-    def seen(self) -> list[tuple[int, Mapping[str, Any]]]:
-        """Return what the finished rounds saw: number of the round, and one group's observation."""
+    def seen(self) -> list[tuple[int, Mapping[str, Any], Mapping[str, Any]]]:
+        """Return what the finished rounds saw, group by group, with what each was to do."""
         return [
-            (stored.number, item)
+            (stored.number, stored.plan, item)
             for stored in self.rounds
             if stored.finished is not None
             for item in stored.observations or []
@@ -96,7 +101,8 @@ class Campaign:
         last = self.rounds[-1] if self.rounds else None
         if last is None or last.finished is not None:
             return None
-        return Round(last.number, last.plan["kind"], tuple(tuple(group) for group in last.plan["groups"]))
+        groups = tuple(tuple(group) for group in last.plan["groups"])
+        return Round(last.number, last.plan["kind"], groups, last.plan.get("program") or {})
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,12 @@ def _prove(request: Request, work_of: WorkOf, ledger: Ledger, means: Means) -> d
     return result
 
 
+def plan_of(step: Round) -> dict[str, Any]:
+    """Return what the ledger keeps of a round before it is run."""
+    plan: dict[str, Any] = {"kind": step.kind, "groups": [list(group) for group in step.groups]}
+    return {**plan, "program": dict(step.program)} if step.program else plan
+
+
 class Walk:
     """One cohort's way from its first round, or from where an earlier run was interrupted, to evidence."""
 
@@ -153,7 +165,7 @@ class Walk:
         """Return what would be done next, having done nothing."""
         campaign = self._campaign()
         step = campaign.interrupted() or self._next(campaign)
-        plan = {"number": step.number, "kind": step.kind, "groups": step.groups} if isinstance(step, Round) else None
+        plan = {"number": step.number, **plan_of(step)} if isinstance(step, Round) else None
         return {"class": self.cohort.hardware_class, "campaign": campaign.id, "next_round": plan}, []
 
     def concluded(self, end: float) -> tuple[dict[str, Any], list[Evidence]]:
@@ -171,7 +183,7 @@ class Walk:
                 stopped = f"budget of {self.request.budget_seconds} s used up before round {step.number}"
             else:
                 try:
-                    self._measure(campaign, step, int(min(left, self.request.round_seconds)))
+                    self._measure(campaign, step, int(min(left, self.work.round_seconds(step))))
                 except RoundError as exc:
                     stopped = f"round {step.number} could not be run: {exc}"
             if stopped:
@@ -179,7 +191,8 @@ class Walk:
                 step = self.work.conclude_early(campaign.seen(), stopped)
                 break
         evidence = self._evidence(campaign, step, not stopped)
-        self._record(campaign, evidence, not stopped)
+        proposal = {} if stopped else self.work.proposal(campaign.seen(), step)
+        self._record(campaign, evidence, None if stopped else proposal)
         self._tell_conclusion(step)
         summary = {
             "class": self.cohort.hardware_class,
@@ -189,20 +202,22 @@ class Walk:
             "held": dict(step.held),
             "doubted": dict(step.doubted),
             "remarks": list(step.remarks),
+            **proposal,
             "verdicts": {item.node: worst(finding.verdict for finding in item.findings) for item in evidence},
         }
         return summary, evidence
 
-    def _record(self, campaign: Campaign, evidence: Sequence[Evidence], concluded: bool) -> None:
-        """Write the evidence and, with it or not at all, that the campaign has ended."""
+    def _record(self, campaign: Campaign, evidence: Sequence[Evidence], proposal: Mapping[str, Any] | None) -> None:
+        """Write the evidence and, with it or not at all, that the campaign has ended and what it proposes."""
         now = self.clock()
         last = campaign.rounds[-1].number if campaign.rounds else 0
         with self.ledger.writing() as writer:
             refused = writer.add_evidence(evidence, now)
             if refused:
                 raise LedgerError("; ".join(each.reason for each in refused))
-            if concluded:
-                writer.save_round(StoredRound(campaign.id, last + 1, {"kind": CONCLUDED, "groups": []}, [], now, now))
+            if proposal is not None:
+                plan = {"kind": CONCLUDED, "groups": [], **proposal}
+                writer.save_round(StoredRound(campaign.id, last + 1, plan, [], now, now))
 
     def _tell_conclusion(self, conclusion: Conclusion) -> None:
         for node, findings in conclusion.findings.items():
@@ -239,7 +254,7 @@ class Walk:
         begun = StoredRound(
             campaign.id,
             step.number,
-            {"kind": step.kind, "groups": [list(group) for group in step.groups]},
+            plan_of(step),
             None,
             self.clock(),
             None,
@@ -266,7 +281,7 @@ class Walk:
         with self.ledger.writing() as writer:
             writer.save_round(ended)
         campaign.rounds[-1] = ended
-        told = self.work.told(step.number, seen)
+        told = self.work.told(step.number, begun.plan, seen)
         self.tell(f"{self.stage} round {step.number} ({step.kind}, {self.clock() - start:.0f} s): {told}")
 
     def _evidence(self, campaign: Campaign, conclusion: Conclusion, concluded: bool) -> list[Evidence]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.action.accept import accept
+from ansible_collections.muster.cluster.plugins.module_utils.collective_program import Move, read_program
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign import walk
@@ -16,14 +17,21 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk impor
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
 
 SIZE = 8 * 2**20
-COLLECTIVE = {
-    "backend": "gloo",
-    "ranks_per_node": 1,
-    "python": "/usr/bin/python3",
-    "sizes_bytes": [SIZE],
-    "iterations": 2,
-    "warmup": 1,
-    "floors": [{"collective": "all_reduce", "nodes_min": 2, "size_bytes": SIZE, "busbw_gb_per_s": 0.1}],
+MOVE = {"sizes_bytes": [SIZE], "iterations": 2, "warmup": 1}
+COLLECTIVE: dict[str, Any] = {
+    **{"driver": "torch", "backend": "gloo", "ranks_per_node": 1, "python": "/usr/bin/python3", "container": None},
+    **{"transport": None, "step_seconds": 10, "pairs": {**MOVE, "seconds": 0.5}},
+    "groups": {**MOVE, "collectives": ["all_reduce"]},
+    "train": None,
+    "floors": [
+        {"collective": "sendrecv", "nodes_min": 2, "size_bytes": SIZE, "busbw_gb_per_s": 0.1},
+        {"collective": "all_reduce", "nodes_min": 2, "size_bytes": SIZE, "busbw_gb_per_s": 0.1},
+    ],
+    "latency": [],
+    "cohort": {"peers": 8, "margin": 0.05, "smallest": 0.1},
+    "hold": {"nodes": 2, "share": 0.2},
+    "straggler": None,
+    "budget_minutes": None,
 }
 NAMES = ("gpu-01", "gpu-02", "gpu-04")
 FINGERPRINT = {"gpu_serials": "1", "gpu_vbios": "1", "gpu_driver": "1", "kernel": "6.1", "nccl": "1"}
@@ -47,25 +55,37 @@ class Cluster:
         self.calls.append(arguments)
         self.trouble(arguments["number"])
         self.now += 5
-        return [self.observation(group) for group in arguments["groups"]]
+        return [self.observation(group, arguments["program"]) for group in arguments["groups"]]
 
-    def observation(self, group: list[str]) -> dict[str, Any]:
-        gb_per_s = 0.024 if self.slow & set(group) else 0.5
-        seconds = 2 * (len(group) - 1) / len(group) * SIZE / gb_per_s / 1e9
-        sizes = [{"bytes": SIZE, "seconds": [seconds] * 2, "correct": True, "wrong": 0}]
+    def observation(self, group: list[str], program: dict[str, Any]) -> dict[str, Any]:
         ranks = [
-            {"node": node, "rank": rank, "sizes": sizes, "versions": {"torch": "2.6.0+cpu"}}
+            {"node": node, "rank": rank, "error": "", "phase": "end", "versions": {"torch": "2.6.0+cpu"}}
             for rank, node in enumerate(group)
         ]
         return {
-            "group": group,
-            "ok": True,
-            "started": True,
-            "error": "",
-            "ranks": ranks,
-            "missing": [],
-            "unavailable": {},
+            **{"group": group, "ok": True, "started": True, "error": "", "ranks": ranks},
+            "results": [result for move in read_program(program, len(group)) for result in self.results(group, move)],
+            **{"missing": [], "unavailable": {}},
         }
+
+    def results(self, group: list[str], move: Move) -> list[dict[str, Any]]:
+        """Return what a move over a group shows: whoever meets a slow node is as slow."""
+        found = []
+        for step in range(move.steps):
+            row: list[list[int] | None] = []
+            for position, node in enumerate(group):
+                if move.kind == "pairs":
+                    other = move.partner(step, len(group), position)
+                    met = {node} if other is None else {node, group[other]}
+                else:
+                    met = {group[each] for each in move.group_of(len(group), position) or (position,)}
+                factor = 1 if move.kind == "pairs" else 2 * (len(met) - 1) / len(met)
+                nanoseconds = round(factor * SIZE / (0.024 if self.slow & met else 0.5))
+                row.append([nanoseconds] if len(met) > 1 else None)
+            late = {} if move.kind == "pairs" else {"last": {}}
+            result = {"move": move.name, "step": step, "bytes": SIZE, "ns": row, "ns_p99": row, "wrong": {}}
+            found.append({**result, **late})
+        return found
 
     def accept(self, request: Request) -> dict[str, Any]:
         return accept(request, Means(self.run_round, self.told.append, lambda: self.now))
@@ -124,10 +144,10 @@ def test_slow_node_is_rejected_and_all_is_recorded(ledger: Ledger, tmp_path: Pat
     assert evidence.to_dict() == result["evidence"]["gpu-04"][0]
     assert (evidence.boot_id, evidence.fingerprint) == ("boot-1", FINGERPRINT)
     assert evidence.expect_digest == expect_digest_of("acceptance", request(tmp_path).fleet["classes"]["lab_h100"])
-    assert [each["verdict"] for each in evidence.detail["rounds"]] == ["bad", "bad"]
+    assert [each["number"] for each in evidence.detail["rounds"]][:2] == [1, 2]
     assert evidence.detail["versions"] == {"torch": ["2.6.0+cpu"]}
-    assert any("gpu-02+gpu-04 slow 0.024 of 0.1 GB/s" in line for line in cluster.told)
-    assert any(line.startswith("acceptance rejects gpu-04: all-reduce of 8 MiB with gpu-01") for line in cluster.told)
+    assert any(line.startswith("acceptance round 1 (walk, 5 s): 3 nodes; ") for line in cluster.told)
+    assert any(line.startswith("acceptance rejects gpu-04: ") for line in cluster.told)
 
 
 def test_module_gets_addresses_interface_and_a_fresh_port(ledger: Ledger, tmp_path: Path) -> None:
@@ -135,13 +155,15 @@ def test_module_gets_addresses_interface_and_a_fresh_port(ledger: Ledger, tmp_pa
     cluster.accept(request(tmp_path, environment={"PYTHONPATH": "/opt/torch"}))
     first = cluster.calls[0]
     assert first["environment"] == {"PYTHONPATH": "/opt/torch", "GLOO_SOCKET_IFNAME": "eth0"}
+    assert first["program"]["moves"][0]["kind"] == "pairs"
+    assert (first["patient"], first["patience_seconds"]) == ([], 0)
     assert first["addresses"] == {
         node: f"10.0.0.{NAMES.index(node) + 1}" for group in first["groups"] for node in group
     }
     assert len({call["port"] for call in cluster.calls}) == len(cluster.calls)
 
 
-@pytest.mark.parametrize("killed_in", [1, 2, 3])
+@pytest.mark.parametrize("killed_in", [1, 2])
 def test_killed_in_a_round_goes_on_from_what_is_recorded(ledger: Ledger, tmp_path: Path, killed_in: int) -> None:
     cluster = Cluster({"gpu-04"})
 
@@ -158,7 +180,8 @@ def test_killed_in_a_round_goes_on_from_what_is_recorded(ledger: Ledger, tmp_pat
     numbers = [call["number"] for call in cluster.calls]
     # The interrupted round is run again, as it was planned; no other is.
     assert numbers == [*range(1, killed_in + 1), *range(killed_in, max(numbers) + 1)]
-    assert cluster.calls[killed_in - 1]["groups"] == cluster.calls[killed_in]["groups"]
+    for key in ("groups", "program"):
+        assert cluster.calls[killed_in - 1][key] == cluster.calls[killed_in][key]
     assert len({call["campaign"] for call in cluster.calls}) == 1
 
 
@@ -224,7 +247,7 @@ def test_nothing_convicts_where_ranks_cannot_run_at_all(ledger: Ledger, tmp_path
     assert verdicts(result) == {"gpu-04": INCOMPLETE, "gpu-05": INCOMPLETE}
     held = result["campaigns"][0]["held"]
     assert sorted(held) == ["gpu-04", "gpu-05"]
-    assert "the control pair of admitted nodes (gpu-01 and gpu-02) was bad as well" in held["gpu-04"]
+    assert "so nobody is blamed" in held["gpu-04"]
     assert not any("rejects" in line for line in cluster.told)
 
 
@@ -277,7 +300,7 @@ def test_worker_whose_playbook_has_ended_leaves_the_record_as_it_is(ledger: Ledg
     # The lock went with it, and the next run goes on with the round that was not run.
     cluster.trouble = lambda number: None
     assert verdicts(cluster.accept(request(tmp_path))) == {"gpu-01": PASS, "gpu-02": PASS, "gpu-04": FAIL}
-    assert [call["number"] for call in cluster.calls] == [1, 2, 2, 3]
+    assert [call["number"] for call in cluster.calls] == [1, 2, 2]
 
 
 @pytest.mark.parametrize("lost", ["before", "during"])
@@ -323,7 +346,7 @@ def test_budget_used_up_leaves_the_rest_to_the_next_run(ledger: Ledger, tmp_path
     assert PASS not in verdicts(result).values()
     result = cluster.accept(request(tmp_path))
     assert verdicts(result) == {"gpu-01": PASS, "gpu-02": PASS, "gpu-04": FAIL}
-    assert [call["number"] for call in cluster.calls] == [1, 2, 3]
+    assert [call["number"] for call in cluster.calls] == [1, 2]
 
 
 def test_check_mode_plans_and_leaves_no_trace(ledger: Ledger, tmp_path: Path) -> None:
@@ -331,7 +354,7 @@ def test_check_mode_plans_and_leaves_no_trace(ledger: Ledger, tmp_path: Path) ->
     result = cluster.accept(request(tmp_path, check=True))
     assert cluster.calls == []
     assert result["evidence"] == {}
-    assert result["campaigns"][0]["next_round"]["kind"] == "pairs"
+    assert result["campaigns"][0]["next_round"]["kind"] == "walk"
     with ledger.reading() as reader:
         assert reader.rounds() == []
 
@@ -358,3 +381,70 @@ def test_class_without_usable_floors_runs_nothing(ledger: Ledger, tmp_path: Path
     assert cluster.calls == []
     assert set(verdicts(result).values()) == {INCOMPLETE}
     assert "nodes_min is missing" in result["evidence"]["gpu-01"][0]["findings"][0]["reason"]
+
+
+def large(tmp_path: Path, **other: Any) -> Request:
+    """Return a request over nine nodes, enough to judge each other."""
+    names = tuple(f"gpu-1{number}" for number in range(9))
+    asked = request(tmp_path, names, **other)
+    asked.fleet["nodes"].update(
+        {
+            name: {"role": "compute", "hardware_class": "lab_h100", "address": f"10.0.1.{number}", "rack": None}
+            for number, name in enumerate(names)
+        }
+    )
+    return asked
+
+
+def test_baseline_of_a_healthy_fleet_is_kept_and_used_once_it_is_adopted(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster(set())
+    (campaign,) = cluster.accept(large(tmp_path))["campaigns"]
+    proposed = campaign["baseline"]
+    assert (proposed["hardware_class"], proposed["fabric"], proposed["versions"]) == (
+        *("lab_h100", "ethernet"),
+        "torch 2.6.0+cpu",
+    )
+    assert {each["collective"] for each in proposed["figures"]} == {"sendrecv", "all_reduce"}
+    with ledger.reading() as reader:
+        assert reader.rounds(campaign["campaign"])[-1].plan["baseline"] == proposed
+
+    # The floor is 0.1 GB/s: three nodes are fast enough for it, and not as fast as what was adopted.
+    class Slower(Cluster):
+        def results(self, group: list[str], move: Move) -> list[dict[str, Any]]:
+            found = super().results(group, move)
+            for result in found:
+                result["ns"] = result["ns_p99"] = [row and [2 * row[0]] for row in result["ns"]]
+            return found
+
+    slower = Slower(set())
+    assert set(verdicts(slower.accept(request(tmp_path))).values()) == {PASS}
+    adopted = request(tmp_path, baselines=[campaign["campaign"]])
+    assert PASS not in verdicts(slower.accept(adopted)).values()
+    cluster.now += 100
+    assert set(verdicts(cluster.accept(adopted)).values()) == {PASS}
+
+
+def test_baseline_that_nobody_proposed_judges_nobody(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster(set())
+    result = cluster.accept(request(tmp_path, baselines=["5f2a9c"]))
+    assert cluster.calls == []
+    assert set(verdicts(result).values()) == {INCOMPLETE}
+    reason = result["evidence"]["gpu-01"][0]["findings"][0]["reason"]
+    assert "no baseline for hardware class lab_h100 on ethernet was proposed by campaign 5f2a9c" in reason
+
+
+def test_suspects_wait_for_partners_and_a_walk_does_not(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster({"gpu-04"})
+    asked = request(tmp_path, ("gpu-04",), partners=["gpu-01", "gpu-02"], partner_wait_seconds=90)
+    cluster.accept(asked)
+    waits = {(call["patience_seconds"], bool(call["patient"])) for call in cluster.calls[1:]}
+    assert (cluster.calls[0]["patience_seconds"], cluster.calls[0]["patient"]) == (0, [])
+    assert waits == {(90, True)}
+
+
+def test_long_walk_gets_the_time_it_needs(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster(set())
+    cluster.accept(request(tmp_path, round_seconds=20))
+    moves = cluster.calls[0]["program"]["moves"]
+    permutations = sum(len(move["shifts"]) for move in moves)
+    assert cluster.calls[0]["deadline_seconds"] == 10 + 4 * permutations * 0.5

@@ -28,6 +28,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.finding import Find
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.registry import required
+from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, states
 
 NOW = 2_000_000_000.0
@@ -57,6 +58,7 @@ EXPECT: dict[str, Any] = {
     "clock": {**undeclared("clock"), "offset_ms": 100},
     "disk": {"paths": [{"path": "/var", "free_gib": 5}]},
     "kernel_log": {},
+    "collective": expectations_of("lab_h100", {}, "test")["collective"],
 }
 
 

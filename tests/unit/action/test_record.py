@@ -22,6 +22,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.expectations import
 from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS
 from ansible_collections.muster.cluster.plugins.module_utils.registry import required
+from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
 
 NOW = 2_000_000_000.0
@@ -41,6 +42,7 @@ EXPECT: dict[str, Any] = {
     "clock": {**undeclared("clock"), "offset_ms": 100},
     "disk": {"paths": []},
     "kernel_log": {},
+    "collective": expectations_of("lab_h100", {}, "test")["collective"],
 }
 EVIDENCE = Evidence(
     id="p1",

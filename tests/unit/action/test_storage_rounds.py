@@ -142,7 +142,7 @@ def test_lost_controller_blames_nobody(asked: Callable[..., Request]) -> None:
 def test_check_mode_says_what_would_be_next(asked: Callable[..., Request]) -> None:
     cluster = Cluster()
     (campaign,) = cluster.prove(asked(check=True))["campaigns"]
-    assert campaign["next_round"] == {"number": 1, "kind": "together", "groups": (NAMES,)}
+    assert campaign["next_round"] == {"number": 1, "kind": "together", "groups": [list(NAMES)]}
     assert not cluster.calls
 
 

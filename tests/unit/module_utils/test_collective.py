@@ -1,42 +1,52 @@
-"""The program that ranks run: its pattern, its one line, its deadline; with PyTorch where there is one."""
+"""The program that ranks run: its moves, its one answer, its deadlines; with PyTorch where there is one."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils import collective
+from ansible_collections.muster.cluster.plugins.module_utils.answer_lines import unpack
+from ansible_collections.muster.cluster.plugins.module_utils.collective_guard import EXIT_DEADLINE
+from ansible_collections.muster.cluster.plugins.module_utils.collective_program import pack_spec
 
 ROOT = Path(__file__).resolve().parents[3]
 TORCH = ROOT / "build" / "lab" / "torch"
 RUN = f"import sys, {collective.__name__} as collective; sys.exit(collective.main())"
 SLURM = {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_NODELIST": "gpu-[01-02]"}
-ARGUMENTS = ("--backend=gloo", "--sizes=65536,1048576,44", "--iterations=3", "--warmup=1")
+TIMES = {"iterations": 3, "warmup": 1, "seconds": 20}
+WALK = {
+    **{"name": "walk", "kind": "pairs", "collective": "sendrecv", "sizes": [65536, 44]},
+    **{**TIMES, "shifts": [0]},
+}
 
 
-def start(arguments: tuple[str, ...], environment: Mapping[str, str], path: Path) -> subprocess.Popen[str]:
+def spec(moves: list[dict[str, Any]], nodes: int = 2) -> list[str]:
+    names = [[f"gpu-0{number + 1}", "127.0.0.1"] for number in range(nodes)]
+    return [f"--spec={part}" for part in pack_spec({"nodes": names, "program": {"moves": moves}})]
+
+
+def start(
+    arguments: tuple[str, ...], environment: Mapping[str, str], path: Path, moves: list[dict[str, Any]] | None = None
+) -> subprocess.Popen[str]:
+    backend = () if any(word.startswith("--backend") for word in arguments) else ("--backend=gloo",)
+    given = [] if any(word.startswith("--spec") for word in arguments) else spec(moves or [WALK])
     return subprocess.Popen(
-        [sys.executable, "-c", RUN, *ARGUMENTS, *arguments],
+        [sys.executable, "-c", RUN, *backend, *given, *arguments],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT / 'collections'}:{path}", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def test_sum_of_contributions_is_that_of_all_ranks() -> None:
-    for ranks in range(1, 60):
-        assert collective.total_contribution(ranks) == sum(collective.contribution(rank) for rank in range(ranks))
-
-
-def test_sums_of_the_largest_fleet_are_exact_in_float32() -> None:
-    assert collective.total_contribution(100_000) * collective.INDEX_PERIOD < 2**24
 
 
 @pytest.mark.parametrize(
@@ -69,9 +79,11 @@ def test_place_names_the_variable_that_is_wrong(change: dict[str, str], message:
 
 def test_rank_with_nccl_tells_its_road_or_why_not(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
-    with start(("--backend=nccl", "--port=1"), {**SLURM, "NCCL_DEBUG": "WARN"}, tmp_path) as rank:
+    with start(
+        ("--backend=nccl", "--port=1"), {**SLURM, "SLURMD_NODENAME": "gpu-01", "NCCL_DEBUG": "WARN"}, tmp_path
+    ) as rank:
         output, _ = rank.communicate(timeout=60)
-    ((record,), faults) = collective.decode(output)
+    ((record,), faults) = unpack(output)
     assert (rank.returncode, faults) == (1, [])
     assert record["transport"] == {"error": "NCCL wrote nothing"}
 
@@ -81,30 +93,10 @@ def test_rank_with_nccl_reads_what_nccl_wrote(tmp_path: Path) -> None:
         "import os\nopen(os.environ['NCCL_DEBUG_FILE'], 'w').write("
         "os.environ['NCCL_DEBUG'] + ' NCCL INFO Using network Socket\\n')\nraise ImportError('no torch here')"
     )
-    with start(("--backend=nccl", "--port=1"), SLURM, tmp_path) as rank:
+    with start(("--backend=nccl", "--port=1"), {**SLURM, "SLURMD_NODENAME": "gpu-01"}, tmp_path) as rank:
         output, _ = rank.communicate(timeout=60)
-    ((record,), _) = collective.decode(output)
+    ((record,), _) = unpack(output)
     assert record["transport"]["networks"] == ["Socket"]
-
-
-def test_lines_of_many_ranks_among_other_output() -> None:
-    records = [{"rank": rank, "sizes": []} for rank in range(3)]
-    text = "a warning\n" + "\n".join(collective.encode(record) for record in records) + "\nsrun: done\n"
-    assert collective.decode(text) == (records, [])
-
-
-@pytest.mark.parametrize("damage", ["cut", "mixed", "changed", "no_json"])
-def test_damaged_line_is_told_and_never_a_record(damage: str) -> None:
-    line = collective.encode({"rank": 0, "sizes": [{"bytes": 8, "seconds": [0.5]}]})
-    damaged = {
-        "cut": line[:-7],
-        "mixed": line[:40] + line,
-        "changed": line.replace("0.5", "0.1"),
-        "no_json": f"{collective.PREFIX} {collective._digest('[1]')} [1]",
-    }[damage]
-    records, faults = collective.decode(damaged)
-    assert records == []
-    assert len(faults) == 1
 
 
 def test_outside_slurm_it_says_so(tmp_path: Path) -> None:
@@ -118,7 +110,7 @@ def test_rank_without_torch_answers_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('no torch on this host')")
     process = start(("--port=1",), {**SLURM, "SLURMD_NODENAME": "gpu-01"}, tmp_path)
     output, _ = process.communicate(timeout=20)
-    records, faults = collective.decode(output)
+    records, faults = unpack(output)
     assert process.returncode == 1
     assert not faults
     assert records[0]["node"] == "gpu-01"
@@ -127,13 +119,23 @@ def test_rank_without_torch_answers_with_the_reason(tmp_path: Path) -> None:
 
 def test_rank_that_hangs_answers_at_its_deadline(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("import time; time.sleep(60)")
-    process = start(("--port=1", "--deadline=0.3"), SLURM, tmp_path)
+    process = start(("--port=1", "--deadline=0.3"), {**SLURM, "SLURMD_NODENAME": "gpu-01"}, tmp_path)
     output, _ = process.communicate(timeout=20)
-    assert process.returncode == collective.EXIT_DEADLINE
-    assert collective.decode(output)[0][0]["error"] == "not finished after 0.3 s, stuck in import of torch"
+    assert process.returncode == EXIT_DEADLINE
+    assert unpack(output)[0][0]["error"] == "not finished after 0.3 s, stuck in import of torch"
 
 
-@pytest.mark.parametrize("arguments", [("--sizes=6", "--port=1"), ("--iterations=0", "--port=1"), ()])
+def test_rank_on_a_node_that_is_not_in_the_job_says_so(tmp_path: Path) -> None:
+    process = start(("--port=1",), {**SLURM, "SLURMD_NODENAME": "gpu-07"}, tmp_path)
+    output, _ = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "this is gpu-07, expected one of gpu-01, gpu-02" in unpack(output)[0][0]["error"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--spec=nonsense", "--port=1"), ("--spec=", "--port=1"), ("--port=one",), (*spec([]), "--port=1"), ()],
+)
 def test_wrong_arguments_are_refused(arguments: tuple[str, ...], tmp_path: Path) -> None:
     process = start(arguments, SLURM, tmp_path)
     process.communicate(timeout=20)
@@ -145,55 +147,143 @@ needs_torch = pytest.mark.skipif(
 )
 
 
-@needs_torch
-def test_two_real_ranks_agree_over_loopback() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    ranks = [
-        start(
-            (f"--port={port}", "--addresses=gpu-01=127.0.0.1", "--timeout=30"),
-            {**SLURM, "SLURM_PROCID": str(rank), "SLURMD_NODENAME": f"gpu-0{rank + 1}", "GLOO_SOCKET_IFNAME": "lo"},
-            TORCH,
-        )
-        for rank in range(2)
-    ]
-    for rank, process in enumerate(ranks):
-        output, error = process.communicate(timeout=60)
-        assert process.returncode == 0, output + error
-        (record,), faults = collective.decode(output)
-        assert not faults
-        assert (record["node"], record["rank"], record["error"]) == (f"gpu-0{rank + 1}", rank, "")
-        assert [(size["bytes"], size["correct"]) for size in record["sizes"]] == [
-            (65536, True),
-            (1048576, True),
-            (44, True),
+class Crowd:
+    """Real ranks over loopback, ``each`` of them on each of ``nodes`` pretended nodes."""
+
+    def __init__(self, moves: list[dict[str, Any]], nodes: int, each: int = 1) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        arguments = (f"--port={port}", "--timeout=60", "--deadline=100", *spec(moves, nodes))
+        self.ranks = [
+            start(
+                arguments,
+                {
+                    **{"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank % each), "SLURM_NTASKS": str(nodes * each)},
+                    **{"SLURM_STEP_NODELIST": f"gpu-[01-0{nodes}]", "SLURMD_NODENAME": f"gpu-0{rank // each + 1}"},
+                    **{"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
+                },
+                TORCH,
+            )
+            for rank in range(nodes * each)
         ]
-        assert all(len(size["seconds"]) == 3 and min(size["seconds"]) > 0 for size in record["sizes"])
+
+    def answers(self, *without: int) -> dict[int, tuple[int, dict[str, Any]]]:
+        """Return by rank its exit status and its one answer."""
+        found = {}
+        for rank, process in enumerate(self.ranks):
+            if rank not in without:
+                output, error = process.communicate(timeout=120)
+                records, faults = unpack(output)
+                assert not faults and len(records) == 1, output + error
+                found[rank] = (process.returncode, records[0])
+        for rank in without:
+            self.ranks[rank].kill()
+            self.ranks[rank].communicate()
+        return found
+
+
+@needs_torch
+def test_two_nodes_of_two_ranks_walk_every_kind_of_move() -> None:
+    groups = {"kind": "groups", "sizes": [8, 65536], **TIMES, "groups": [[0, 1]]}
+    names = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+    moves = [
+        {"name": "inside", "kind": "inside", "collective": "all_reduce", "sizes": [4096], **TIMES},
+        WALK,
+        *({"name": name, "collective": name, **groups} for name in names),
+        {"name": "apart", "collective": "all_reduce", **groups, "groups": [[1], [0]]},
+        {"name": "train", "kind": "train", "hidden": 16, "layers": 2, "steps": 2, "warmup": 1, "seconds": 30},
+    ]
+    answers = Crowd(moves, 2, 2).answers()
+    for rank, (status, record) in answers.items():
+        assert (status, record["error"], record["phase"]) == (0, "", "end"), record
+        assert (record["node"], record["rank"], record["local_rank"]) == (f"gpu-0{rank // 2 + 1}", rank, rank % 2)
+        told = record["results"]
+        assert sorted(told) == sorted(["inside", "walk", *names, "apart", "train"])
+        for name, lists in told.items():
+            count = 1 if name in ("inside", "train") else 2
+            assert [len(lists[key]) for key in ("ns", "ns_p99", "wrong")] == [count] * 3
+            assert all(0 < median <= worst for median, worst in zip(lists["ns"], lists["ns_p99"], strict=True))
+            assert not any(lists["wrong"])
+        assert 0 < told["train"]["compute_ns"][0] <= told["train"]["ns_p99"][0]
+        # Twelve times hidden squared, twice, four bytes each.
+        assert told["train"]["bytes"] == 2 * 12 * 16**2 * 4
+    # In each iteration somebody was the slowest of the group, and nobody else.
+    last = [record["results"]["all_reduce"]["last"] for _, record in answers.values()]
+    assert [sum(column) for column in zip(*last, strict=True)] == [TIMES["iterations"]] * 2
+
+
+@needs_torch
+def test_groups_of_some_follow_groups_of_others() -> None:
+    groups = {"kind": "groups", "collective": "all_reduce", "sizes": [8], **TIMES}
+    parts = [[[0, 1]], [[0, 1]], [[0, 2]], [[1, 2], [0]], [[0, 1, 2]], [[2, 1]]]
+    moves = [{"name": str(number), **groups, "groups": part} for number, part in enumerate(parts)]
+    for rank, (status, record) in Crowd(moves, 3).answers().items():
+        assert (status, record["error"]) == (0, "")
+        for number, part in enumerate(parts):
+            took_part = any(rank in group for group in part)
+            assert (record["results"][str(number)]["ns"] != [None]) == took_part
+
+
+@needs_torch
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
+def test_rank_that_is_stopped_or_dies_ends_the_walk_of_all(how: signal.Signals) -> None:
+    endless = {**WALK, "sizes": [65536], "iterations": 10_000_000, "seconds": 4}
+    crowd = Crowd([{**WALK, "name": "first"}, endless], 2)
+    # What it does first takes no time beside loading torch, after which it holds sockets to the store and to its peer.
+    while _sockets(crowd.ranks[1].pid) < SOCKETS:
+        time.sleep(0.1)
+    time.sleep(2)
+    crowd.ranks[1].send_signal(how)
+    ((code, record),) = crowd.answers(1).values()
+    assert code == (EXIT_DEADLINE if how == signal.SIGSTOP else 1)
+    assert record["stood"][:2] == ["walk", 0]
+    assert list(record["results"]) == ["first"]
+
+
+# To the store for itself, to the store to be told, and gloo's own.
+SOCKETS = 3
+
+
+def _sockets(pid: int) -> int:
+    return sum(str(path.readlink()).startswith("socket:") for path in Path(f"/proc/{pid}/fd").iterdir())
 
 
 VERIFY = """
 import json, torch
-from ansible_collections.muster.cluster.plugins.module_utils import collective as c
+from ansible_collections.muster.cluster.plugins.module_utils import collective_data as c
 c.TILE_ELEMENTS = 11 * 100
+pattern = c.Pattern(torch, torch.device("cpu"))
 def total(ranks, iteration, count):
     whole = torch.zeros(count)
     for rank in range(ranks):
         part = torch.empty(count)
-        c.fill(torch, part, rank, iteration)
+        pattern.fill(part, rank, iteration)
         whole += part
     return whole
+sums = [c.total_contribution(range(15))]
+def wrong(tensor, factors=sums, first=0, iteration=4):
+    return int(pattern.wrong(tensor, factors, first, iteration))
 good = total(15, 4, 3007)
-wrong, lost, moved = good.clone(), good.clone(), torch.roll(good, 1024)
-wrong[7] += 1
+one, lost, moved = good.clone(), good.clone(), torch.roll(good, 1024)
+one[7] += 1
 lost[3000:] = float("nan")
+blocks = torch.cat([torch.empty(1501) for _ in range(3)]).view(3, 1501)
+for rank, block in enumerate(blocks):
+    pattern.fill(block, rank, 2)
+each = [c.contribution(rank) for rank in range(3)]
+swapped = blocks[[1, 0, 2]].reshape(-1)
 print(json.dumps({
-    "good": c.wrong_elements(torch, good, 15, 4),
-    "one": c.wrong_elements(torch, wrong, 15, 4),
-    "nan": c.wrong_elements(torch, lost, 15, 4),
-    "moved": c.wrong_elements(torch, moved, 15, 4) > 2000,
-    "stale": c.wrong_elements(torch, good, 15, 5),
-    "rank missing": c.wrong_elements(torch, total(14, 4, 3007), 15, 4),
+    "good": wrong(good),
+    "one": wrong(one),
+    "nan": wrong(lost),
+    "moved": wrong(moved) > 2000,
+    "stale": wrong(good, iteration=5),
+    "rank missing": wrong(total(14, 4, 3007)),
+    "part": wrong(good[1024:], first=1024),
+    "part of another": wrong(good[1024:], first=1025),
+    "blocks": wrong(blocks.reshape(-1), each, iteration=2),
+    "blocks swapped": wrong(swapped, each, iteration=2),
 }))
 """
 
@@ -215,4 +305,8 @@ def test_every_wrong_element_is_counted() -> None:
         "moved": True,
         "stale": 3007,
         "rank missing": 3007,
+        "part": 0,
+        "part of another": 1983,
+        "blocks": 0,
+        "blocks swapped": 3002,
     }

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.fabric_answer import pack, unpack
+from ansible_collections.muster.cluster.plugins.module_utils.answer_lines import pack, unpack
 from ansible_collections.muster.cluster.plugins.module_utils.fabric_job import Settings
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.rail_counters import growth, parse_ethtool

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.fabric_answer import unpack
+from ansible_collections.muster.cluster.plugins.module_utils.answer_lines import unpack
 
 NODES = ("gpu-01", "gpu-02")
 # Both nodes are this host: with several addresses, as each listens where its own address is.

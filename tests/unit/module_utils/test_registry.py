@@ -45,11 +45,16 @@ def test_journal_that_lost_the_start_of_the_boot_passes_nobody(fake_host, expect
     assert identity.reason.startswith("could not be read: gpu_errors (kernel_log: the journal no longer holds")
 
 
-def test_required_by_acceptance():
-    assert registry.required("acceptance", {"fabric": None}) == [
-        ("pair_bandwidth", "network"),
-        ("group_bandwidth", "network"),
-    ]
+def test_required_by_acceptance(expect):
+    owed = dict.fromkeys(
+        ("pair_bandwidth", "rail_bandwidth", "pair_latency", "data", "group_bandwidth", "straggler", "train"), "network"
+    )
+    assert dict(registry.required("acceptance", {**expect, "fabric": None})) == owed
+    collective = {**expect["collective"], "ranks_per_node": 1, "straggler": None, "train": None}
+    collective["pairs"] = {**collective["pairs"], "sizes_bytes": [268435456]}
+    collective["latency"] = [{"collective": "all_reduce", "nodes_min": 2, "size_bytes": 65536, "microseconds": 60}]
+    least = registry.required("acceptance", {**expect, "fabric": None, "collective": collective})
+    assert [check for check, _ in least] == ["pair_bandwidth", "data", "group_bandwidth", "group_latency"]
 
 
 def test_fabric_owes_a_verified_cable_of_every_rail(expect):

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.fabric_answer import pack
+from ansible_collections.muster.cluster.plugins.module_utils.answer_lines import pack
 from ansible_collections.muster.cluster.plugins.module_utils.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.slurm_round import Job
 from ansible_collections.muster.cluster.plugins.module_utils.storage_job import Settings

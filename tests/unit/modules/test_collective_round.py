@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import getpass
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import collective
+from ansible_collections.muster.cluster.plugins.module_utils import answer_lines, collective_program
 from ansible_collections.muster.cluster.plugins.module_utils.collective_job import Settings
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_round import Job, Slurm, SlurmError, run_round
+from ansible_collections.muster.cluster.plugins.module_utils.collective_phases import Asked, run_phases, steps
+from ansible_collections.muster.cluster.plugins.module_utils.slurm_round import (
+    NO_PATIENCE,
+    Job,
+    Patience,
+    Slurm,
+    SlurmError,
+    run_round,
+)
 
 COLLECTIONS = Path(__file__).resolve().parents[3] / "collections"
 # srun does what its nodes' names ask for; jobs are files, so that scancel can end them.
 SRUN = f"""#!{sys.executable}
 import os, sys, time
 sys.path.insert(0, {str(COLLECTIONS)!r})
-import {collective.__name__} as collective
+import json
+import {answer_lines.__name__} as answer_lines
+import {collective_program.__name__} as program
 given = dict(word.split("=", 1) for word in sys.argv if word.startswith("--") and "=" in word)
 nodes, jobs = given["--nodelist"].split(","), os.environ["JOBS"]
 mine = os.path.join(jobs, given["--job-name"])
@@ -29,9 +40,18 @@ while "hang" in nodes or "busy" in nodes:
     time.sleep(0.02)
     if not os.path.exists(mine):
         sys.exit("srun: error: job was cancelled")
-sizes = [dict(bytes=int(text), seconds=[0.1, 0.2], correct=True, wrong=0) for text in given["--sizes"].split(",")]
-for rank, node in enumerate(nodes):
-    print(collective.encode(dict(node=node, rank=rank, sizes=sizes, error="", phase="end")))
+if any(word.endswith("_perf") for word in sys.argv):
+    print(open(os.path.join(jobs, "../nccl_tests")).read())
+else:
+    moves = program.unpack_spec([given["--spec"]])["program"]["moves"]
+    told = dict(ns=[5], ns_p99=[6], wrong=[0])
+    last = dict(pairs=dict(), groups=dict(last=[1]), inside=dict(last=[1]))
+    results = dict((move["name"], dict(told, **last[move["kind"]])) for move in moves)
+    for rank, node in enumerate(nodes):
+        answer = dict(node=node, rank=rank, local_rank=0, results=results, error="", phase="end")
+        print(answer_lines.pack(answer), end="")
+with open(os.path.join(jobs, "../started"), "a") as file:
+    file.write(json.dumps(sys.argv[1:]) + chr(10))
 os.unlink(mine)
 """
 SQUEUE = f"""#!{sys.executable}
@@ -55,7 +75,11 @@ SINFO = """#!/bin/sh
 for node in a b c d hang busy refused; do echo "$node|idle"; done
 echo "drained|drained"
 """
-SETTINGS = Settings("acceptance", "python3", "muster", "gloo", 1, (64, 128), 2, 1, 1, 1)
+MEASURE = {"sizes": [64], "iterations": 2, "warmup": 1, "seconds": 5}
+WALK = {"name": "walk", "kind": "pairs", "collective": "sendrecv", **MEASURE, "shifts": [0]}
+GROUPS = {"name": "all", "kind": "groups", "collective": "all_reduce", **MEASURE, "groups": [[0, 1]]}
+INSIDE = {"name": "inside", "kind": "inside", "collective": "all_reduce", **MEASURE}
+SETTINGS = Settings("acceptance", "python3", "muster", "gloo", 1, {"moves": [WALK]}, 1, 1)
 
 
 @pytest.fixture
@@ -69,10 +93,14 @@ def slurm(tmp_path: Path) -> Slurm:
 
 
 def play(
-    slurm: Slurm, *groups: tuple[str, ...], start_seconds: int = 20, deadline_seconds: int = 20
+    slurm: Slurm,
+    *groups: tuple[str, ...],
+    start_seconds: int = 20,
+    deadline_seconds: int = 20,
+    patience: Patience = NO_PATIENCE,
 ) -> list[dict[str, Any]]:
     jobs = [Job(f"muster-round-c-1-{index}", group, {}, 29400) for index, group in enumerate(groups)]
-    return run_round(slurm, jobs, replace(SETTINGS, deadline_seconds=deadline_seconds), start_seconds)
+    return run_round(slurm, jobs, replace(SETTINGS, deadline_seconds=deadline_seconds), start_seconds, patience)
 
 
 def test_groups_run_at_once_and_come_back_in_order(slurm: Slurm) -> None:
@@ -138,3 +166,100 @@ def test_slurm_that_does_not_answer_is_an_error_about_slurm(slurm: Slurm, tmp_pa
     (tmp_path / "sinfo").unlink()
     with pytest.raises(SlurmError, match="sinfo"):
         Slurm(getpass.getuser(), "acceptance", {"PATH": str(tmp_path)}).states()
+
+
+def test_partner_with_a_job_of_users_is_waited_for_in_the_queue(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'a|idle\nb|allocated'\n")
+    (seen,) = play(slurm, ("a", "b"), patience=Patience(frozenset("b"), 5))
+    assert seen["ok"], seen["error"]
+    (seen,) = play(slurm, ("a", "b"), start_seconds=0)
+    assert (seen["started"], seen["unavailable"]) == (False, {"b": "allocated"})
+
+
+def test_partner_that_does_not_get_free_is_given_up(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'a|idle\nbusy|allocated'\n")
+    (seen,) = play(slurm, ("a", "busy"), start_seconds=0, patience=Patience(frozenset({"busy"}), 1))
+    assert (seen["started"], seen["unavailable"]) == (False, {"busy": "allocated"})
+    assert seen["error"] == "not started within 1 s: Resources"
+    assert list((tmp_path / "jobs").iterdir()) == []
+
+
+def walk(slurm: Slurm, *moves: dict[str, Any], driver: str = "torch", container: str | None = None) -> dict[str, Any]:
+    asked = Asked(driver, container, replace(SETTINGS, moves={"moves": list(moves)}, deadline_seconds=20))
+    (seen,) = run_phases(slurm, [Job("muster-round-c-1-0", ("a", "b"), {}, 29400)], asked, 5)
+    return seen
+
+
+def started(tmp_path: Path) -> list[list[str]]:
+    return [json.loads(line) for line in (tmp_path / "started").read_text().splitlines()]
+
+
+def test_program_of_one_driver_is_one_step(slurm: Slurm, tmp_path: Path) -> None:
+    seen = walk(slurm, INSIDE, WALK, GROUPS)
+    assert seen["ok"], seen["error"]
+    assert [each["move"] for each in seen["results"]] == ["inside", "walk", "all"]
+    assert len(started(tmp_path)) == 1
+
+
+def test_what_is_inside_nodes_runs_in_the_declared_image_once(slurm: Slurm, tmp_path: Path) -> None:
+    seen = walk(slurm, INSIDE, WALK, GROUPS, container="image.sqsh")
+    assert seen["ok"], seen["error"]
+    assert [each["move"] for each in seen["results"]] == ["inside", "walk", "all"]
+    inside, rest = started(tmp_path)
+    assert "--container-image=image.sqsh" in inside
+    assert not [word for word in rest if word.startswith("--container")]
+
+
+TABLE = """# size count type redop root time algbw busbw #wrong time algbw busbw #wrong
+64 16 float sum -1 22.84 0.00 0.00 {wrong} 24.38 0.00 0.00 0
+# Out of bounds values : 0 OK
+"""
+
+
+def test_nccl_tests_measures_groups_and_pytorch_pairs(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "nccl_tests").write_text(TABLE.format(wrong=0))
+    seen = walk(slurm, WALK, GROUPS, driver="nccl_tests")
+    assert seen["ok"], seen["error"]
+    assert [each["move"] for each in seen["results"]] == ["walk", "all"]
+    assert seen["results"][1] == {
+        **{"move": "all", "step": 0, "bytes": 64, "ns": [[24380], [24380]], "ns_p99": [None, None], "wrong": {}}
+    }
+    torch, group = started(tmp_path)
+    assert "collective" in torch
+    at = group.index("all_reduce_perf")
+    assert group[at + 1 :] == [
+        *("-b", "64", "-e", "64", "-f", "2", "-g", "1", "-d", "float", "-n", "2", "-w", "1", "-c", "1")
+    ]
+    assert [word for word in group if word.startswith("--mpi=")][-1] == "--mpi=pmix"
+
+
+def test_nccl_tests_of_several_groups_become_one_result(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "nccl_tests").write_text(TABLE.format(wrong=3))
+    seen = walk(slurm, {**GROUPS, "groups": [[1], [0]]}, driver="nccl_tests")
+    assert not seen["ok"]
+    assert "wrong elements in 64 bytes" in seen["error"]
+    (result,) = seen["results"]
+    assert (result["ns"], result["wrong"]) == ([[24380], [24380]], {"a": [0], "b": [0]})
+    assert len(started(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("output", ["", "unhandled cuda error", TABLE[: TABLE.index("# Out")]])
+def test_nccl_tests_that_crashes_or_is_cut_is_a_failure(slurm: Slurm, tmp_path: Path, output: str) -> None:
+    (tmp_path / "nccl_tests").write_text(output.format(wrong=0))
+    seen = walk(slurm, GROUPS, driver="nccl_tests")
+    assert (seen["ok"], seen["started"], seen["results"], seen["missing"]) == (False, True, [], ["a", "b"])
+    assert "nccl-tests: " in seen["error"]
+
+
+def test_sizes_that_nccl_tests_cannot_walk_are_refused(slurm: Slurm) -> None:
+    with pytest.raises(ValueError, match="expected doublings of the least"):
+        walk(slurm, {**GROUPS, "sizes": [64, 192]}, driver="nccl_tests")
+
+
+def test_nothing_follows_a_step_that_ended_early(slurm: Slurm, tmp_path: Path) -> None:
+    asked = Asked("torch", "image", replace(SETTINGS, moves={"moves": [INSIDE, WALK]}, deadline_seconds=7))
+    jobs = [Job("muster-round-c-1-0", ("a", "hang"), {}, 29400), Job("muster-round-c-1-1", ("c", "d"), {}, 29401)]
+    hung, fine = run_phases(slurm, jobs, asked, 1)
+    assert (hung["ok"], hung["missing"]) == (False, ["a", "hang"]), hung
+    assert [step.jobs for step in steps(asked, jobs)] == [tuple(jobs), tuple(jobs)]
+    assert fine["group"] == ["c", "d"]

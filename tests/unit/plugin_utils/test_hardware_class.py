@@ -83,7 +83,22 @@ ONE_PART = [{"slot": "SXM1", "address": "0000:0b:00.0"}]
         ),
         ({"gpu": {"count": 1, "parts": ["SXM1"]}}, 'c.gpu.parts[0]: found "SXM1", expected a mapping'),
         ({"collective": {"backend": "mpi"}}, 'c.collective.backend: found "mpi", expected one of gloo, nccl'),
-        ({"collective": {"sizes_bytes": [1]}}, "collective.floors[0].size_bytes: found 17179869184, expected one of"),
+        (
+            {"collective": {"pairs": {"sizes_bytes": [4]}}},
+            "c.collective.floors[0].size_bytes: found 268435456, expected one of collective.pairs.sizes_bytes",
+        ),
+        ({"collective": {"pairs": {"sizes_bytes": [6]}}}, "c.collective.pairs.sizes_bytes: found a list, expected mul"),
+        ({"collective": {"driver": "mpi"}}, 'c.collective.driver: found "mpi", expected one of torch, nccl_tests'),
+        ({"collective": {"cohort": {"smallest": 0.01}}}, "c.collective.cohort.smallest: found 0.01, expected at least"),
+        (
+            {
+                "collective": {
+                    "driver": "nccl_tests",
+                    "latency": [{"collective": "all_reduce", "nodes_min": 2, "size_bytes": 65536, "microseconds": 60}],
+                }
+            },
+            'c.collective.latency[0]: found "all_reduce", expected sendrecv with nccl_tests',
+        ),
         ({"tools": {"root": "opt"}}, 'hardware_classes.c.tools.root: found "opt", expected an absolute path'),
         ({"memory": {"mib": {"value": 1, "units": "MiB"}}}, "c.memory.mib: found keys value, units, expected value, u"),
     ],

@@ -1,0 +1,67 @@
+"""What nccl-tests printed: a whole report of checked data, wrong data, or too little to measure anything by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
+from ansible_collections.muster.cluster.plugins.module_utils.nccl_tests import NcclTestsError, parse_nccl_tests
+
+from .row import Row
+
+
+def _report(data: bytes, expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Judge whether the report can be measured by; how fast it was is another question."""
+    try:
+        found = parse_nccl_tests(data.decode("utf-8", errors="replace"))
+    except NcclTestsError as exc:
+        return [Finding("data", "network", INCOMPLETE, reason=str(exc))]
+    wrong = [row.size for row in found.values() if row.wrong]
+    if wrong:
+        return [Finding("data", "network", FAIL, reason=f"wrong elements at {len(wrong)} sizes")]
+    if any(row.wrong is None for row in found.values()):
+        return [Finding("data", "network", INCOMPLETE, reason="data was not checked")]
+    return [Finding("data", "network", PASS)]
+
+
+def _row(file: str, verdict: str, why: str = "") -> Row:
+    return Row(f"nccl-tests/{file}", "nccl_tests", ("data",), verdict, why=why, judge=_report)
+
+
+_UNCHECKED = "the check was off: fast, but nobody knows whether it was right"
+_EXCERPT = "an excerpt without the header that says what its columns are"
+_NO_END = "the report ends before it says how many values were out of bounds"
+_ELIDED = "rows are left out"
+_NO_REPORT = "no report at all"
+ROWS = [
+    _row("a100-2node-allreduce-new-columns.txt", "pass"),
+    _row("a100x8-allgather-check-off-old-columns.txt", "incomplete", _UNCHECKED),
+    _row("a100x8-allreduce-check-off-old-columns.txt", "incomplete", _UNCHECKED),
+    _row("a100x8-allreduce-columns-removed.txt", "incomplete", "its columns were removed by hand"),
+    _row("a100x8-allreduce-new-columns.txt", "pass"),
+    _row("a100x8-reducescatter-check-off-old-columns.txt", "incomplete", _UNCHECKED),
+    _row("a3high-2node-allgather-tcpx-check-off.txt", "incomplete", _EXCERPT),
+    _row("a3mega-2node-allgather-tcpxo.txt", "incomplete", _EXCERPT),
+    _row("a3ultra-2node-allgather-roce-h200.txt", "incomplete", _EXCERPT),
+    _row("dgxa100-2node-allreduce-ib-old-columns.txt", "pass"),
+    _row("dgxa100-4node-allreduce-old-columns.txt", "pass"),
+    _row("gb200-1440gpu-allreduce-20racks.txt", "pass"),
+    _row("gb200-72gpu-allreduce-nvl72.txt", "pass"),
+    _row("h100-2node-allreduce-ib-xe9680-full.txt", "pass"),
+    _row("h100-64gpu-allreduce-sharp-ib-coreweave.txt", "pass"),
+    _row("h100x8-crash-system-not-yet-initialized.txt", "incomplete", _NO_REPORT),
+    _row("nccl-warn-failed-net-plugin.log", "incomplete", _NO_REPORT),
+    _row("nccl-warn-ib-completion-error-12.log", "incomplete", _NO_REPORT),
+    _row("oci-h100-2node-allreduce-roce.txt", "pass"),
+    _row("oci-ncclscout-pairwise-3nodes.txt", "incomplete", _NO_REPORT),
+    _row("p4de-2node-allreduce-efa-srun-labels.txt", "incomplete", _NO_END),
+    _row("p5-2node-allreduce-awsbatch-mpi-prefix.txt", "pass"),
+    _row("p5-2node-allreduce-efa-srun-labels.txt", "incomplete", _NO_END),
+    _row("p5-2node-allreduce-eks-mpi-prefix.txt", "incomplete", _ELIDED),
+    _row("p5en-16node-allreduce-elided.txt", "incomplete", _ELIDED),
+    _row("pytorch-nccl-watchdog-timeout-600s.log", "incomplete", _NO_REPORT),
+    _row("rtx3090-3node-allreduce-162-failed-sci-wrong.txt", "fail", "162 values out of bounds, wrong in every row"),
+    _row("v100-2node-allreduce-roce-100g-old-columns.txt", "pass", "right; how fast is another question"),
+]
+NOT_COVERED: dict[str, str] = {}
