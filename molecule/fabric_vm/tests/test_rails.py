@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.fabric_answer import unpack
+from ansible_collections.muster.cluster.plugins.module_utils.answer_lines import unpack
 
 PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 SCENARIO = PROJECT / "molecule" / "fabric_vm"

@@ -1,0 +1,230 @@
+"""Faults in collectives on real processes: each ends in the right verdict, part and reason, and the right gate."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
+SCENARIO = PROJECT / "molecule/acceptance"
+LEDGER = PROJECT / "build/lab/acceptance.sqlite"
+VERDICTS = PROJECT / "build/molecule/acceptance/verdicts.json"
+SSH = ("ssh", "-F", str(PROJECT / "build/lab/ssh_config"), "-o", "BatchMode=yes", "-l", "root")
+NODES = ("gpu-01", "gpu-02", "gpu-03", "gpu-04")
+RUN_SECONDS = 600
+
+
+def on(host: str, command: str) -> str:
+    """Return what a shell command prints on a host; it must succeed."""
+    done = subprocess.run([*SSH, host, command], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, f"{host}: {command}\nended with {done.returncode}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def query(statement: str) -> list[Any]:
+    """Return the rows of the ledger that a statement gives, or change it."""
+    with sqlite3.connect(LEDGER) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def address(node: str) -> str:
+    """Return where a node is, for filters."""
+    return f"10.77.4.{10 + int(node[-2:])}"
+
+
+@contextmanager
+def fault(node: str, word: str) -> Iterator[None]:
+    """Have a node's ranks stop, die or see wrong data in their collectives."""
+    on(node, f"echo {word} > /run/lab-fault")
+    try:
+        yield
+    finally:
+        on(node, "rm -f /run/lab-fault; pkill -KILL -u muster -f 'muster collective' || true")
+
+
+@contextmanager
+def slow(node: str, peer: str = "") -> Iterator[None]:
+    """Slow down all that a node sends, or what it sends to one peer alone."""
+    if peer:
+        # Of what classifies packets, kernels that are built small have this at least.
+        on(
+            node,
+            "tc qdisc replace dev eth0 root handle 1: htb default 10 && "
+            "tc class add dev eth0 parent 1: classid 1:10 htb rate 10gbit && "
+            "tc class add dev eth0 parent 1: classid 1:20 htb rate 160mbit burst 32k && "
+            f"tc filter add dev eth0 parent 1: protocol ip u32 match ip dst {address(peer)}/32 flowid 1:20",
+        )
+    else:
+        on(node, "tc qdisc replace dev eth0 root tbf rate 160mbit burst 256kbit latency 50ms")
+    try:
+        yield
+    finally:
+        on(node, "tc qdisc del dev eth0 root")
+
+
+def start() -> tuple[subprocess.Popen[bytes], Path]:
+    """Start a run over nodes whose acceptance is due, all of them."""
+    end = time.monotonic() + 120
+    while set(on("ctl", "sinfo -h -N -p acceptance -o %T").split()) != {"idle"}:
+        assert time.monotonic() < end, on("ctl", "sinfo -R -N -l")
+        time.sleep(1)
+    query("delete from evidence where stage = 'acceptance'")
+    VERDICTS.unlink(missing_ok=True)
+    log = PROJECT / f"build/molecule/acceptance/run-{time.monotonic_ns()}.log"
+    return run_in(log), log
+
+
+def run_in(log: Path) -> subprocess.Popen[bytes]:
+    argv = [str(Path(sys.executable).parent / "ansible-playbook"), f"--inventory={SCENARIO / 'inventory'}"]
+    argv += [str(SCENARIO / "prove.yml"), "-e", "admit_allow_mass_close=true"]
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            argv, cwd=PROJECT, env=environment, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+        )
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started, and those that they have."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout.split()
+    parents = dict(zip(map(int, listed[::2]), map(int, listed[1::2]), strict=True))
+    found = [pid]
+    for known in found:
+        found += [child for child, parent in parents.items() if parent == known]
+    return found[1:]
+
+
+def verdicts_of(process: subprocess.Popen[bytes], log: Path) -> dict[str, Any]:
+    """Return the verdict on each node once a run has ended."""
+    assert process.wait(RUN_SECONDS) == 0, log.read_text()[-4000:]
+    return {entry["node"]: entry for entry in json.loads(VERDICTS.read_text())}
+
+
+def play() -> dict[str, Any]:
+    """Run once and return the verdict on each node."""
+    return verdicts_of(*start())
+
+
+def states(verdicts: dict[str, Any]) -> dict[str, str]:
+    return {node: entry["state"] for node, entry in verdicts.items()}
+
+
+def bad(verdicts: dict[str, Any], node: str) -> dict[str, str]:
+    """Return by check why a node did not pass acceptance."""
+    return {
+        each["check"]: each["reason"]
+        for each in verdicts[node]["findings"]
+        if each["subject"] == "network" and each["verdict"] != "pass"
+    }
+
+
+def in_batch() -> set[str]:
+    """Return the nodes on which users' jobs may run."""
+    return set(on("ctl", "sinfo -h -N -p batch -o %N").split())
+
+
+def all_but(*sick: str, state: str = "rejected") -> dict[str, str]:
+    return {node: state if node in sick else "admitted" for node in NODES}
+
+
+def show(verdicts: dict[str, Any]) -> str:
+    return json.dumps({node: [entry["state"], bad(verdicts, node)] for node, entry in verdicts.items()}, indent=1)
+
+
+def test_healthy_hosts_pass_in_two_steps() -> None:
+    before = len(query("select number from round"))
+    verdicts = play()
+    assert states(verdicts) == all_but(), show(verdicts)
+    # Walk, groups, and the mark of the campaign's end.
+    assert len(query("select number from round")) - before == 3
+    assert in_batch() == set(NODES)
+
+
+def test_slow_host_is_rejected_for_its_network() -> None:
+    with slow("gpu-03"):
+        verdicts = play()
+    assert states(verdicts) == all_but("gpu-03"), show(verdicts)
+    assert "pair_bandwidth" in bad(verdicts, "gpu-03")
+    assert in_batch() == set(NODES) - {"gpu-03"}
+
+
+def test_slow_pair_holds_both_of_it_and_rejects_nobody() -> None:
+    with slow("gpu-02", "gpu-03"), slow("gpu-03", "gpu-02"):
+        verdicts = play()
+    assert states(verdicts) == all_but("gpu-02", "gpu-03", state="held"), show(verdicts)
+    assert "gpu-03" in str(bad(verdicts, "gpu-02"))
+    assert "gpu-02" in str(bad(verdicts, "gpu-03"))
+    assert in_batch() == {"gpu-01", "gpu-04"}
+
+
+def test_host_that_hangs_in_the_collective_is_told_from_those_who_waited() -> None:
+    with fault("gpu-02", "stop"):
+        verdicts = play()
+    assert {node: state for node, state in states(verdicts).items() if node != "gpu-02"} == {
+        node: "admitted" for node in NODES if node != "gpu-02"
+    }, show(verdicts)
+    assert states(verdicts)["gpu-02"] == "rejected", show(verdicts)
+    assert in_batch() == set(NODES) - {"gpu-02"}
+
+
+def test_host_that_dies_in_the_collective_is_told_from_its_partner() -> None:
+    with fault("gpu-04", "die"):
+        verdicts = play()
+    assert states(verdicts) == all_but("gpu-04"), show(verdicts)
+    assert in_batch() == set(NODES) - {"gpu-04"}
+
+
+def test_wrong_data_is_that_of_who_received_it() -> None:
+    with fault("gpu-01", "wrong"):
+        verdicts = play()
+    assert states(verdicts) == all_but("gpu-01"), show(verdicts)
+    assert "data" in bad(verdicts, "gpu-01")
+    assert in_batch() == set(NODES) - {"gpu-01"}
+
+
+def test_two_slow_hosts_of_four_are_held() -> None:
+    with slow("gpu-01"), slow("gpu-04"):
+        verdicts = play()
+    assert "rejected" not in states(verdicts).values(), show(verdicts)
+    assert states(verdicts)["gpu-01"] == states(verdicts)["gpu-04"] == "held", show(verdicts)
+    assert in_batch() & {"gpu-01", "gpu-04"} == set()
+
+
+def test_run_that_is_killed_between_rounds_is_taken_up() -> None:
+    before = len(query("select number from round"))
+    process, log = start()
+    end = time.monotonic() + RUN_SECONDS
+    while not any(row[0] for row in query("select finished from round order by started")[before:]):
+        assert time.monotonic() < end, log.read_text()[-4000:]
+        time.sleep(0.2)
+    # As a machine that loses its power: workers have sessions of their own, and would bring their round to its end.
+    for pid in [process.pid, *descendants(process.pid)]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+    first = query("select campaign, number, started, finished from round order by started")[before]
+    again = log.with_suffix(".again")
+    verdicts = verdicts_of(run_in(again), again)
+    assert states(verdicts) == all_but(), show(verdicts)
+    rounds = query("select campaign, number, started, finished from round order by started")[before:]
+    assert rounds[0] == first
+    assert {campaign for campaign, *_ in rounds} == {first[0]}
+    assert "goes on after 1 observations" in again.read_text()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _hosts_without_faults() -> Iterator[None]:
+    yield
+    for node in NODES:
+        on(node, "rm -f /run/lab-fault; tc qdisc del dev eth0 root 2>/dev/null || true")
