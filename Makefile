@@ -11,7 +11,7 @@ export PYTHONUNBUFFERED := 1
 # Root's ControlMaster sockets and Ansible's temporary files stay inside the checkout.
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 
-.PHONY: help demo test test-lab test-rest test-vm lint unit recorded packaging lab lab-down molecule survival bench clean
+.PHONY: help demo test test-lab test-rest test-vm lint unit recorded packaging browser lab lab-down molecule survival bench bench-full clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,11 @@ recorded: $(VENV)/.ready ## Judge what real machines printed (RECORDED=DIR), bes
 packaging: $(VENV)/.ready ## Prove that names resolve from checkout, wheel and tarball
 	pytest tests/packaging
 
+browser: $(VENV)/.ready ## Open the report in a real browser; pictures of it in build/browser
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null 2>&1; } \
+	|| playwright install chromium >/dev/null 2>&1 || echo "No browser can be installed here"
+	pytest -rs tests/browser
+
 lab: $(VENV)/.ready ## Start the container lab, or apply changed faults to it
 	@$(BIN)/python molecule/lab/lab.py up
 
@@ -82,6 +87,10 @@ bench: $(VENV)/.ready ## Measure; prints and writes build/bench.json
 	@$(BIN)/python molecule/lab/bench_storage.py
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded --bench build/bench.json | tail -n 1
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.fuzz
+	@PYTHONPATH=collections:. $(BIN)/python -m tests.isolation --hosts 8,32,232 --noise 0.01 --seconds 60 --planning
+
+bench-full: $(VENV)/.ready ## Play all simulated fleets (days on one core); writes build/isolation.json
+	@PYTHONPATH=collections:. $(BIN)/python -m tests.isolation --jobs 0 --power --planning
 
 clean: lab-down ## Remove the lab and everything built
 	rm -rf build dist $(VENV)

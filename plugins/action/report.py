@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,16 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.color import ANSIBLE_COLOR
 from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES, Evidence
+from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, Reader
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.acceptance import Recorded
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison import Summary, Value, values_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import About, Part, report_page
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.recorded import (
+    campaigns_of,
+    recorded_campaign,
+    told_by_classes,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.table import PLAIN_WIDTH, verdict_table
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import (
     QUIET_STATES,
@@ -43,7 +51,7 @@ NO_TERMINAL_COLUMNS = 79
 
 
 class ActionModule(ActionBase):
-    """Writes ``verdicts.json`` and ``report.html``; never changes a host."""
+    """Writes ``verdicts.json``, ``report.html`` and ``acceptance.json``; never changes a host."""
 
     TRANSFERS_FILES = False
     _VALID_ARGS = frozenset(ARGUMENTS)
@@ -59,7 +67,7 @@ class ActionModule(ActionBase):
         fleet = plain["fleet"]
         try:
             verdicts = verdicts_from(plain["verdicts"])
-            page = _page(verdicts, fleet)
+            page, summary = _page(verdicts, fleet)
         except (ReportError, LedgerError, ZipappError) as exc:
             raise AnsibleActionFail(f"report: {exc}") from exc
         except KeyError as exc:
@@ -68,6 +76,9 @@ class ActionModule(ActionBase):
             "verdicts.json": json.dumps([verdict.to_dict() for verdict in verdicts], indent=2) + "\n",
             "report.html": page,
         }
+        if any(summary.classes.values()):
+            # For a comparison with a fleet that is somewhere else.
+            texts["acceptance.json"] = json.dumps(summary.to_dict(), indent=1) + "\n"
         files = {name: Path(given["dest"]).absolute() / name for name in texts}
         if not self._task.check_mode:
             try:
@@ -84,6 +95,7 @@ class ActionModule(ActionBase):
             "states": {state: states.count(state) for state in sorted(set(states))},
             "verdicts_file": str(files["verdicts.json"]),
             "report_file": str(files["report.html"]),
+            "acceptance_file": str(files["acceptance.json"]) if "acceptance.json" in files else None,
         }
 
 
@@ -91,7 +103,7 @@ def _width(columns: int) -> int:
     return columns if ANSIBLE_COLOR or columns > NO_TERMINAL_COLUMNS else PLAIN_WIDTH
 
 
-def _page(verdicts: tuple[Verdict, ...], fleet: Mapping[str, Any]) -> str:
+def _page(verdicts: tuple[Verdict, ...], fleet: Mapping[str, Any]) -> tuple[str, Summary]:
     named = fleet["ledger"]
     sick = [verdict.node for verdict in verdicts if verdict.state not in QUIET_STATES]
     evidence: dict[str, list[Evidence]] = {}
@@ -104,8 +116,28 @@ def _page(verdicts: tuple[Verdict, ...], fleet: Mapping[str, Any]) -> str:
             for node in sick
         }
         plan = _plan(fleet, ledger, now)
-    about = About(now, fleet["cluster"], version_of(COLLECTION), named["id"], plan)
-    return report_page(verdicts, evidence, about, fleet["nodes"], parts)
+        recorded = tuple(_recorded(fleet, ledger, evidence))
+    about = About(now, fleet["cluster"], version_of(COLLECTION), named["id"], plan, recorded)
+    return report_page(verdicts, evidence, about, fleet["nodes"], parts), _summary(fleet, recorded)
+
+
+def _summary(fleet: Mapping[str, Any], recorded: Sequence[Recorded]) -> Summary:
+    """Return what was measured of each hardware class by the first of its campaigns, that of most nodes."""
+    classes: dict[str, tuple[Value, ...]] = {}
+    for one in recorded:
+        if values := values_of(one.measured, fleet["nodes"]):
+            classes.setdefault(one.hardware_class, values)
+    return Summary(fleet["cluster"], str((fleet.get("fabric") or {}).get("kind", "")), classes)
+
+
+def _recorded(fleet: Mapping[str, Any], ledger: Reader, evidence: Mapping[str, list[Evidence]]) -> list[Recorded]:
+    classes = {name: node.get("hardware_class") for name, node in fleet["nodes"].items()}
+    profile = LatencyProfile.from_policy(fleet.get("policy") or {})
+    told_of = told_by_classes(fleet)
+    return [
+        recorded_campaign(ledger, campaign, classes, profile, told_of)
+        for campaign in campaigns_of(evidence, ledger.plans())
+    ]
 
 
 def _plan(fleet: Mapping[str, Any], ledger: Reader, now: float) -> Plan | None:

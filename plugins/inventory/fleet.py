@@ -147,7 +147,8 @@ options:
   policy:
     description:
       - What admission asks for. C(stages), C(burn_in_profile), C(burn_in_profiles), C(fresh_hours),
-        C(close_limit_percent), C(retest), C(heartbeat_seconds); each has a default.
+        C(close_limit_percent), C(retest), C(heartbeat_seconds), C(latency_profile), C(latency_profiles); each has a
+        default.
     type: dict
     default: {}
 """

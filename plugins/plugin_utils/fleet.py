@@ -116,6 +116,9 @@ class Policy:
     retest: bool
     # Age up to which the last health check of a node in service counts; None where Slurm runs none.
     heartbeat_seconds: float | None
+    # Name of the profile that groups of GPUs must keep; None: none.
+    latency_profile: str | None
+    latency_profiles: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -422,6 +425,7 @@ def _policy(top: Section, fabric: Fabric, storage: Storage, scheduler: Scheduler
     shipped = Section(defaults["burn_in_profiles"], str(_DEFAULTS), "policy.burn_in_profiles", None)
     own = section.section("burn_in_profiles", None)
     profiles = {name: _profile(profiles, name) for profiles in (shipped, own) for name in profiles.data}
+    latency = _latency_profiles(defaults["latency_profiles"], section)
     hours = section.section("fresh_hours", STAGES)
     return Policy(
         stages=stages,
@@ -431,6 +435,8 @@ def _policy(top: Section, fabric: Fabric, storage: Storage, scheduler: Scheduler
         close_limit_percent=section.number("close_limit_percent", 0, defaults["close_limit_percent"]),
         retest=section.flag("retest", defaults["retest"]),
         heartbeat_seconds=_heartbeat(section, scheduler, intervals),
+        latency_profile=section.choice("latency_profile", tuple(latency), None),
+        latency_profiles=latency,
     )
 
 
@@ -451,3 +457,34 @@ def _profile(profiles: Section, name: str) -> dict[str, Any]:
     except PlanError as exc:
         raise FleetError(profile.file, exc.key, exc.found, exc.expected) from exc
     return {"interval_seconds": profile.number("interval_seconds", 0.1), "steps": [step.to_dict() for step in steps]}
+
+
+def _latency_profiles(shipped: Mapping[str, Any], policy: Section) -> dict[str, dict[str, Any]]:
+    """Return the shipped latency profiles and the site's own; raises FleetError."""
+    given = (
+        Section(shipped, str(_DEFAULTS), "policy.latency_profiles", None),
+        policy.section("latency_profiles", None),
+    )
+    found: dict[str, dict[str, Any]] = {}
+    for profiles in given:
+        for name in profiles.data:
+            profile = profiles.section(name, ("collective", "sizes_bytes", "limits"), required=True)
+            sizes = profile.data.get("sizes_bytes")
+            if not isinstance(sizes, (list, tuple)) or not sizes:
+                raise profile.error("sizes_bytes", "a list of sizes in bytes")
+            for index, size in enumerate(sizes):
+                if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                    raise profile.error(f"sizes_bytes[{index}]", "a whole number of at least 1", shown(size))
+            limits: dict[int, float] = {}
+            for limit in profile.sections("limits", ("gpus", "microseconds"), required=True):
+                gpus = limit.number("gpus", 2, whole=True)
+                if gpus in limits:
+                    raise limit.error("gpus", "each number of GPUs once")
+                limits[gpus] = limit.number("microseconds", 0.001)
+            found[name] = {
+                # Every collective is judged by its own budget; the one that a token waits for is this.
+                "collective": profile.choice("collective", ("all_reduce",), "all_reduce"),
+                "sizes_bytes": [*sizes],
+                "limits": [{"gpus": gpus, "microseconds": time} for gpus, time in sorted(limits.items())],
+            }
+    return found

@@ -11,6 +11,12 @@ from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES, Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.finding import INCOMPLETE, PASS, VERDICTS, Finding, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.acceptance import (
+    CampaignView,
+    Recorded,
+    RoundView,
+    campaign_view,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import (
     QUIET_STATES,
     STATES,
@@ -39,14 +45,15 @@ OPEN_AT_MOST = 12
 LIST_AT_MOST = 24
 # The comma before each PCI address of a list of serial numbers (0000:1b:00.0=1650222000123,0000:43:00.0=...).
 _LISTED = re.compile(r",(?=[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:)")
-TEMPLATE = Path(__file__).parent / "report.html.j2"
+TEMPLATES = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class About:
     """What the page says about itself: written (seconds since the epoch), and whatever of the rest is known.
 
-    ``plan`` is that of the cluster's checkpoints, None where it declares none.
+    ``plan`` is that of the cluster's checkpoints, None where it declares none; ``recorded`` are the campaigns of
+    acceptance to draw.
     """
 
     written: float
@@ -54,6 +61,7 @@ class About:
     muster_version: str = ""
     ledger_id: str = ""
     plan: Plan | None = None
+    recorded: tuple[Recorded, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,8 @@ class NodeView:
     parts: tuple[Part, ...]
     stages: tuple[StageView, ...]
     fingerprint: tuple[tuple[str, str, str], ...]
+    # The rounds shown on the page that it took part in.
+    rounds: tuple[RoundView, ...] = ()
 
 
 @dataclass
@@ -137,9 +147,11 @@ def report_page(
 
     ``evidence`` holds the records to show for a node, the latest of a stage wins; ``places`` says of a node what
     helps to find it (``address``, ``hardware_class``, ``pod``, ``rack``), ``parts`` what was seen in it, so that a
-    part that is gone can still be named by its serial number. All text is escaped, and characters that
+    part that is gone can still be named by its serial number. Without matplotlib, or with
+    recorded rounds that cannot be read, the page has all the rest and says so. All text is escaped, and characters that
     could hide or reverse it are written out.
     """
+    campaigns = [campaign_view(one, places or {}, number) for number, one in enumerate(about.recorded, 1)]
     nodes = [
         _node(
             index,
@@ -150,10 +162,12 @@ def report_page(
         )
         for index, verdict in enumerate(sorted(verdicts, key=verdict_order))
     ]
+    if campaigns:
+        nodes = [replace(node, rounds=_rounds(node.verdict.node, campaigns)) for node in nodes]
     counts = _counts(nodes)
-    return _template().render(
+    return page_template("report.html.j2").render(
         about=about,
-        written=_moment(about.written),
+        written=moment(about.written),
         total=len(nodes),
         counts=counts,
         work=_work(nodes),
@@ -162,7 +176,15 @@ def report_page(
         open_at_most=OPEN_AT_MOST,
         list_at_most=LIST_AT_MOST,
         plan=_plan(about.plan) if about.plan else None,
+        campaigns=campaigns,
+        images=any(campaign.images for campaign in campaigns),
+        # A node that took part but is not on this page is named without a link.
+        anchors={node.verdict.node: node.anchor for node in nodes},
     )
+
+
+def _rounds(node: str, campaigns: Sequence[CampaignView]) -> tuple[RoundView, ...]:
+    return tuple(view for campaign in campaigns for view in campaign.of_node.get(node, ()))
 
 
 def _plan(plan: Plan) -> dict[str, Any]:
@@ -170,7 +192,8 @@ def _plan(plan: Plan) -> dict[str, Any]:
     return {"head": plan_head(plan), "rows": rows, "notes": (*plan_notes(plan), *FORMULAS)}
 
 
-def _template() -> Template:
+def page_template(name: str) -> Template:
+    """Return a page's template, in which ``style`` is what all pages look like."""
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
@@ -182,8 +205,9 @@ def _template() -> Template:
     environment.filters["quantity"] = lambda finding, key: quantity(getattr(finding, key), finding.unit)
     environment.filters["reason"] = reason_of
     environment.filters["words"] = words
-    environment.filters["moment"] = _moment
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    environment.filters["moment"] = moment
+    environment.globals["style"] = Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))
+    return environment.from_string((TEMPLATES / name).read_text(encoding="utf-8"))
 
 
 def _counts(nodes: Sequence[NodeView]) -> list[tuple[str, int]]:
@@ -269,7 +293,7 @@ def _stage(evidence: Evidence, shown: Collection[Finding]) -> StageView:
     return StageView(
         evidence,
         worst(finding.verdict for finding in evidence.findings) if evidence.finished is not None else "incomplete",
-        _moment(evidence.started),
+        moment(evidence.started),
         took,
         detail,
         _causes(finding for finding in evidence.findings if finding.verdict != PASS and finding not in shown),
@@ -300,7 +324,7 @@ def _fingerprint(records: Sequence[Evidence]) -> tuple[tuple[str, str, str], ...
     return tuple(rows)
 
 
-def _moment(seconds: float) -> str:
+def moment(seconds: float) -> str:
     """Return a time as people compare it between machines: UTC, to the second."""
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -26,7 +26,7 @@ _STYLES = {
     "spare": "green",
 }
 # A rule under the head and nothing else; plain ASCII, so that any terminal, log and mail shows it.
-_RULED = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+RULED = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
 
 
 def verdict_table(rows: Iterable[Row], width: int = PLAIN_WIDTH, colour: bool = False) -> str:
@@ -39,7 +39,7 @@ def verdict_table(rows: Iterable[Row], width: int = PLAIN_WIDTH, colour: bool = 
 
 
 def _table(rows: list[Row], width: int, colour: bool) -> str:
-    table = Table(box=_RULED, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(box=RULED, pad_edge=False, padding=(0, 1, 0, 0))
     # Names and states stay whole, reasons give way.
     for header, most in (("node", width // 4), ("state", 12), ("stage", 12)):
         table.add_column(header, no_wrap=most == 12, max_width=most, overflow="fold")
@@ -49,6 +49,11 @@ def _table(rows: list[Row], width: int, colour: bool) -> str:
     for row in rows:
         style = _STYLES.get(row.state, "")
         table.add_row(row.node, Text(row.state, style=style), row.stage, row.reason, row.measured, row.expected)
+    return printed(table, width, colour)
+
+
+def printed(table: Table, width: int, colour: bool) -> str:
+    """Return a table as text of at most ``width`` columns, without a final line break."""
     out = io.StringIO()
     console = Console(
         file=out,

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
+
+from ...browser.observed import Sick, Site, rounds
 
 ROOT = Path(__file__).resolve().parents[3]
 MISSING = Finding("gpu_inventory", "gpu SXM5 0000:9d:00.0", "fail", "absent", "H100", "", "gone \x1b[31m", "reboot")
@@ -89,6 +92,47 @@ def test_report_is_written_and_shown(tmp_path: Path, site: dict[str, Any]) -> No
     assert ">Checkpoints<" not in page, "no checkpoint is declared"
     assert "\x1b" not in page and "\\u001b[31m" in page
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.html", "verdicts.json"]
+
+
+def with_rounds(site: dict[str, Any], spoilt: bool = False) -> dict[str, Any]:
+    """Return the site with a campaign over 16 nodes in its ledger, and evidence that names it."""
+    small = Site(16, rack=2, pod=8)
+    fleet = {**site["fleet"], "nodes": small.places, "fabric": {"kind": "roce"}}
+    stored = rounds(small, 15, Sick({"gpu-0007": 1.2}), campaign="c0ffee-1")
+    if spoilt:
+        stored = [replace(each, observations=[{"group": small.names, "ok": True, "results": "x"}]) for each in stored]
+    ledger = Ledger.open(fleet["ledger"]["url"], "1234", "lab")
+    evidence = [
+        Evidence(f"e-{name}", name, "acceptance", 5.0, 6.0, "b", {}, "ab", (CPU,), {"campaign": "c0ffee-1"})
+        for name in small.names
+    ]
+    with ledger.writing() as writer:
+        for each in stored:
+            writer.save_round(each)
+        assert writer.add_evidence(evidence, 50.0) == []
+    verdicts = [{"node": name, "state": "admitted", "stage": "acceptance", "findings": []} for name in small.names]
+    return {"verdicts": verdicts, "fleet": fleet}
+
+
+def test_recorded_rounds_are_drawn_and_exported(tmp_path: Path, site: dict[str, Any]) -> None:
+    result = play(tmp_path, with_rounds(site))
+    assert result.returncode == 0, result.stdout + result.stderr
+    page = (tmp_path / "out/report.html").read_text()
+    for text in ("data:image/png;base64", "15 permutations of pairs", "1 of 1 job went through", "Slow with everybody"):
+        assert text in page, text
+    assert page.count("<svg") >= 10
+    assert page.count('<a href="#campaign-1-round-1">round 1</a>') == 16, "from each node's evidence"
+    exported = json.loads((tmp_path / "out/acceptance.json").read_text())
+    assert (exported["cluster"], exported["fabric"], list(exported["classes"])) == ("lab", "roce", ["hgx_h100"])
+    assert json.loads((tmp_path / "returned.json").read_text())["acceptance_file"].endswith("out/acceptance.json")
+
+
+def test_rounds_that_cannot_be_read_leave_the_verdicts(tmp_path: Path, site: dict[str, Any]) -> None:
+    result = play(tmp_path, with_rounds(site, spoilt=True))
+    assert result.returncode == 0, result.stdout + result.stderr
+    page = (tmp_path / "out/report.html").read_text()
+    assert "16 of 16 nodes admitted" in page and "can be drawn" in page and "<svg" not in page
+    assert not (tmp_path / "out/acceptance.json").exists()
 
 
 CHECKPOINT = {

@@ -83,6 +83,8 @@ def plain(tmp_path: Path) -> Path:
         fleet["nodes"][name]["rails"] = node["rails"]
     shipped = declared.policy.burn_in_profiles
     fleet["policy"]["burn_in_profiles"] = {**shipped, **fleet["policy"]["burn_in_profiles"]}
+    fleet["policy"]["latency_profile"] = None
+    fleet["policy"]["latency_profiles"] = dict(declared.policy.latency_profiles)
     path = tmp_path / "plain.yml"
     fleet["ledger"]["url"] = fleet["ledger"]["url"].replace("inventory_dir", f"'{PLAIN.parent}'")
     path.write_text(yaml.safe_dump(inventory))

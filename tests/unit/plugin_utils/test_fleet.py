@@ -110,6 +110,58 @@ def test_policy_adds_to_the_default_profiles() -> None:
     assert "standard" in policy.burn_in_profiles
 
 
+def test_latency_profiles_are_asked_for_by_name_alone() -> None:
+    policy = Fleet.from_data(ROCE, FILE).policy
+    assert policy.latency_profile is None
+    shipped = policy.latency_profiles["mini_cluster"]
+    assert shipped["sizes_bytes"] == [65536, 262144, 1048576] and shipped["collective"] == "all_reduce"
+    assert shipped["limits"] == [{"gpus": gpus, "microseconds": 60} for gpus in (16, 32, 64)]
+    own = {"sizes_bytes": [8], "limits": [{"gpus": 32, "microseconds": 90}, {"gpus": 16, "microseconds": 55.5}]}
+    data = {**ROCE, "policy": {"latency_profile": "chat", "latency_profiles": {"chat": own}}}
+    policy = Fleet.from_data(data, FILE).policy
+    assert policy.latency_profile == "chat" and set(policy.latency_profiles) == {"mini_cluster", "chat"}
+    assert policy.latency_profiles["chat"]["limits"] == [
+        {"gpus": 16, "microseconds": 55.5},
+        {"gpus": 32, "microseconds": 90},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "says"),
+    [
+        ({"latency_profile": "chat"}, 'latency_profile: found "chat", expected one of mini_cluster'),
+        ({"latency_profiles": {"x": {"limits": []}}}, "x.sizes_bytes: found nothing, expected a list of sizes"),
+        ({"latency_profiles": {"x": {"sizes_bytes": [0]}}}, r"x.sizes_bytes\[0\]: found 0, expected a whole number"),
+        (
+            {"latency_profiles": {"x": {"sizes_bytes": [True]}}},
+            r"x.sizes_bytes\[0\]: found true, expected a whole number",
+        ),
+        ({"latency_profiles": {"x": {"sizes_bytes": [8]}}}, "x.limits: found nothing, expected a list"),
+        ({"latency_profiles": {"x": {"sizes_bytes": [8], "limits": []}}}, "x.limits: found an empty list"),
+        (
+            {"latency_profiles": {"x": {"sizes_bytes": [8], "limits": [{"gpus": 1, "microseconds": 5}]}}},
+            r"x.limits\[0\].gpus: found 1, expected a whole number of at least 2",
+        ),
+        (
+            {"latency_profiles": {"x": {"sizes_bytes": [8], "limits": [{"gpus": 16, "microseconds": 0}]}}},
+            r"x.limits\[0\].microseconds: found 0, expected a number of at least 0.001",
+        ),
+        (
+            {"latency_profiles": {"x": {"sizes_bytes": [8], "limits": [{"gpus": 16, "microseconds": 5}] * 2}}},
+            r"x.limits\[1\].gpus: found 16, expected each number of GPUs once",
+        ),
+        (
+            {"latency_profiles": {"x": {"collective": "all_to_all", "sizes_bytes": [8], "limits": []}}},
+            "x.limits: found an empty list|x.collective: found",
+        ),
+        ({"latency_profiles": {"x": {"sizes": [8]}}}, 'unknown key "sizes", expected one of collective, sizes_bytes'),
+    ],
+)
+def test_wrong_latency_profiles_are_refused(policy: dict[str, Any], says: str) -> None:
+    with pytest.raises(FleetError, match=says):
+        Fleet.from_data({**ROCE, "policy": policy}, FILE)
+
+
 @pytest.mark.parametrize("data", [lab(), ROCE], ids=["lab", "roce"])
 def test_variables_are_plain_data_that_read_back_the_same(data: dict[str, Any]) -> None:
     fleet = Fleet.from_data(data, FILE)

@@ -1,0 +1,123 @@
+"""Action plugin compare: two fleets' acceptance measurements side by side."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.color import ANSIBLE_COLOR
+from ansible.utils.display import Display
+from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import SUFFIXES, Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, Reader
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison import (
+    ComparisonError,
+    Summary,
+    Value,
+    compare,
+    values_of,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison_shown import (
+    comparison_lines,
+    comparison_page,
+    comparison_table,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import has_program, measured
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.table import PLAIN_WIDTH
+from ansible_collections.muster.cluster.plugins.plugin_utils.zipapp import ZipappError, version_of
+
+COLLECTION = Path(__file__).resolve().parents[2]
+ARGUMENTS: dict[str, Any] = {
+    "left": {"type": "path", "required": True},
+    "right": {"type": "path", "required": True},
+    "dest": {"type": "path", "required": True},
+}
+# What Ansible takes a terminal to be wide when there is none.
+NO_TERMINAL_COLUMNS = 79
+
+
+class ActionModule(ActionBase):
+    """Prints the comparison and writes it down; asks no host."""
+
+    TRANSFERS_FILES = False
+    _VALID_ARGS = frozenset(ARGUMENTS)
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the comparison and the files it is in."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _, given = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        try:
+            sides = [summary_from(Path(str(given[side])).absolute()) for side in ("left", "right")]
+            comparison = compare(*sides)
+            page = comparison_page(comparison, time.time(), version_of(COLLECTION))
+        except (ComparisonError, FleetError, LedgerError, ZipappError) as exc:
+            raise AnsibleActionFail(f"compare: {exc}") from exc
+        told = comparison.to_dict()
+        texts = {"compare.json": json.dumps(told, indent=2) + "\n", "compare.html": page}
+        files = {name: Path(str(given["dest"])).absolute() / name for name in texts}
+        if not self._task.check_mode:
+            try:
+                for name, path in files.items():
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(texts[name], encoding="utf-8")
+            except OSError as exc:
+                raise AnsibleActionFail(f"compare: cannot write {exc.filename}: {exc.strerror}") from exc
+        display = Display()
+        wide = ANSIBLE_COLOR or display.columns > NO_TERMINAL_COLUMNS
+        table = comparison_table(comparison, display.columns if wide else PLAIN_WIDTH, bool(ANSIBLE_COLOR))
+        display.display("\n".join(["", table, "", *comparison_lines(comparison), ""]))
+        return result | {
+            "changed": False,
+            "comparison": told,
+            "comparison_file": str(files["compare.json"]),
+            "page_file": str(files["compare.html"]),
+        }
+
+
+def summary_from(path: Path) -> Summary:
+    """Return what one fleet measured, from its fleet file's ledger or from the file that its report wrote.
+
+    Raises ComparisonError, FleetError, LedgerError.
+    """
+    if path.name.endswith(SUFFIXES):
+        return _of_fleet(path)
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise ComparisonError(f"{path}: {exc.strerror}") from exc
+    except ValueError as exc:
+        raise ComparisonError(f"{path}: not JSON ({exc}), expected a fleet file or what the report exported") from exc
+    return Summary.from_dict(data, str(path))
+
+
+def _of_fleet(path: Path) -> Summary:
+    fleet = Fleet.load(path)
+    places = {node.name: node.to_dict() for node in fleet.nodes}
+    with Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=True).reading() as ledger:
+        chosen = _largest(ledger, {name: place["hardware_class"] for name, place in places.items()})
+        classes: dict[str, tuple[Value, ...]] = {}
+        for name, campaign in sorted(chosen.items()):
+            if values := values_of(measured(ledger.rounds(campaign)), places):
+                classes[name] = values
+    return Summary(fleet.cluster, fleet.fabric.kind, classes)
+
+
+def _largest(ledger: Reader, classes: dict[str, str | None]) -> dict[str, str]:
+    """Return by hardware class the campaign that measured most of its nodes, the newest of several."""
+    best: dict[str, tuple[int, float, str]] = {}
+    for stored in ledger.plans():
+        if stored.finished is None or not has_program(stored):
+            continue
+        named = {str(node) for group in stored.plan.get("groups") or () for node in group}
+        counted = Counter(classes.get(node) for node in named)
+        for name, count in counted.items():
+            if name is not None:
+                best[name] = max(best.get(name, (0, 0.0, "")), (count, stored.started, stored.campaign))
+    return {name: campaign for name, (_, _, campaign) in best.items()}
