@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from ansible_collections.muster.cluster.plugins.module_utils.finding import INCOMPLETE, PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.module_utils.registry import collective_checks
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen, StageWork, used
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.task import ARGUMENTS, CampaignAction
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import Means, prove
@@ -22,7 +23,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptanc
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline import adopted, proposed
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Settings, SettingsError
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.telling import details, told, versions_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import transport_findings
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger

@@ -11,6 +11,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS
 from ansible_collections.muster.cluster.plugins.module_utils.perftest import BANDWIDTH
 from ansible_collections.muster.cluster.plugins.module_utils.registry import rail_checks
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen, StageWork, used
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.task import ARGUMENTS, CampaignAction
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import NothingToProve
@@ -26,7 +27,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rounds impor
     conclude_early,
     next_round,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion, Round
 
 # More groups than this are told by number, the bad ones by name.
 TOLD_GROUPS = 8

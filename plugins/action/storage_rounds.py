@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen, StageWork
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.task import ARGUMENTS, CampaignAction
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import NothingToProve
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.storage.judging import (
     BAD,
     Limits,

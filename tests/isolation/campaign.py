@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, PASS
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance import next_round
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Settings
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion, Round
 
 from .fleet import Fleet, Spec, expectations, revealed
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion
 from ansible_collections.muster.cluster.plugins.plugin_utils.storage.judging import Limits, Save
 from ansible_collections.muster.cluster.plugins.plugin_utils.storage.rounds import Plan, next_round
 

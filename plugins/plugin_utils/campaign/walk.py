@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request, cohorts_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, StoredRound
 
 # Stands for a round in the ledger once a campaign has its evidence.

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.comparison import (
     Comparison,
     cabling_findings,
@@ -16,7 +17,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.comparison i
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.plan import plan_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.reading import live_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion
 
 
 def comparison_of(fleet: Mapping[str, Any], given: Mapping[str, Any]) -> Comparison:

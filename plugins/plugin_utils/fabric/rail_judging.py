@@ -16,7 +16,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.fabric_test import 
 )
 from ansible_collections.muster.cluster.plugins.module_utils.perftest import BANDWIDTH, LATENCY
 from ansible_collections.muster.cluster.plugins.module_utils.rail_counters import PRIORITIES
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import BAD, GOOD, VOID, Outcome
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.pairs import BAD, GOOD, VOID, Outcome
 
 # A median over fewer says nothing about the one that differs: floors alone are judged then.
 LEAST_PEERS = 8

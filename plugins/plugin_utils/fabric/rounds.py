@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.module_utils.perftest import LATENCY
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round, across_racks
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric import rail_judging as judging
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.distances import (
     ACROSS,
@@ -24,15 +25,15 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.distances im
     Neighbours,
     Place,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rail_judging import Cohort, Limits, Pair
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import BAD, GOOD, VOID, Outcome
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.pairs import (
+    BAD,
+    GOOD,
+    VOID,
     Circumstances,
-    Conclusion,
+    Outcome,
     Record,
-    Round,
-    across_racks,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rail_judging import Cohort, Limits, Pair
 
 LOOPBACK_CHECK, BANDWIDTH_CHECK, LATENCY_CHECK = "rail_loopback", "rail_bandwidth", "rail_latency"
 COUNTERS_CHECK, MARKING_CHECK = "rail_counters", "rail_marking"

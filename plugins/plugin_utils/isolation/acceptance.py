@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from ansible_collections.muster.cluster.plugins.module_utils.pairing import pairs as pairs_of
 from ansible_collections.muster.cluster.plugins.module_utils.pairing import rounds_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round, across_racks
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation import effects, schedule
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import SENDRECV, Settings
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Halt, Matrix, Seen, matrix_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion, Round, across_racks
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.settling import Settled, settle
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.telling import details, told
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.verdicts import conclusion_of, unjudged

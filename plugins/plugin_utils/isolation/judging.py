@@ -7,10 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-GOOD = "good"
-BAD = "bad"
-# The group was not measured: its job never ran, or a member was gone. Says nothing about anybody.
-VOID = "void"
 ALL_REDUCE, SENDRECV = "all_reduce", "sendrecv"
 COLLECTIVES = (ALL_REDUCE, "all_gather", "reduce_scatter", "all_to_all")
 UNIT = "GB/s"
@@ -200,37 +196,6 @@ class Settings:
             "train": self.train is not None,
         }
         return tuple(check for check, wanted in asked.items() if wanted)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One group's measurement judged; ``measured`` and ``expected`` are of the size that is worst against its limit.
-
-    ``ran``: every rank went through all of it, so that a bad verdict is about speed or data. Without, a rank crashed,
-    hung or said nothing, which what the ranks are given can cause as well as a node.
-    """
-
-    number: int
-    group: tuple[str, ...]
-    verdict: str
-    measured: float | None = None
-    expected: float | None = None
-    size_bytes: int | None = None
-    reason: str = ""
-    ran: bool = False
-    less_is_better: bool = False
-
-    @property
-    def share(self) -> float:
-        """What was measured as a part of what was expected; the worst outcome has the least."""
-        share = (self.measured or 0) / (self.expected or 1)
-        return -share if self.less_is_better else share
-
-    def text(self) -> str:
-        """Return what happened, to stand behind the names of those it happened to."""
-        if self.measured is None:
-            return self.reason
-        return f"all-reduce of {size_text(self.size_bytes or 0)} reached {self.measured:.3g} {UNIT}"
 
 
 def bus_bandwidth(collective: str, ranks: int, size_bytes: int, seconds: float) -> float:

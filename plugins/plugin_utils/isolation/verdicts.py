@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import UNIT, Settings, size_text
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import SUBJECT, Conclusion
+
+# SUBJECT
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.schedule import (
     CONFIDENCE,
     INTERMITTENT_SHARE,
@@ -17,6 +19,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.schedule 
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.settling import Blame, Settled
 
+SUBJECT = "network"
 # Checks that pairs answer; the others take groups.
 PAIR_CHECKS = ("pair_bandwidth", "rail_bandwidth", "pair_latency", "data")
 # Of the exchanges that others had, a node needs so many for its own to say anything.

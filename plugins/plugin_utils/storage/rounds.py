@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.module_utils.registry import STORAGE_CHECKS
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion, Round
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.storage.judging import (
     BAD,
     DATA,

@@ -12,9 +12,9 @@ from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evi
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.module_utils.registry import required
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request, cohorts_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.cabling import cables_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion
 
 from tests.unit.plugin_utils.fabric.examples import small_roce
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.cabling import End
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.cabling_evidence import with_cabling
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.comparison import (
@@ -15,7 +16,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.comparison i
     fabric_findings,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.reading import ethernet_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion
 
 from .fabrics import Lab, plan
 

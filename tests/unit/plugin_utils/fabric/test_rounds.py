@@ -10,7 +10,9 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, worst
 from ansible_collections.muster.cluster.plugins.module_utils.rail_counters import PRIORITY_COUNTERS
 from ansible_collections.muster.cluster.plugins.module_utils.registry import rail_checks, required
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.distances import Place
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.pairs import GOOD, Circumstances, Outcome, Record
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rail_judging import Limits, Pair
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rounds import (
     Plan,
@@ -18,13 +20,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rounds impor
     next_round,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import GOOD, Outcome
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import (
-    Circumstances,
-    Conclusion,
-    Record,
-    Round,
-)
 
 DEVICES = ("mlx5_0", "mlx5_1")
 PRIORITIES = {"single": 3, "together": 3, "control": 6}

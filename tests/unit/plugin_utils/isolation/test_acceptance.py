@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance import (
     conclude_early,
     details,
@@ -18,7 +19,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptanc
     told,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Settings
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion, Round
 
 from tests.isolation.campaign import plan_of
 from tests.isolation.fleet import FAULTS, Fleet, Spec, as_json, expectations

@@ -6,10 +6,10 @@ import json
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance import next_round
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline import adopted, proposed
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Settings
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion
 
 from tests.isolation.campaign import plan_of
 from tests.isolation.fleet import expectations

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, worst
 from ansible_collections.muster.cluster.plugins.module_utils.registry import STORAGE_CHECKS
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.planning import Conclusion, Round
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.storage.judging import Limits, Save, judge, target
 from ansible_collections.muster.cluster.plugins.plugin_utils.storage.rounds import (
     MAX_ROUNDS,

@@ -1,33 +1,24 @@
-"""Rounds and conclusions of every stage, and how disjoint pairs, a job each, are settled.
+"""Settle by disjoint pairs, a job each, who is to blame for bad ones.
 
-Pure: the same nodes and observations always give the same answer, so an interrupted campaign goes on from its record.
-Pairs are settled so: first disjoint ones; then those of bad pairs, each with partners that are proven good; then all
-that passed together.
-A bad pair accuses two nodes and convicts neither: only who never passes, and is bad with proven partners, is to blame.
-Where nothing at all was good, what all have in common is likelier to be at fault than each of them: before anybody is
-convicted then, a control pair of partners has to be good.
+Pure: the same nodes and outcomes always give the same answer. First disjoint pairs; then those of bad pairs, each with
+partners that are proven good. A bad pair accuses two nodes and convicts neither: only who never passes, and is bad with
+proven partners, is to blame. Where nothing at all was good, what all have in common is likelier to be at fault than
+each of them: before anybody is convicted then, a control pair of partners has to be good.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import (
-    BAD,
-    GOOD,
-    UNIT,
-    VOID,
-    Outcome,
-)
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Round, across_racks
 
-PAIR_CHECK = "pair_bandwidth"
-GROUP_CHECK = "group_bandwidth"
-SUBJECT = "network"
+GOOD = "good"
+BAD = "bad"
+# The group was not measured: its job never ran, or a member was gone. Says nothing about anybody.
+VOID = "void"
 # Two witnesses: with one, a fault between just these two would be taken for the node's.
 WITNESSES = 2
 # Rounds of pairs in which nobody at all passed, after which a cause common to all is likelier than so many bad nodes.
@@ -37,30 +28,27 @@ CONTROLS = 2
 
 
 @dataclass(frozen=True)
-class Round:
-    """Disjoint groups to measure at the same time, a job each; ``kind`` says what for, in the words of the planner.
+class Outcome:
+    """One group's measurement judged; ``measured`` and ``expected`` are the worst against its limit.
 
-    ``program`` is what each job walks through once started ({"moves": [...]}, JSON data), empty where the stage's
-    module does one thing only.
+    ``ran``: every rank went through all of it, so that a bad verdict is about speed or data. Without, a rank crashed,
+    hung or said nothing, which what the ranks are given can cause as well as a node.
     """
 
     number: int
-    kind: str
-    groups: tuple[tuple[str, ...], ...]
-    program: Mapping[str, Any] = field(default_factory=dict)
+    group: tuple[str, ...]
+    verdict: str
+    measured: float | None = None
+    expected: float | None = None
+    reason: str = ""
+    ran: bool = False
+    less_is_better: bool = False
 
-
-@dataclass(frozen=True)
-class Conclusion:
-    """Findings by node under test; ``held`` and ``doubted`` (partners, against whom there is no finding) say why.
-
-    ``remarks`` are what people have to know and no node is judged by.
-    """
-
-    findings: Mapping[str, tuple[Finding, ...]]
-    held: Mapping[str, str] = field(default_factory=dict)
-    doubted: Mapping[str, str] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()
+    @property
+    def share(self) -> float:
+        """What was measured as a part of what was expected; the worst outcome has the least."""
+        share = (self.measured or 0) / (self.expected or 1)
+        return -share if self.less_is_better else share
 
 
 @dataclass(frozen=True)
@@ -135,33 +123,6 @@ class Record:
         if not pairs and nobody_to_ask and self.rounds < BLIND_ROUNDS:
             pairs, kind = self._untried(suspects), "untried"
         return Round(self.rounds + 1, kind, tuple(pairs)) if pairs else None
-
-    def next_together(self) -> Round | None:
-        """Return the round in which all that passed run as one group, None if that is measured or there are none."""
-        group = self._together()
-        if len(group) < 2 or frozenset(group) in self.tried or self.rounds >= 2 * self.max_rounds:
-            return None
-        return Round(self.rounds + 1, "together", (tuple(group),))
-
-    def conclusion(self, stopped: str = "") -> Conclusion:
-        """Return a finding of each check for every node under test; ``stopped`` says why the campaign ends early."""
-        held: dict[str, str] = {}
-        findings: dict[str, tuple[Finding, ...]] = {}
-        group = self._together()
-        together = self._group_outcome(group)
-        for node in self.members:
-            pair, why_held = self._pair_finding(node, stopped)
-            if why_held:
-                held[node] = why_held
-            if pair.verdict != PASS:
-                reason = "not reached: " + (why_held or "the node did not pass in pairs")
-                findings[node] = (pair, _finding(GROUP_CHECK, INCOMPLETE, None, stopped or reason))
-                continue
-            findings[node] = (pair, self._group_finding(node, group, together))
-            if together is not None and together.verdict == BAD:
-                held[node] = findings[node][1].reason
-        doubted = {node: self._said(node, self.witness(node, self.passed)) for node in sorted(self.doubted)}
-        return Conclusion(findings, held, doubted)
 
     def _control(self, taken: Iterable[str]) -> list[str]:
         """Return the two partners whose pair would tell a cause common to all, none if it is known or cannot be."""
@@ -262,19 +223,6 @@ class Record:
                 return other
         return ""
 
-    def _together(self) -> list[str]:
-        return [
-            node
-            for node in self.members
-            if node in self.passed and node not in self.unavailable and not self.clash(node)
-        ]
-
-    def _group_outcome(self, group: Sequence[str]) -> Outcome | None:
-        """Return how the group did; one node's group is the one with its proven partner."""
-        if len(group) == 1:
-            return self.passes(group[0])
-        return next((each for each in reversed(self.outcomes) if frozenset(each.group) == frozenset(group)), None)
-
     def passes(self, node: str) -> Outcome:
         """Return the least good of the pairs in which the node passed."""
         good = self.good[node]
@@ -293,83 +241,6 @@ class Record:
             ),
         )
 
-    def _said(self, node: str, outcome: Outcome) -> str:
-        other = _other(outcome, node)
-        named = (
-            f"{other} (proven)" if other in self.passed else f"{other} (admitted)" if other in self.partners else other
-        )
-        if outcome.measured is None:
-            return f"all-reduce with {named} failed: {outcome.reason}"
-        return outcome.text().replace(" reached ", f" with {named} reached ")
-
-    def _pair_finding(self, node: str, stopped: str) -> tuple[Finding, str]:
-        """Return the finding, and why the node is held if it is."""
-        if node in self.convicted:
-            witness = self.witness(node, self.trusted)
-            others = sorted((set(self.bad[node]) & self.trusted) - set(witness.group))
-            reason = self._said(node, witness) + (f"; as bad with {', '.join(others)}" if others else "")
-            return _finding(PAIR_CHECK, FAIL, witness, reason, "investigate"), ""
-        if stopped:
-            return _finding(PAIR_CHECK, INCOMPLETE, None, stopped), ""
-        if node in self.unavailable:
-            reason = f"not available in Slurm: {self.unavailable[node]}"
-            return _finding(PAIR_CHECK, INCOMPLETE, None, reason, "investigate"), ""
-        if node in self.passed:
-            clash = self.clash(node)
-            if clash:
-                outcome = self.bad[node][clash]
-                reason = (
-                    f"{self._said(node, outcome)}, though both are good with others: suspect what lies between them"
-                )
-                return _finding(PAIR_CHECK, INCOMPLETE, outcome, reason, "investigate"), reason
-            outcome = self.passes(node)
-            return _finding(PAIR_CHECK, PASS, outcome, self._said(node, outcome)), ""
-        accusers = sorted(self.bad[node].items())
-        if accusers:
-            outcome = accusers[0][1]
-            reason = f"{self._said(node, outcome)}; {self._why_unproven(node)}, so nobody is blamed"
-            return _finding(PAIR_CHECK, INCOMPLETE, outcome, reason, "investigate"), reason
-        voids = [each.reason for each in self.outcomes if each.verdict == VOID and node in each.group]
-        reason = voids[-1] if voids else "no proven partner was available to measure it with"
-        return _finding(PAIR_CHECK, INCOMPLETE, None, reason, "investigate"), ""
-
-    def _why_unproven(self, node: str) -> str:
-        if self.bad_control and not self.passed:
-            pair = " and ".join(self.bad_control.group)
-            return f"the control pair of admitted nodes ({pair}) was bad as well: {self.bad_control.text()}"
-        if node in self.pending:
-            return "nothing at all was good in this campaign and there is no control pair of admitted nodes to tell why"
-        if self.trusted & set(self.bad[node]):
-            return "not settled within the limit of rounds"
-        return "nobody it was paired with is proven good"
-
-    def _group_finding(self, node: str, group: Sequence[str], together: Outcome | None) -> Finding:
-        if together is None:
-            return _finding(GROUP_CHECK, INCOMPLETE, None, "the group of all that passed was not measured")
-        if together.verdict == GOOD:
-            with_whom = f" with {_other(together, node)}" if len(group) == 1 else ""
-            reason = f"{len(together.group)} nodes together{with_whom}: {together.text()}"
-            return _finding(GROUP_CHECK, PASS, together, reason)
-        said = together.text() if together.measured is not None else together.reason
-        if together.verdict == BAD:
-            said = f"{said}, although all {len(group)} nodes passed in pairs: suspect the fabric, nobody is blamed"
-        return _finding(GROUP_CHECK, INCOMPLETE, together, f"{len(group)} nodes together: {said}", "investigate")
-
-
-def across_racks(nodes: Sequence[str], racks: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    """Return disjoint pairs, across racks as far as no rack holds more than half; one of an odd number is left over."""
-    sizes = Counter(racks.get(node) for node in nodes)
-    ordered = sorted(nodes, key=lambda node: (-sizes[racks.get(node)], str(racks.get(node)), node))
-    # Racks now lie in blocks: whoever is half the list away is in another block.
-    half = (len(ordered) + 1) // 2
-    return sorted((min(pair), max(pair)) for pair in zip(ordered, ordered[half:], strict=False))
-
 
 def _other(outcome: Outcome, node: str) -> str:
     return next(other for other in outcome.group if other != node)
-
-
-def _finding(check: str, verdict: str, outcome: Outcome | None, reason: str, action: str = "none") -> Finding:
-    measured = outcome.measured if outcome else None
-    expected = outcome.expected if outcome else None
-    return Finding(check, SUBJECT, verdict, measured, expected, UNIT if outcome else "", reason, action)
