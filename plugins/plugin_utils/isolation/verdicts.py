@@ -155,14 +155,22 @@ class _Table:
             return self._incomplete(check, f"cannot be read: {settled.view.matrix.garbled[node]}")
         if check in PAIR_CHECKS:
             return self._pair(node, check)
-        for verdict, blames in (("rejected", settled.rejected), ("held", settled.held), ("not settled", settled.open)):
-            if node in blames:
-                return self._incomplete(check, f"not reached: {verdict} for {blames[node][0].check}", "none")
+        unsettled = self._unsettled(node)
+        if unsettled:
+            return self._incomplete(check, f"not reached: {unsettled}", "none")
         if check == "straggler":
             return self._straggler(node)
         if check == "train":
             return self._train(node)
         return self._group(node, check)
+
+    def _unsettled(self, node: str) -> str:
+        """Return for what the node is rejected, held or still open, empty if for nothing."""
+        settled = self.settled
+        for verdict, blames in (("rejected", settled.rejected), ("held", settled.held), ("not settled", settled.open)):
+            if node in blames:
+                return f"{verdict} for {blames[node][0].check}"
+        return ""
 
     def _incomplete(self, check: str, reason: str, action: str = "investigate") -> Finding:
         return Finding(check, SUBJECT, INCOMPLETE, reason=reason, action=action)
@@ -196,6 +204,9 @@ class _Table:
             if worst is None or share < worst[0]:
                 worst = (share, value, channel)
         if worst is None:
+            unsettled = self._unsettled(node)
+            if unsettled:
+                return self._incomplete(check, f"not told apart from what it is {unsettled}", "none")
             return self._incomplete(check, "there is nothing to judge it by: no peers enough, no floor of the class")
         _share, value, channel = worst
         rail = "" if channel.rail is None else f"rail {channel.rail}, "
