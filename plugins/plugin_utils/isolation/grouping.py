@@ -38,7 +38,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Judged:
-    """One group in one round; ``whole``: everything that was asked of it is there."""
+    """One group in one round; ``whole``: everything that was asked of it is there, and its job ended well."""
 
     number: int
     level: str
@@ -113,6 +113,7 @@ def judged_groups(matrix: Matrix, settings: Settings, kind: str) -> list[Judged]
             like = (result.number, result.move, result.size_bytes, len(result.nodes))
             parts += _parts(result, usual.get(like), len(alike[like]), settings)
         whole = level != "all" or len({(each.collective, each.size_bytes) for each in results}) == owed
+        whole = whole and not matrix.broken(number, nodes[0])
         judged.append(Judged(number, level, nodes, tuple(parts), whole, (level, nodes) in before))
         if any(part.bad for part in parts):
             before.add((level, nodes))

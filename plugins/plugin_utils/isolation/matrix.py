@@ -89,6 +89,13 @@ class Matrix:
     garbled: dict[str, str]
     unavailable: dict[str, str]
 
+    def broken(self, number: int, node: str) -> str:
+        """Return why a node's job of a round counts for nobody: it failed, and nothing tells whose doing that was."""
+        for halt in self.halts:
+            if halt.number == number and node in halt.group and halt.started:
+                return "" if halt.suspects or halt.unavailable else halt.error
+        return ""
+
     def index(self) -> dict[str, int]:
         """Return the position of each node."""
         return {node: index for index, node in enumerate(self.nodes)}

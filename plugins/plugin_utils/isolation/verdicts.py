@@ -85,6 +85,12 @@ class _Table:
         view = settled.view
         self.index = view.matrix.index()
         whole = view.first & ~np.isnan(view.matrix.gb).any(axis=(1, 2))
+        for halt in view.matrix.halts:
+            if halt.started and not halt.suspects and not halt.unavailable:
+                # It failed by nobody's known doing: what it measured may accuse, and proves nobody.
+                whole &= (view.matrix.number != halt.number) | ~np.isin(
+                    view.one, [self.index[node] for node in halt.group]
+                )
         size = len(view.matrix.nodes)
         self.counts = np.bincount(view.one[whole], minlength=size) + np.bincount(view.other[whole], minlength=size)
         others = self.counts[self.counts > 0]
@@ -253,6 +259,9 @@ class _Table:
         if not steps:
             return self._incomplete("train", "the training step was not measured")
         last = steps[-1]
+        broken = self.settled.view.matrix.broken(last.number, node)
+        if broken:
+            return self._incomplete("train", f"its job failed: {broken}")
         wrong = [each for each in self.settled.view.matrix.wrong if each.where == last.move]
         if wrong:
             receivers = ", ".join(sorted({each.receiver for each in wrong})[:4])

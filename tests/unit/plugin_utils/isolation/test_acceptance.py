@@ -451,6 +451,17 @@ def test_everything_crashing_blames_nobody() -> None:
     assert len(rounds) <= 4
 
 
+@pytest.mark.parametrize("kinds", [("groups", "confirm"), ("walk", "rest", "apart")])
+def test_step_that_measured_everything_and_crashed_passes_nobody(kinds: tuple[str, ...]) -> None:
+    def change(step: Round, item: dict[str, Any]) -> None:
+        if step.kind in kinds:
+            item.update(ok=False, error="srun ended with 139")
+
+    conclusion, _rounds, _seen, _settings = campaign(fleet(8, rails=1), change=change)
+    assert not passed(conclusion)
+    assert not rejected(conclusion)
+
+
 # Groups, stragglers, latency, training.
 
 
