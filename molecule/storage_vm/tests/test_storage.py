@@ -13,6 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.answer_lines import unpack
+from ansible_collections.muster.cluster.plugins.plugin_utils.storage.judging import (
+    BAD,
+    CLOCK,
+    GOOD,
+    Limits,
+    Outcome,
+    Save,
+    judge,
+)
 
 PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 SCENARIO = PROJECT / "molecule" / "storage_vm"
@@ -134,6 +144,35 @@ def test_what_is_written_is_read_back_uncached_and_lies_on_the_server(path: str)
     assert int(on(CLIENT, stats)) - before == 8 * MIB
     assert on(SERVER, f"sha256sum {SHARED[path][0]}/shard").split()[0] == read
     on(CLIENT, f"{user} rm {file}")
+
+
+def clock_of_the_client() -> Outcome:
+    """Return what is found of the client's clock by its part in a round of saves, in which it is alone."""
+    limits = Limits(0.001, 0.001, 1e6, 1.5, "/checkpoints", MIB, 1, 60.0)
+    test = {"directory": limits.path, "ranks": limits.ranks, "shard_bytes": limits.shard_bytes, "files": 20}
+    test |= {"run": f"clock-{time.time_ns()}", "hub": CLIENT, "hub_address": "127.0.0.1", "checkpoint_bytes": MIB}
+    test |= {"python": "/usr/bin/python3", "program": "/usr/libexec/muster/muster"}
+    slurm = f"SLURMD_NODENAME={CLIENT} SLURM_STEP_NODELIST={CLIENT} SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=1"
+    user = "setpriv --reuid=1000 --regid=1000 --clear-groups"
+    spec = json.dumps(test)
+    said = ask(CLIENT, f"{slurm} {user} {test['program']} storage --spec='{spec}' --port=26000 --deadline=150")
+    answers, _ = unpack(said.stdout)
+    assert answers, said.stdout + said.stderr
+    save = Save.read(1, {"group": [CLIENT], "started": True, "ok": True, "answers": answers})
+    return judge(save, limits)[CLIENT][CLOCK]
+
+
+def test_clock_that_is_off_is_found_by_the_time_stamps_of_the_storage() -> None:
+    # Two machines that were started one after the other agree to a second or two at best.
+    on(CLIENT, f"date --set=@{on(SERVER, 'date +%s.%N').strip()}")
+    right = clock_of_the_client()
+    on(CLIENT, "date --set=@$(($(date +%s) + 60))")
+    try:
+        wrong = clock_of_the_client()
+    finally:
+        on(CLIENT, "date --set=@$(($(date +%s) - 60))")
+    assert right.verdict == GOOD, right
+    assert (wrong.verdict, wrong.measured) == (BAD, pytest.approx(60, abs=3))
 
 
 def test_preflight_passes_every_tier(expect: str) -> None:
