@@ -23,6 +23,7 @@ import demo  # noqa: E402
 
 BENCH = demo.ROOT / "build" / "bench.json"
 MUSTER = "/usr/libexec/muster/muster"
+PROLOG = ["env", "SLURM_JOB_ID=1", "SLURM_JOB_UID=65533", MUSTER, "prolog", "--expect", "/etc/muster/expect.json"]
 STATIC = ("examine", "--stage", "burn_in", "--no-store", "--node")
 
 
@@ -39,6 +40,7 @@ def main() -> int:
         **demo_figures(result),
         **static_figures(host, expect),
         "health_check_seconds": seconds_on(host, [MUSTER, "health", "--expect", "/etc/muster/expect.json"], 5),
+        "prolog_seconds": seconds_on(host, PROLOG, 5),
         "node_check_seconds": seconds_on(host, [MUSTER, "examine", "--stage", "preflight", "--node", host], 3, expect),
         "muster_start_seconds": seconds_on(host, [MUSTER, "--version"], 10),
     }
