@@ -146,33 +146,42 @@ def test_what_is_written_is_read_back_uncached_and_lies_on_the_server(path: str)
     on(CLIENT, f"{user} rm {file}")
 
 
-def clock_of_the_client() -> Outcome:
-    """Return what is found of the client's clock by its part in a round of saves, in which it is alone."""
-    limits = Limits(0.001, 0.001, 1e6, 1.5, "/checkpoints", MIB, 1, 60.0)
-    test = {"directory": limits.path, "ranks": limits.ranks, "shard_bytes": limits.shard_bytes, "files": 20}
-    test |= {"run": f"clock-{time.time_ns()}", "hub": CLIENT, "hub_address": "127.0.0.1", "checkpoint_bytes": MIB}
-    test |= {"python": "/usr/bin/python3", "program": "/usr/libexec/muster/muster"}
-    slurm = f"SLURMD_NODENAME={CLIENT} SLURM_STEP_NODELIST={CLIENT} SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=1"
+def small_files(machine: str, directory: str) -> dict[str, Any]:
+    """Return what a machine says of its part in a round of saves in which it is alone."""
+    program = "/usr/libexec/muster/muster"
+    test = {
+        **{"directory": directory, "run": f"run-{time.time_ns()}", "hub": machine, "hub_address": "127.0.0.1"},
+        **{"ranks": 1, "shard_bytes": MIB, "files": 20, "checkpoint_bytes": MIB},
+        **{"python": "/usr/bin/python3", "program": program},
+    }
+    slurm = f"SLURMD_NODENAME={machine} SLURM_STEP_NODELIST={machine} SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=1"
     user = "setpriv --reuid=1000 --regid=1000 --clear-groups"
-    spec = json.dumps(test)
-    said = ask(CLIENT, f"{slurm} {user} {test['program']} storage --spec='{spec}' --port=26000 --deadline=150")
-    answers, _ = unpack(said.stdout)
-    assert answers, said.stdout + said.stderr
-    save = Save.read(1, {"group": [CLIENT], "started": True, "ok": True, "answers": answers})
-    return judge(save, limits)[CLIENT][CLOCK]
+    said = ask(machine, f"{slurm} {user} {program} storage --spec='{json.dumps(test)}' --port=26000 --deadline=150")
+    (answer,), faults = unpack(said.stdout)
+    assert not faults, said.stdout + said.stderr
+    return answer
+
+
+def clocks() -> dict[str, Outcome]:
+    """Return by machine what is found of its clock: the client's against the server's stamps, and the server's own."""
+    answers = [small_files(CLIENT, "/checkpoints"), small_files(SERVER, "/srv/checkpoints")]
+    save = Save.read(1, {"group": [CLIENT, SERVER], "started": True, "ok": True, "answers": answers})
+    # Of the limits none is the clock's.
+    found = judge(save, Limits(0.001, 0.001, 1e6, 1.5, "/checkpoints", MIB, 1, 60.0))
+    return {machine: outcomes[CLOCK] for machine, outcomes in found.items()}
 
 
 def test_clock_that_is_off_is_found_by_the_time_stamps_of_the_storage() -> None:
-    # Two machines that were started one after the other agree to a second or two at best.
     on(CLIENT, f"date --set=@{on(SERVER, 'date +%s.%N').strip()}")
-    right = clock_of_the_client()
+    right = clocks()
     on(CLIENT, "date --set=@$(($(date +%s) + 60))")
     try:
-        wrong = clock_of_the_client()
+        wrong = clocks()
     finally:
         on(CLIENT, "date --set=@$(($(date +%s) - 60))")
-    assert right.verdict == GOOD, right
-    assert (wrong.verdict, wrong.measured) == (BAD, pytest.approx(60, abs=3))
+    assert {machine: each.verdict for machine, each in right.items()} == {CLIENT: GOOD, SERVER: GOOD}
+    assert {machine: each.verdict for machine, each in wrong.items()} == {CLIENT: BAD, SERVER: GOOD}
+    assert wrong[CLIENT].measured == pytest.approx(60, abs=3)
 
 
 def test_preflight_passes_every_tier(expect: str) -> None:
