@@ -195,8 +195,8 @@ class Fleet:
             if name in used and with_storage(name, expect, storage, addresses, file) != expect:
                 raise FleetError(file, f"classes.{name}.mounts", "other mounts", "those that follow from storage")
         fleet = cls._checked(top, nodes, classes, fabric, storage)
-        for name, declared in fleet.classes.items():
-            if declared != classes[name]:
+        for name, wanted in fleet.classes.items():
+            if wanted != classes[name]:
                 raise FleetError(file, f"classes.{name}.mini_clusters", "others", "those that follow from policy")
         for key, value in fleet.services_variables().items():
             if top.data.get(key) != value:

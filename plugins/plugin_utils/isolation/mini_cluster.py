@@ -122,27 +122,32 @@ class MiniClusters:
         """Return the groups that were above the limit once more, and each suspect with others that kept it."""
         times = Counter(frozenset(trial.nodes) for trial in self.slow[gpus])
         there = {*nodes, *partners}
-        again: list[list[tuple[str, ...]]] = []
-        for trial in self.slow[gpus]:
-            once = times[frozenset(trial.nodes)] == 1 and there.issuperset(trial.nodes)
-            if once and any(self._may_ask(gpus, node) for node in trial.nodes):
-                _place(trial.nodes, again)
+        again = [
+            trial.nodes
+            for trial in self.slow[gpus]
+            if times[frozenset(trial.nodes)] == 1
+            and there.issuperset(trial.nodes)
+            and any(self._may_ask(gpus, node) for node in trial.nodes)
+        ]
         accused = {node for trial in self.slow[gpus] for node in trial.nodes} - {*self.kept[gpus]}
         trusted = [node for node in (*nodes, *partners) if node in self.kept[gpus]]
         trusted += [node for node in partners if node not in {*self.kept[gpus], *accused}]
         asked = [node for node in nodes if node in accused and self._may_ask(gpus, node)]
-        return [tuple(groups) for groups in (*again, *self._apart(gpus, asked, trusted))]
+        return [*_disjoint(again), *self._apart(gpus, asked, trusted)]
 
-    def _apart(self, gpus: int, asked: Sequence[str], trusted: Sequence[str]) -> list[list[tuple[str, ...]]]:
+    def _apart(self, gpus: int, asked: Sequence[str], trusted: Sequence[str]) -> list[Groups]:
         """Return permutations of groups of one suspect each, with others than it was above the limit with."""
         need = self.nodes_each[gpus] - 1
         found: list[list[tuple[str, ...]]] = []
         free: list[list[str]] = []
+        mates: dict[str, set[str]] = {}
+        for trial in self.slow[gpus]:
+            for node in trial.nodes:
+                mates.setdefault(node, set()).update(trial.nodes)
         for node in asked if need else ():
-            mates = {other for trial in self.slow[gpus] if node in trial.nodes for other in trial.nodes}
             for at in range(MOST_APART):
                 here = free[at] if at < len(free) else list(trusted)
-                with_whom = [other for other in here[: need + len(mates)] if other not in mates][:need]
+                with_whom = [other for other in here[: need + len(mates[node])] if other not in mates[node]][:need]
                 if len(with_whom) < need:
                     if at == len(free):
                         break
@@ -153,7 +158,7 @@ class MiniClusters:
                 found[at].append((node, *with_whom))
                 free[at] = [other for other in here if other not in with_whom]
                 break
-        return found
+        return [tuple(groups) for groups in found]
 
     def _nearest(self, node: str, others: Sequence[str]) -> list[str]:
         def distance(other: str) -> tuple[bool, bool]:
@@ -169,16 +174,16 @@ class MiniClusters:
         """
         kept = self.kept[gpus]
         found: dict[str, tuple[Trial, str]] = {}
+        witnesses: dict[str, dict[frozenset[str], Trial]] = {}
         for trial in self.slow[gpus]:
-            for node in trial.nodes:
-                if node not in kept:
-                    found.setdefault(node, (trial, TOGETHER))
-        for node in found:
-            witnesses = [
-                trial for trial in self.slow[gpus] if node in trial.nodes and {*trial.nodes} - {*kept} == {node}
-            ]
-            if len({frozenset(trial.nodes) for trial in witnesses}) >= WITNESSES:
-                found[node] = (witnesses[-1], ALONE)
+            new = [node for node in trial.nodes if node not in kept]
+            for node in new:
+                found.setdefault(node, (trial, TOGETHER))
+            if len(new) == 1:
+                witnesses.setdefault(new[0], {})[frozenset(trial.nodes)] = trial
+        for node, trials in witnesses.items():
+            if len(trials) >= WITNESSES:
+                found[node] = (list(trials.values())[-1], ALONE)
         left = [trial for trial in self.slow[gpus] if not any(node in found for node in trial.nodes)]
         while left:
             counts = Counter(node for trial in left for node in trial.nodes)
@@ -305,13 +310,18 @@ def _asked(plans: Mapping[int, Mapping[str, Any]]) -> tuple[Counter[tuple[int, s
     return asked, rounds
 
 
-def _place(group: tuple[str, ...], permutations: list[list[tuple[str, ...]]]) -> None:
-    """Add a group to the first permutation in which nobody of it is, or to a new one."""
-    for groups in permutations:
-        if not any(node in other for other in groups for node in group):
-            groups.append(group)
-            return
-    permutations.append([group])
+def _disjoint(groups: Iterable[tuple[str, ...]]) -> list[Groups]:
+    """Return permutations that together have all of these groups."""
+    permutations: list[list[tuple[str, ...]]] = []
+    busy: list[set[str]] = []
+    for group in groups:
+        at = next((index for index, nodes in enumerate(busy) if nodes.isdisjoint(group)), len(busy))
+        if at == len(busy):
+            permutations.append([])
+            busy.append(set())
+        permutations[at].append(group)
+        busy[at].update(group)
+    return [tuple(found) for found in permutations]
 
 
 def _incomplete(reason: str) -> Finding:
