@@ -308,6 +308,23 @@ def test_step_that_measured_everything_and_crashed_passes_nobody() -> None:
     assert "srun ended with 139" in finding(conclusion, "h1").reason
 
 
+def test_node_on_which_a_mini_cluster_hangs_keeps_nobody_else_from_passing() -> None:
+    def change(step: Round, item: dict[str, Any]) -> None:
+        names = [move["name"] for move in step.program["moves"]]
+        at = next((name for name in names if is_mini_cluster(name)), "walk")
+        if "h3" not in item["group"] or step.kind == "walk":
+            return
+        before = names[: names.index(at)]
+        item["results"] = [result for result in item["results"] if result["move"] in before]
+        item["reached"] = {node: [at, 0, "absent" if node == "h3" else "arrived"] for node in item["group"]}
+        item.update(ok=False, error=f"not finished in {at}, cancelled")
+
+    conclusion, rounds, _seen, _settings = play(fleet(8), change=change)
+    assert "h3" in rounds[1].groups[0] and "h3" not in rounds[2].groups[0]
+    assert passed(conclusion) == set(conclusion.findings) - {"h3"}
+    assert "it never came to mini_cluster:16:1" in conclusion.held["h3"]
+
+
 def test_second_try_that_crashed_clears_nobody() -> None:
     def times(step: Round, group: Sequence[str], at: int) -> float | None:
         return 90 if step.kind == "groups" and list(group) == ["h1", "h2"] else None
