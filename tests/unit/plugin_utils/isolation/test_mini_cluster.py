@@ -18,7 +18,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptanc
     told,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Settings
-from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile
+from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile, latency_rows
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import StoredRound
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import measured
 
 from tests.isolation.campaign import plan_of
 from tests.isolation.fleet import Fleet, Spec, as_json, expectations
@@ -448,3 +450,17 @@ def test_round_tells_its_slowest_mini_cluster() -> None:
     line = told(2, plan_of(rounds[1]), [item for number, _plan, item in seen if number == 2], settings)
     assert "4 mini-clusters of 16 GPUs: slowest h3+h4 59.5 us (99 %) at 64 KiB" in line
     assert "2 mini-clusters of 32 GPUs: " in line
+
+
+def test_report_counts_what_admits() -> None:
+    def times(step: Round, group: Sequence[str], at: int) -> float | None:
+        return 90 if step.kind == "groups" and list(group) == ["h1", "h2"] else None
+
+    _conclusion, rounds, seen, _settings = play(fleet(8), change=timed(times))
+    stored = [StoredRound("c", number, plan, [item], 1.0, 2.0) for number, plan, item in seen]
+    rows = latency_rows(measured(stored).groups, PROFILE)
+    asked = [mini_clusters(step) for step in rounds]
+    for row in rows:
+        groups = [found for each in asked for name, found in each.items() if f":{row.gpus}:" in name]
+        assert row.groups == sum(len(found) for found in groups) > 0
+        assert row.said == (f"not in 1 of {row.groups}" if row.gpus == 16 else "yes")
