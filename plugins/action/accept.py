@@ -17,6 +17,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.task impor
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import Means, prove
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance import (
     CONFIRM,
+    MINI_CLUSTERS,
     SUSPECTS,
     conclude_early,
     next_round,
@@ -25,12 +26,14 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline 
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Settings, SettingsError
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.telling import details, told, versions_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import transport_findings
+from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
 
 # What planning counts for a permutation is what it takes usually; a walk may take so many times as long in all.
 SPARE_FACTOR = 4
-# Rounds that ask suspects again wait for partners in service; a walk goes without those that are busy.
-WAITING = (CONFIRM, SUSPECTS)
+# Rounds that ask suspects again, or fill up mini-clusters, wait for partners in service; a walk goes without those that
+# are busy.
+WAITING = (CONFIRM, SUSPECTS, MINI_CLUSTERS)
 
 
 class Acceptance(StageWork):
@@ -48,7 +51,8 @@ class Acceptance(StageWork):
         self.fabric = str(request.fleet.get("fabric", {}).get("kind"))
         self.settings: Settings | None = None
         try:
-            self.settings = Settings.from_expect(cohort.expect.get("collective"), places, self._baseline())
+            profile = LatencyProfile.from_expect(cohort.expect["mini_clusters"])
+            self.settings = Settings.from_expect(cohort.expect.get("collective"), places, self._baseline(), profile)
         except (SettingsError, ValueError) as exc:
             self.fault = f"hardware class {cohort.hardware_class}: {exc}"
 

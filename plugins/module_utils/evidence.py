@@ -17,12 +17,14 @@ STAGES = ("preflight", "burn_in", "fabric", "storage", "acceptance", "health")
 _OWN_SECTIONS = {
     "fabric": ("fabric", "rdma"),
     "storage": ("storage", "mounts", "checkpoint"),
-    "acceptance": ("collective",),
+    "acceptance": ("collective", "mini_clusters"),
 }
 # Sections of the others by which they are judged too: over which rails of which fabric traffic had to go.
 _SHARED_SECTIONS = {"fabric": ("nic",), "acceptance": ("fabric", "nic")}
 # Sections of other stages by which the rest are judged besides: a mount more must not void a burn-in.
 _BESIDES = {"preflight": ("mounts",), "health": ("mounts",)}
+# Sections that say something only where they are declared: a fleet without them keeps the evidence that it has.
+_IF_DECLARED = ("mini_clusters",)
 # What provisioning installs: the fingerprint tells whether it became another, for the stages that depend on it.
 _NOT_JUDGED = ("gpu_stack",)
 
@@ -151,4 +153,6 @@ def expect_digest_of(stage: str, expect: Mapping[str, Any]) -> str:
     own = (*_OWN_SECTIONS.get(stage, ()), *_SHARED_SECTIONS.get(stage, ()))
     taken = {*_NOT_JUDGED, *(section for sections in _OWN_SECTIONS.values() for section in sections)}
     taken -= {*_BESIDES.get(stage, ())}
-    return digest_of({key: value for key, value in expect.items() if (key in own if own else key not in taken)})
+    left_out = {key for key in _IF_DECLARED if expect.get(key) is None}
+    judged = {key: value for key, value in expect.items() if (key in own if own else key not in taken)}
+    return digest_of({key: value for key, value in judged.items() if key not in left_out})

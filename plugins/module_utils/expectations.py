@@ -135,6 +135,16 @@ SCHEMA: dict[str, Any] = {
     "checkpoint": Nullable(
         {"tier": TEXT, "path": PATH, "shard_bytes": POSITIVE, "ranks": POSITIVE, "target_seconds": ABOVE_ZERO}
     ),
+    # Follows from the latency profile that the fleet's policy asks for: the longest p99 of groups of so many GPUs; null
+    # where it asks for none.
+    "mini_clusters": Nullable(
+        {
+            "profile": TEXT,
+            "collective": COLLECTIVE,
+            "sizes_bytes": [POSITIVE],
+            "limits": [{"gpus": POSITIVE, "microseconds": ABOVE_ZERO}],
+        }
+    ),
     "gpu": Nullable(
         {
             "model": TEXT,

@@ -129,6 +129,9 @@ RAIL_CHECKS = ("rail_loopback", "rail_bandwidth", "rail_latency", "rail_counters
 # What stage fabric owes of every rail besides, where the fleet's cables are verified.
 CABLING_CHECK = "cabling"
 
+# What acceptance owes of every node where the fleet's policy asks for mini-clusters: their p99 at small messages.
+MINI_CLUSTER_CHECK = "mini_cluster_latency"
+
 # The message size up to which the time counts, beyond it the bandwidth.
 SMALL_BYTES = 2**20
 
@@ -275,6 +278,7 @@ def collective_checks(expect: Mapping[str, Any]) -> tuple[str, ...]:
         "group_latency": any(limit["collective"] != "sendrecv" for limit in limits),
         "straggler": collective["straggler"] is not None,
         "train": collective["train"] is not None,
+        MINI_CLUSTER_CHECK: expect["mini_clusters"] is not None,
     }
     return tuple(check for check, wanted in asked.items() if wanted)
 

@@ -14,6 +14,8 @@ description:
     meets every other, then one that asks suspects again, with partners that are proven good, beside groups along the
     topology of everyone else, and all together. A node is rejected only for what speaks against it alone; a pair, a
     boundary or many slow nodes at once are held and nobody is blamed.
+  - Where the fleet's policy names a latency profile, groups as large as its mini-clusters run beside the others, and a
+    node that was in none that kept the limit does not pass.
   - Each round is committed to the ledger when it ends. A run that was interrupted is taken up by the next one, unless a
     node, its expectations or the environment have changed in between, or its first round is a quarter of an hour old.
   - Writes one acceptance evidence per node into the ledger. Judging it is the matter of M(muster.cluster.admit).
@@ -30,7 +32,8 @@ options:
     elements: str
     required: true
   partners:
-    description: Admitted nodes that may vouch for nodes under test when those cannot prove one another.
+    description: Admitted nodes that may vouch for nodes under test when those cannot prove one another, or fill up
+      their mini-clusters.
     type: list
     elements: str
     default: []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import math
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in_plan import PlanError, steps_of
+from ansible_collections.muster.cluster.plugins.module_utils.collective_program import ELEMENT_BYTES
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES
 from ansible_collections.muster.cluster.plugins.module_utils.expectations import shown
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import (
@@ -37,6 +40,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class impo
     plain,
     shipped_classes,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile, with_mini_clusters
 from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.declared import (
     CONTROLLER,
     DATABASE,
@@ -191,6 +195,9 @@ class Fleet:
             if name in used and with_storage(name, expect, storage, addresses, file) != expect:
                 raise FleetError(file, f"classes.{name}.mounts", "other mounts", "those that follow from storage")
         fleet = cls._checked(top, nodes, classes, fabric, storage)
+        for name, wanted in fleet.classes.items():
+            if wanted != classes[name]:
+                raise FleetError(file, f"classes.{name}.mini_clusters", "others", "those that follow from policy")
         for key, value in fleet.services_variables().items():
             if top.data.get(key) != value:
                 raise top.error(key, json.dumps(value), json.dumps(top.data.get(key), default=str))
@@ -212,16 +219,22 @@ class Fleet:
         services = Services.of(((node.name, node.role) for node in nodes), top.file)
         check_cabling(nodes, fabric, top.file)
         scheduler = read_scheduler(top, classes, services)
+        policy = _policy(top, fabric, storage, scheduler)
+        profile = LatencyProfile.from_policy(asdict(policy))
+        count = Counter(node.hardware_class for node in nodes)
         return cls(
             cluster=_named(top, "cluster", _HOST_NAME, "lower-case letters, digits and hyphens"),
             nodes=nodes,
-            classes=classes,
+            classes={
+                name: with_mini_clusters(name, expect, profile, count[name], top.file)
+                for name, expect in classes.items()
+            },
             fabric=fabric,
             storage=storage,
             services=services,
             scheduler=scheduler,
             ledger=_ledger(top),
-            policy=_policy(top, fabric, storage, scheduler),
+            policy=policy,
         )
 
     @property
@@ -426,6 +439,9 @@ def _policy(top: Section, fabric: Fabric, storage: Storage, scheduler: Scheduler
     own = section.section("burn_in_profiles", None)
     profiles = {name: _profile(profiles, name) for profiles in (shipped, own) for name in profiles.data}
     latency = _latency_profiles(defaults["latency_profiles"], section)
+    latency_profile = section.choice("latency_profile", tuple(latency), None)
+    if latency_profile is not None and "acceptance" not in stages:
+        raise section.error("latency_profile", "stage acceptance in policy.stages, which measures it")
     hours = section.section("fresh_hours", STAGES)
     return Policy(
         stages=stages,
@@ -435,7 +451,7 @@ def _policy(top: Section, fabric: Fabric, storage: Storage, scheduler: Scheduler
         close_limit_percent=section.number("close_limit_percent", 0, defaults["close_limit_percent"]),
         retest=section.flag("retest", defaults["retest"]),
         heartbeat_seconds=_heartbeat(section, scheduler, intervals),
-        latency_profile=section.choice("latency_profile", tuple(latency), None),
+        latency_profile=latency_profile,
         latency_profiles=latency,
     )
 
@@ -473,14 +489,19 @@ def _latency_profiles(shipped: Mapping[str, Any], policy: Section) -> dict[str, 
             if not isinstance(sizes, (list, tuple)) or not sizes:
                 raise profile.error("sizes_bytes", "a list of sizes in bytes")
             for index, size in enumerate(sizes):
-                if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                    raise profile.error(f"sizes_bytes[{index}]", "a whole number of at least 1", shown(size))
+                if isinstance(size, bool) or not isinstance(size, int) or size < 1 or size % ELEMENT_BYTES:
+                    what = f"a whole number of at least 1 that {ELEMENT_BYTES} divides"
+                    raise profile.error(f"sizes_bytes[{index}]", what, shown(size))
+                if size in sizes[:index]:
+                    raise profile.error(f"sizes_bytes[{index}]", "each size once", f"{size} again")
             limits: dict[int, float] = {}
             for limit in profile.sections("limits", ("gpus", "microseconds"), required=True):
                 gpus = limit.number("gpus", 2, whole=True)
                 if gpus in limits:
                     raise limit.error("gpus", "each number of GPUs once")
                 limits[gpus] = limit.number("microseconds", 0.001)
+                if not math.isfinite(limits[gpus]):
+                    raise limit.error("microseconds", "a number of microseconds")
             found[name] = {
                 # Every collective is judged by its own budget; the one that a token waits for is this.
                 "collective": profile.choice("collective", ("all_reduce",), "all_reduce"),

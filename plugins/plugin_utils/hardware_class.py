@@ -15,6 +15,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.expectations import
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError, one_of, read_yaml
 
 HARDWARE = Path(__file__).parent / "hardware"
+# Sections that no class states, as they follow from the rest of the fleet file.
+DERIVED = ("fabric", "mounts", "checkpoint", "mini_clusters")
 _WRAPPED = {"value", "unit", "source"}
 
 
@@ -32,11 +34,11 @@ def expectations_of(name: str, overrides: Mapping[str, Any], file: str) -> dict[
     data = _resolved(name, overrides, file, ())
     place = file if name in overrides else str(HARDWARE / f"{name}.yml")
     key = f"hardware_classes.{name}" if name in overrides else ""
-    for derived in ("fabric", "mounts", "checkpoint"):
+    for derived in DERIVED:
         if derived in data:
             where = f"{key}.{derived}" if key else derived
             raise FleetError(place, where, shown(data[derived]), "none, it follows from the fleet")
-    return checked_expectations({"class": name, "fabric": None, "mounts": None, "checkpoint": None, **data}, place, key)
+    return checked_expectations({"class": name, **dict.fromkeys(DERIVED), **data}, place, key)
 
 
 def checked_expectations(data: Any, file: str, key: str) -> dict[str, Any]:

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ansible_collections.muster.cluster.plugins.module_utils.finding import INCOMPLETE, PASS, Finding
+from ansible_collections.muster.cluster.plugins.module_utils.expectations import shown
+from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
 
-CHECK = "mini_cluster_latency"
-UNIT = "us"
-_NAMED = 4
+# Disjoint groups of nodes that run at the same time.
+Groups = tuple[tuple[str, ...], ...]
+# How the moves of mini-clusters are named, whatever the profile is called: "mini_cluster:16:1".
+MOVE_PREFIX = "mini_cluster:"
 
 
 class Timed(Protocol):
@@ -51,11 +53,50 @@ class LatencyProfile:
     def from_policy(cls, policy: Mapping[str, Any]) -> LatencyProfile | None:
         """Return the profile that a validated policy asks for, None where it asks for none."""
         name = policy.get("latency_profile")
-        if name is None:
-            return None
-        data = policy["latency_profiles"][name]
+        return None if name is None else cls._of(name, policy["latency_profiles"][name])
+
+    @classmethod
+    def from_expect(cls, section: Mapping[str, Any] | None) -> LatencyProfile | None:
+        """Return the profile in a class' ``mini_clusters`` expectations, None where nothing is asked of it."""
+        return None if section is None else cls._of(section["profile"], section)
+
+    @classmethod
+    def _of(cls, name: str, data: Mapping[str, Any]) -> LatencyProfile:
         limits = {int(limit["gpus"]): float(limit["microseconds"]) for limit in data["limits"]}
         return cls(name, data["collective"], tuple(data["sizes_bytes"]), dict(sorted(limits.items())))
+
+    def to_expect(self) -> dict[str, Any]:
+        """Return what ``from_expect`` reads back, plain data."""
+        return {
+            "profile": self.name,
+            "collective": self.collective,
+            "sizes_bytes": list(self.sizes_bytes),
+            "limits": [{"gpus": gpus, "microseconds": time} for gpus, time in self.limits.items()],
+        }
+
+
+def with_mini_clusters(
+    name: str, expect: Mapping[str, Any], profile: LatencyProfile | None, nodes: int, file: str
+) -> dict[str, Any]:
+    """Return the expectations of class ``name``, of which the fleet has ``nodes``, with its mini-clusters.
+
+    Null where no profile is asked for, or the fleet has no such node. Raises FleetError where not every size of
+    mini-cluster can be measured with nodes of the class.
+    """
+    if profile is None or not nodes:
+        return {**expect, "mini_clusters": None}
+    key, each = "policy.latency_profile", expect["collective"]["ranks_per_node"]
+    for gpus in profile.limits:
+        found = f"{shown(profile.name)} with {gpus} GPUs"
+        if gpus % each:
+            raise FleetError(file, key, found, f"multiples of {each}, as a node of class {name} has {each} ranks")
+        if gpus > nodes * each:
+            most = f"at most {nodes * each}, as there are {nodes} nodes of class {name} with {each} ranks each"
+            raise FleetError(file, key, found, most)
+    if expect["collective"]["driver"] != "torch":
+        found = f"{shown(profile.name)} with hardware_classes.{name}.collective.driver {expect['collective']['driver']}"
+        raise FleetError(file, key, found, "driver torch, which times every iteration")
+    return {**expect, "mini_clusters": profile.to_expect()}
 
 
 @dataclass(frozen=True)
@@ -72,9 +113,7 @@ class LatencyRow:
     said: str
 
 
-def disjoint_groups(
-    nodes: Iterable[str], places: Mapping[str, Mapping[str, Any]], each: int
-) -> tuple[tuple[tuple[str, ...], ...], ...]:
+def disjoint_groups(nodes: Iterable[str], places: Mapping[str, Mapping[str, Any]], each: int) -> tuple[Groups, ...]:
     """Return permutations of disjoint groups of ``each`` nodes that together hold every node, none for too few nodes.
 
     Groups stay within a rack as far as racks go round, then within a pod. Who is left over gets a group in the second
@@ -107,50 +146,24 @@ def disjoint_groups(
 
 
 def latency_moves(
-    group: Sequence[str], places: Mapping[str, Mapping[str, Any]], profile: LatencyProfile, ranks_per_node: int
+    job: Sequence[str], permutations: Mapping[int, Sequence[Groups]], profile: LatencyProfile
 ) -> list[dict[str, Any]]:
-    """Return the moves, but for iterations, warmup and seconds, by which a job of ``group`` measures the profile.
+    """Return the moves, but for iterations, warmup and seconds, by which a job measures these groups.
 
-    A size of mini-cluster that is no whole number of nodes, or larger than the job, has none.
+    ``permutations`` has, by number of GPUs, what runs one after the other.
     """
-    at = {node: index for index, node in enumerate(group)}
-    moves = []
-    for gpus in profile.limits:
-        if gpus % ranks_per_node:
-            continue
-        for number, groups in enumerate(disjoint_groups(group, places, gpus // ranks_per_node), 1):
-            moves.append(
-                {
-                    "name": f"{profile.name}_{gpus}_{number}",
-                    "kind": "groups",
-                    "collective": profile.collective,
-                    "sizes": list(profile.sizes_bytes),
-                    "groups": [[at[node] for node in members] for members in groups],
-                }
-            )
-    return moves
-
-
-def latency_findings(
-    members: Iterable[str], measured: Iterable[Timed], profile: LatencyProfile
-) -> dict[str, tuple[Finding, ...]]:
-    """Return by node one finding for each size of mini-cluster.
-
-    A node passes once groups that it was in kept the limit at every message size. A group that did not accuses all of
-    its members and convicts none: they are ``incomplete``, as is who was not measured.
-    """
-    best: dict[tuple[str, int, int], Timed] = {}
-    for one in measured:
-        if one.collective != profile.collective or one.ranks not in profile.limits:
-            continue
-        for node in one.nodes:
-            key = (node, one.ranks, one.size)
-            if key not in best or not _time(best[key]) <= _time(one):
-                best[key] = one
-    return {
-        node: tuple(_finding(node, gpus, limit, profile, best) for gpus, limit in profile.limits.items())
-        for node in members
-    }
+    at = {node: index for index, node in enumerate(job)}
+    return [
+        {
+            "name": f"{MOVE_PREFIX}{gpus}:{number}",
+            "kind": "groups",
+            "collective": profile.collective,
+            "sizes": list(profile.sizes_bytes),
+            "groups": [[at[node] for node in members] for members in groups],
+        }
+        for gpus, wanted in permutations.items()
+        for number, groups in enumerate(wanted, 1)
+    ]
 
 
 def latency_rows(measured: Iterable[Timed], profile: LatencyProfile) -> list[LatencyRow]:
@@ -184,35 +197,6 @@ def latency_rows(measured: Iterable[Timed], profile: LatencyProfile) -> list[Lat
                 )
             )
     return rows
-
-
-def _finding(
-    node: str,
-    gpus: int,
-    limit: float,
-    profile: LatencyProfile,
-    best: Mapping[tuple[str, int, int], Timed],
-) -> Finding:
-    subject = f"mini-cluster of {gpus} GPUs"
-    missing = [size for size in profile.sizes_bytes if (node, gpus, size) not in best]
-    if missing:
-        reason = f"{_name(profile)} of {missing[0]} B in {gpus} GPUs was not measured with it"
-        return Finding(CHECK, subject, INCOMPLETE, None, limit, UNIT, reason, "investigate")
-    worst = max((best[node, gpus, size] for size in profile.sizes_bytes), key=_time)
-    others = [other for other in worst.nodes if other != node]
-    named = ", ".join(others[:_NAMED]) + (f" and {len(others) - _NAMED} more" if len(others) > _NAMED else "")
-    told = f"{_name(profile)} of {worst.size} B with {named}" if others else f"{_name(profile)} of {worst.size} B"
-    if not math.isfinite(_time(worst)):
-        return Finding(CHECK, subject, INCOMPLETE, None, limit, UNIT, f"{told} did not finish", "investigate")
-    measured = float(f"{_time(worst):.4g}")
-    if _time(worst) <= limit:
-        return Finding(CHECK, subject, PASS, measured, limit, UNIT, told)
-    reason = f"{told}: p99 above the limit, which blames the group and nobody in it"
-    return Finding(CHECK, subject, INCOMPLETE, measured, limit, UNIT, reason, "investigate")
-
-
-def _name(profile: LatencyProfile) -> str:
-    return profile.collective.replace("_", "-")
 
 
 def _time(one: Timed) -> float:

@@ -18,6 +18,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds imp
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation import effects, schedule
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import SENDRECV, Settings
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Halt, Matrix, Seen, matrix_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.mini_cluster import MiniClusters
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.settling import Settled, settle
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.telling import details, told
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.verdicts import conclusion_of, unjudged
@@ -25,6 +26,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.verdicts 
 __all__ = ["conclude_early", "details", "next_round", "told"]
 
 WALK, REST, APART, CONFIRM, GROUPS, SUSPECTS = "walk", "rest", "apart", "confirm", "groups", "suspects"
+MINI_CLUSTERS = "mini_clusters"
 WALKS = (WALK, REST, APART)
 # Campaigns end: so many walks that hang or do not start, and so many rounds of groups.
 MOST_WALKS, MOST_GROUPS, MOST_UNSTARTED = 5, 4, 2
@@ -76,6 +78,7 @@ class Campaign:
         walks = [number for number, plan in self.plans.items() if plan.get("kind") in WALKS]
         self.view = effects.view_of(self.matrix, self.members, settings, walks)
         self.settled: Settled = settle(self.view, self.members, self.partners, self.plans)
+        self.mini_clusters = MiniClusters(self.members, self.matrix, self.plans, settings)
 
     def _position(self, node: str) -> tuple[str, str, str]:
         place = self.settings.places.get(node) or {}
@@ -88,7 +91,7 @@ class Campaign:
 
     def next_round(self) -> Round | None:
         """Return the next round, None when no other would tell more."""
-        return self._walk() or self._second() or self._train() or self._hung()
+        return self._walk() or self._second() or self._train() or self._mini_clusters() or self._hung()
 
     def _of_kind(self, *kinds: str) -> list[int]:
         return [number for number, plan in sorted(self.plans.items()) if plan.get("kind") in kinds]
@@ -210,6 +213,8 @@ class Campaign:
             moves.append(schedule.rest_move(pairs, self.settings, "confirm"))
         placed = {level: [[position[node] for node in group] for group in found] for level, found in groups.items()}
         moves += schedule.group_moves(placed, self.settings)
+        if groups:
+            moves += self.mini_clusters.moves(job, groups["all"][0])
         if self.settings.train is not None and not steps and "all" in placed and len(placed["all"][0]) == len(job):
             moves.append(schedule.train_move(self.settings))
         return self._round(CONFIRM if steps else GROUPS, [job], moves)
@@ -224,11 +229,20 @@ class Campaign:
             return None
         return self._round(GROUPS, [eligible], [schedule.train_move(self.settings)])
 
+    def _mini_clusters(self) -> Round | None:
+        """Return the mini-clusters that are asked again, or filled up with nodes in service."""
+        eligible = [node for node in self._usable(self.members) if node in self.settled.eligible]
+        partners = [node for node in self._usable(self.partners) if node not in self.settled.doubted]
+        found = self.mini_clusters.next_round(self.order, eligible, partners)
+        return None if found is None else self._round(MINI_CLUSTERS, [found[0]], found[1])
+
     def _levels(self) -> dict[str, list[list[str]]]:
         """Return the groups along the topology that are still to be measured, by level, of those not suspected."""
         settled = self.settled
         eligible = [node for node in self._usable(self.members) if node in settled.eligible]
         if len(eligible) == 1:
+            if any(settled.covered([*eligible, partner]) for partner in self.partners):
+                return {}
             helpers = [node for node in self._usable(self.partners) if node in set(settled.trusted)]
             eligible = [node for node in self.order if node in {*eligible, *helpers[:1]}]
         if len(eligible) < 2 or settled.covered(eligible):

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ansible_collections.muster.cluster.plugins.module_utils.registry import MINI_CLUSTER_CHECK
+from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile
+
 ALL_REDUCE, SENDRECV = "all_reduce", "sendrecv"
 COLLECTIVES = (ALL_REDUCE, "all_gather", "reduce_scatter", "all_to_all")
 UNIT = "GB/s"
@@ -88,6 +91,7 @@ class Settings:
 
     ``places`` tells the ``rack`` and ``pod`` of each node. ``baseline`` is what was adopted of a healthy fleet: GB/s by
     collective, nodes and size (see baseline.py); it stands in for peers where there are too few of them.
+    ``mini_clusters`` is what groups as large as those that serve one model have to keep, None: nothing.
     """
 
     ranks_per_node: int
@@ -103,6 +107,7 @@ class Settings:
     budget_minutes: float | None = None
     places: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     baseline: Mapping[tuple[str, int, int], float] = field(default_factory=dict)
+    mini_clusters: LatencyProfile | None = None
 
     @classmethod
     def from_expect(
@@ -110,6 +115,7 @@ class Settings:
         collective: Any,
         places: Mapping[str, Mapping[str, str | None]] | None = None,
         baseline: Mapping[tuple[str, int, int], float] | None = None,
+        mini_clusters: LatencyProfile | None = None,
     ) -> Settings:
         """Return the settings in a class' ``collective`` expectations; raises SettingsError."""
         if not isinstance(collective, Mapping):
@@ -140,6 +146,7 @@ class Settings:
             None if budget is None else found.number("budget_minutes"),
             places or {},
             baseline or {},
+            mini_clusters,
         )
 
     def floor(self, collective: str, nodes: int, size_bytes: int) -> float | None:
@@ -194,6 +201,7 @@ class Settings:
             "group_latency": any(each.collective != SENDRECV for each in self.latency),
             "straggler": self.straggler is not None,
             "train": self.train is not None,
+            MINI_CLUSTER_CHECK: self.mini_clusters is not None,
         }
         return tuple(check for check, wanted in asked.items() if wanted)
 

@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 from ansible_collections.muster.cluster.plugins.module_utils.pairing import partner, rounds_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.latency import MOVE_PREFIX
 
 # By round, what it was to do ({"kind", "groups", "program"}) and what one of its jobs showed.
 Seen = Sequence[tuple[int, Mapping[str, Any], Mapping[str, Any]]]
 ABSENT, ARRIVED = "absent", "arrived"
+# The kind of what groups as large as those that serve one model showed, which their latency profile alone judges.
+MINI_CLUSTER = "mini_cluster"
 
 
 @dataclass(frozen=True)
@@ -246,14 +249,14 @@ class _Reader:
         position = {node: index for index, node in enumerate(group)}
         for nodes in members:
             rows = [position[node] for node in nodes]
-            if np.isnan(middle[rows]).any():
+            if np.isnan(middle[rows]).any() or np.isnan(slowest[rows]).any():
                 continue
             ratio = (slowest[rows] / middle[rows]).max(axis=1)
             self.groups.append(
                 GroupResult(
                     number,
                     str(move["name"]),
-                    str(move["kind"]),
+                    MINI_CLUSTER if str(move["name"]).startswith(MOVE_PREFIX) else str(move["kind"]),
                     str(move.get("collective", "")),
                     int(result["bytes"]),
                     tuple(nodes),

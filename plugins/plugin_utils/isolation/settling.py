@@ -28,6 +28,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.effects i
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged, judged_groups
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import size_text
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import MINI_CLUSTER
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.schedule import (
     CROWDED_REPEATS,
     PAIR_REPEATS,
@@ -615,7 +616,11 @@ def _stragglers(settled: Settled) -> None:
     counts: dict[str, list[tuple[float, int]]] = {}
     for group in settled.view.matrix.groups:
         # Of few nodes one is always the last; and somebody has to be where nothing is slow.
-        if group.kind == "inside" or len(group.nodes) < 4 or group.p99 / group.seconds <= limit.p99_over_p50:
+        if (
+            group.kind in ("inside", MINI_CLUSTER)
+            or len(group.nodes) < 4
+            or group.p99 / group.seconds <= limit.p99_over_p50
+        ):
             continue
         for node, count in group.last.items():
             share = count / max(group.iterations, 1)

@@ -9,6 +9,7 @@ import numpy as np
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged, judged_groups
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import UNIT, Settings, size_text
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Matrix, Seen, matrix_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.mini_cluster import told as mini_clusters_told
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.verdicts import medians_of
 
 # More jobs than this are told by number, those that did not come to their end by name.
@@ -24,6 +25,7 @@ def told(number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]
     parts += _pairs_told(matrix)
     for level in dict.fromkeys(group.level for group in _groups(matrix, settings)):
         parts.append(_level_told(level, [each for each in _groups(matrix, settings) if each.level == level]))
+    parts += mini_clusters_told(matrix, settings.ranks_per_node)
     for halt in matrix.halts[:TOLD_JOBS]:
         who = ", ".join(sorted(halt.suspects)[:TOLD_JOBS]) or ("+".join(halt.group) if len(halt.group) < 3 else "")
         parts.append(halt.error + (f" (suspected: {who})" if who else ""))

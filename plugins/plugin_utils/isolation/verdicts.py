@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
+from ansible_collections.muster.cluster.plugins.module_utils.registry import MINI_CLUSTER_CHECK
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import UNIT, Settings, size_text
 
 # SUBJECT
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.mini_cluster import MiniClusters
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.schedule import (
     CONFIDENCE,
     INTERMITTENT_SHARE,
@@ -48,7 +50,8 @@ def conclusion_of(settled: Settled, settings: Settings, stopped: str = "") -> Co
     table = _Table(settled, settings, stopped)
     findings = {node: tuple(table.finding(node, check) for check in settings.checks()) for node in settled.members}
     held = dict(table.held)
-    return Conclusion(findings, held, dict(settled.doubted), tuple(dict.fromkeys(_remarks(settled, settings))))
+    remarks = [*_remarks(settled, settings), *table.mini_clusters.remarks()]
+    return Conclusion(findings, held, dict(settled.doubted), tuple(dict.fromkeys(remarks)))
 
 
 def _remarks(settled: Settled, settings: Settings) -> list[str]:
@@ -116,6 +119,10 @@ class _Table:
         for node, found in self.together.items():
             if found.bad and self._answers_for(node) and node in settled.members:
                 self.held.setdefault(node, self._slow_together(found))
+        self.mini_clusters = MiniClusters(settled.members, view.matrix, settled.plans, settings)
+        for node, why in self.mini_clusters.held().items():
+            if self._answers_for(node) and not stopped:
+                self.held.setdefault(node, why)
 
     def _node_values(self) -> dict[int, Any]:
         """Return by channel every node's median with those that nothing speaks against, NaN where none."""
@@ -168,6 +175,8 @@ class _Table:
             return self._straggler(node)
         if check == "train":
             return self._train(node)
+        if check == MINI_CLUSTER_CHECK:
+            return self.mini_clusters.finding(node)
         return self._group(node, check)
 
     def _unsettled(self, node: str) -> str:

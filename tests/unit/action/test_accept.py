@@ -33,6 +33,7 @@ COLLECTIVE: dict[str, Any] = {
     "straggler": None,
     "budget_minutes": None,
 }
+CLASS = {"class": "lab_h100", "fabric": None, "nic": None, "collective": COLLECTIVE, "mini_clusters": None}
 NAMES = ("gpu-01", "gpu-02", "gpu-04")
 FINGERPRINT = {"gpu_serials": "1", "gpu_vbios": "1", "gpu_driver": "1", "kernel": "6.1", "nccl": "1"}
 
@@ -112,7 +113,7 @@ def request(tmp_path: Path, nodes: tuple[str, ...] = NAMES, **other: Any) -> Req
             **declared,
             "ctl": {"role": "controller", "hardware_class": None, "address": "10.0.0.9", "rack": None},
         },
-        "classes": {"lab_h100": {"class": "lab_h100", "fabric": None, "nic": None, "collective": COLLECTIVE}},
+        "classes": {"lab_h100": dict(CLASS)},
         "fabric": {"kind": "ethernet", "socket_interface": "eth0"},
     }
     given = {"evidence": {name: [preflight(name)] for name in nodes}, **other}
@@ -431,6 +432,55 @@ def test_baseline_that_nobody_proposed_judges_nobody(ledger: Ledger, tmp_path: P
     assert set(verdicts(result).values()) == {INCOMPLETE}
     reason = result["evidence"]["gpu-01"][0]["findings"][0]["reason"]
     assert "no baseline for hardware class lab_h100 on ethernet was proposed by campaign 5f2a9c" in reason
+
+
+MINI_CLUSTERS = {
+    "profile": "chat",
+    "collective": "all_reduce",
+    "sizes_bytes": [SIZE],
+    "limits": [{"gpus": 2, "microseconds": 50_000}, {"gpus": 3, "microseconds": 50_000}],
+}
+
+
+def asking(tmp_path: Path, nodes: tuple[str, ...] = NAMES, **other: Any) -> Request:
+    asked = request(tmp_path, nodes, **other)
+    asked.fleet["classes"]["lab_h100"]["mini_clusters"] = MINI_CLUSTERS
+    return asked
+
+
+def latency_of(result: dict[str, Any], node: str) -> tuple[Evidence, str]:
+    (evidence,) = [Evidence.from_dict(item) for item in result["evidence"][node]]
+    return evidence, next(each.verdict for each in evidence.findings if each.check == "mini_cluster_latency")
+
+
+def test_declared_mini_clusters_are_measured_and_recorded_as_evidence(ledger: Ledger, tmp_path: Path) -> None:
+    result = Cluster(set()).accept(asking(tmp_path))
+    for node in NAMES:
+        evidence, verdict = latency_of(result, node)
+        assert verdict == PASS and worst(each.verdict for each in evidence.findings) == PASS
+        assert evidence.expect_digest != expect_digest_of("acceptance", CLASS)
+    without = Cluster(set()).accept(request(tmp_path))
+    (evidence,) = [Evidence.from_dict(item) for item in without["evidence"]["gpu-01"]]
+    assert "mini_cluster_latency" not in {each.check for each in evidence.findings}
+
+
+def test_group_above_its_limit_is_held_by_its_evidence(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster(set())
+    asked = asking(tmp_path)
+    slow = [{"gpus": 2, "microseconds": 50_000}, {"gpus": 3, "microseconds": 10}]
+    asked.fleet["classes"]["lab_h100"]["mini_clusters"] = {**MINI_CLUSTERS, "limits": slow}
+    result = cluster.accept(asked)
+    for node in NAMES:
+        evidence, verdict = latency_of(result, node)
+        assert verdict == INCOMPLETE and "p99 above the limit" in evidence.detail["held"]
+
+
+def test_mini_clusters_that_partners_fill_up_wait_for_them(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster(set())
+    partners = {"partners": ["gpu-02", "gpu-04"], "partner_wait_seconds": 90}
+    result = cluster.accept(asking(tmp_path, ("gpu-01",), **partners))
+    assert latency_of(result, "gpu-01")[1] == PASS
+    assert (cluster.calls[-1]["patience_seconds"], cluster.calls[-1]["patient"]) == (90, ["gpu-02", "gpu-04"])
 
 
 def test_suspects_wait_for_partners_and_a_walk_does_not(ledger: Ledger, tmp_path: Path) -> None:

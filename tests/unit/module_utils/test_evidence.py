@@ -4,6 +4,7 @@ import json
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import (
+    STAGES,
     Evidence,
     EvidenceError,
     digest_of,
@@ -88,4 +89,15 @@ def test_every_section_but_what_is_installed_and_what_lies_between_hosts_voids_a
     expect = {section: {"floor": 1} for section in SCHEMA}
     digest = expect_digest_of("burn_in", expect)
     changed = {name for name in SCHEMA if expect_digest_of("burn_in", {**expect, name: {"floor": 2}}) != digest}
-    assert set(SCHEMA) - changed == {"gpu_stack", "collective", "fabric", "rdma", "mounts", "checkpoint", "storage"}
+    between = {"collective", "mini_clusters", "fabric", "rdma", "mounts", "checkpoint", "storage"}
+    assert set(SCHEMA) - changed == {"gpu_stack", *between}
+
+
+def test_mini_clusters_make_other_evidence_of_acceptance_alone_and_of_nothing_where_none_are_declared():
+    before = {"class": "x", "collective": {}}
+    declared, other = ({**before, "mini_clusters": {"profile": name}} for name in ("chat", "agent"))
+    for stage in STAGES:
+        without = expect_digest_of(stage, before)
+        assert expect_digest_of(stage, {**before, "mini_clusters": None}) == without
+        digests = {without, expect_digest_of(stage, declared), expect_digest_of(stage, other)}
+        assert len(digests) == (3 if stage == "acceptance" else 1)

@@ -57,6 +57,15 @@ def test_required_by_acceptance(expect):
     assert [check for check, _ in least] == ["pair_bandwidth", "data", "group_bandwidth", "group_latency"]
 
 
+def test_acceptance_owes_mini_clusters_where_they_are_declared_and_a_class_that_does_not_say_is_an_error(expect):
+    without = registry.required("acceptance", {**expect, "fabric": None})
+    declared = registry.required("acceptance", {**expect, "fabric": None, "mini_clusters": {"profile": "chat"}})
+    assert set(declared) - set(without) == {("mini_cluster_latency", "network")}
+    del expect["mini_clusters"]
+    with pytest.raises(KeyError, match="mini_clusters"):
+        registry.required("acceptance", expect)
+
+
 def test_fabric_owes_a_verified_cable_of_every_rail(expect):
     fabric = {"kind": "infiniband", "routing": "adaptive", "port": None, "nccl_least": None}
     owed = registry.required("fabric", {**expect, "fabric": {**fabric, "verify_cabling": True}})

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
 from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS, DEPENDS
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission import (
@@ -23,6 +23,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission import (
     rules_of,
     runnable_stages,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile, with_mini_clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -667,3 +669,47 @@ def test_heartbeat_limit_that_is_none_is_refused(seconds: Any) -> None:
     }
     with pytest.raises(PolicyError, match=r"policy\.heartbeat_seconds"):
         Policy.from_fleet(policy)
+
+
+HGX = expectations_of("hgx_h100", {}, "test")
+CHAT, AGENT, NONE = (
+    with_mini_clusters("hgx_h100", HGX, profile, 8, "test")
+    for profile in (
+        LatencyProfile("chat", "all_reduce", (65536,), {16: 60.0}),
+        LatencyProfile("chat", "all_reduce", (65536,), {16: 50.0}),
+        None,
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("proven", "asked", "left_out", "state"),
+    [
+        (CHAT, CHAT, "", "admitted"),
+        (CHAT, CHAT, "mini_cluster_latency", "testing"),
+        (AGENT, CHAT, "", "testing"),
+        (NONE, CHAT, "", "testing"),
+        (CHAT, NONE, "", "testing"),
+        (NONE, NONE, "", "admitted"),
+        (HGX, NONE, "", "admitted"),
+    ],
+    ids=["passed", "unmeasured", "other_limit", "declared_since", "dropped_since", "none", "none_before"],
+)
+def test_node_is_admitted_by_mini_clusters_of_the_declared_profile_alone(
+    proven: dict[str, Any], asked: dict[str, Any], left_out: str, state: str
+) -> None:
+    (owed, _digests), (required, digests) = (rules_of({"x": each}, POLICY)["x"] for each in (proven, asked))
+    assert ("mini_cluster_latency" in dict(required["acceptance"])) == (asked is CHAT)
+    given = [
+        evidence(
+            stage,
+            expect_digest=expect_digest_of(stage, proven),
+            findings=tuple(Finding(*pair, "pass") for pair in owed[stage] if pair[0] != left_out),
+        )
+        for stage in STAGES
+    ]
+    case = Case("n1", required, records(*given), FINGERPRINT, digests)
+    # Neither burn-in nor anything else but acceptance is asked for again.
+    assert outcome(case) == (state, "acceptance")
+    due = due_stages(case, POLICY, NOW)
+    assert due == (("preflight",) if state == "admitted" else ("preflight", "acceptance"))

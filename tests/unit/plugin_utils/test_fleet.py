@@ -1,5 +1,6 @@
 import copy
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 import yaml
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in_plan import shortfall, steps_of
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES
+from ansible_collections.muster.cluster.plugins.module_utils.expectations import check_expectations
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rails import Rail
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet, fleet_at, remember
@@ -38,6 +40,10 @@ ROCE = {
 
 # Of a block beside the lab's own, without cables.
 BESIDE = {"devices": "mlx5_[0-7]", "addresses": "172.16.[0-7].101/24"}
+
+
+ASKING = {**ROCE, "policy": {"latency_profile": "mini_cluster"}}
+LIMIT_OF_12 = [{"gpus": 12, "microseconds": 5}]
 
 
 def lab() -> dict[str, Any]:
@@ -136,6 +142,14 @@ def test_latency_profiles_are_asked_for_by_name_alone() -> None:
             {"latency_profiles": {"x": {"sizes_bytes": [True]}}},
             r"x.sizes_bytes\[0\]: found true, expected a whole number",
         ),
+        (
+            {"latency_profiles": {"x": {"sizes_bytes": [10]}}},
+            r"x.sizes_bytes\[0\]: found 10, .* that 4 divides",
+        ),
+        (
+            {"latency_profiles": {"x": {"sizes_bytes": [8, 8]}}},
+            r"x.sizes_bytes\[1\]: found 8 again, expected each",
+        ),
         ({"latency_profiles": {"x": {"sizes_bytes": [8]}}}, "x.limits: found nothing, expected a list"),
         ({"latency_profiles": {"x": {"sizes_bytes": [8], "limits": []}}}, "x.limits: found an empty list"),
         (
@@ -145,6 +159,18 @@ def test_latency_profiles_are_asked_for_by_name_alone() -> None:
         (
             {"latency_profiles": {"x": {"sizes_bytes": [8], "limits": [{"gpus": 16, "microseconds": 0}]}}},
             r"x.limits\[0\].microseconds: found 0, expected a number of at least 0.001",
+        ),
+        (
+            {"latency_profiles": {"x": {"sizes_bytes": [8], "limits": [{"gpus": 16, "microseconds": math.inf}]}}},
+            r"x.limits\[0\].microseconds: found Infinity, expected a number of microseconds",
+        ),
+        (
+            {"latency_profile": "mini_cluster", "stages": ["preflight", "burn_in"]},
+            'latency_profile: found "mini_cluster", expected stage acceptance in policy.stages',
+        ),
+        (
+            {"latency_profile": "x", "latency_profiles": {"x": {"sizes_bytes": [8], "limits": LIMIT_OF_12}}},
+            'policy.latency_profile: found "x" with 12 GPUs, expected multiples of 8, as a node of class hgx',
         ),
         (
             {"latency_profiles": {"x": {"sizes_bytes": [8], "limits": [{"gpus": 16, "microseconds": 5}] * 2}}},
@@ -162,7 +188,33 @@ def test_wrong_latency_profiles_are_refused(policy: dict[str, Any], says: str) -
         Fleet.from_data({**ROCE, "policy": policy}, FILE)
 
 
-@pytest.mark.parametrize("data", [lab(), ROCE], ids=["lab", "roce"])
+def test_profile_that_is_asked_for_is_what_classes_in_use_expect() -> None:
+    classes = Fleet.from_data({**ASKING, "hardware_classes": {"spare": {"extends": "hgx_h100"}}}, FILE).classes
+    assert classes["hgx_h100"]["mini_clusters"] == {
+        "profile": "mini_cluster",
+        "collective": "all_reduce",
+        "sizes_bytes": [65536, 262144, 1048576],
+        "limits": [{"gpus": gpus, "microseconds": 60.0} for gpus in (16, 32, 64)],
+    }
+    check_expectations(classes["hgx_h100"])
+    # Of a class without nodes nothing is asked, and without a profile nothing of any.
+    assert classes["spare"]["mini_clusters"] is None
+    assert Fleet.from_data(ROCE, FILE).classes["hgx_h100"]["mini_clusters"] is None
+
+
+def test_mini_clusters_follow_from_policy_and_are_not_stated_otherwise() -> None:
+    fleet = Fleet.from_data(ASKING, FILE)
+    variables = json.loads(json.dumps({**fleet.variables(), "nodes": fleet.node_variables()}))
+    assert Fleet.from_variables(variables) == fleet
+    variables["classes"]["hgx_h100"]["mini_clusters"] = None
+    with pytest.raises(FleetError, match=r"classes\.hgx_h100\.mini_clusters: found others, expected those that follow"):
+        Fleet.from_variables(variables)
+    own = {**ROCE, "hardware_classes": {"hgx_h100": {"mini_clusters": None}}}
+    with pytest.raises(FleetError, match=r"hgx_h100\.mini_clusters: found nothing, expected none, it follows from"):
+        Fleet.from_data(own, FILE)
+
+
+@pytest.mark.parametrize("data", [lab(), ROCE, ASKING], ids=["lab", "roce", "mini_clusters"])
 def test_variables_are_plain_data_that_read_back_the_same(data: dict[str, Any]) -> None:
     fleet = Fleet.from_data(data, FILE)
     variables = {**fleet.variables(), "nodes": fleet.node_variables()}

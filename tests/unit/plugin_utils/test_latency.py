@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.latency import (
     LatencyProfile,
     disjoint_groups,
-    latency_findings,
     latency_moves,
     latency_rows,
+    with_mini_clusters,
 )
 
 SIZES = (65536, 1048576)
@@ -72,58 +75,43 @@ def test_too_few_nodes_make_no_group(count: int, each: int) -> None:
 
 
 def test_moves_name_positions_of_the_job() -> None:
-    moves = latency_moves(["d", "c", "b", "a"], {}, PROFILE, 8)
+    groups = ((("a", "b"), ("c", "d")), (("b", "c"),))
+    moves = latency_moves(["d", "c", "b", "a"], {16: groups, 32: [(("a", "b", "c", "d"),)]}, PROFILE)
     assert [(move["name"], move["groups"]) for move in moves] == [
-        ("mini_cluster_16_1", [[3, 2], [1, 0]]),
-        ("mini_cluster_32_1", [[3, 2, 1, 0]]),
+        ("mini_cluster:16:1", [[3, 2], [1, 0]]),
+        ("mini_cluster:16:2", [[2, 1]]),
+        ("mini_cluster:32:1", [[3, 2, 1, 0]]),
     ]
-    assert moves[0]["kind"] == "groups" and moves[0]["sizes"] == list(SIZES)
+    assert all(move["kind"] == "groups" and move["sizes"] == list(SIZES) for move in moves)
+    assert {move["collective"] for move in moves} == {"all_reduce"}
 
 
-def test_sizes_that_are_no_whole_number_of_nodes_have_no_move() -> None:
-    assert [move["name"] for move in latency_moves(["a", "b", "c"], {}, PROFILE, 16)] == [
-        "mini_cluster_16_1",
-        "mini_cluster_32_1",
-        "mini_cluster_32_2",
-    ]
-    assert latency_moves(["a", "b", "c"], {}, PROFILE, 12) == []
+def expect(ranks: int, driver: str = "torch") -> dict[str, Any]:
+    return {"collective": {"ranks_per_node": ranks, "driver": driver}}
 
 
-@pytest.mark.parametrize(("microseconds", "verdict"), [(60.0, "pass"), (60.1, "incomplete"), (20.0, "pass")])
-def test_a_group_is_judged_by_its_worst_size(microseconds: float, verdict: str) -> None:
-    groups = [
-        *measured(("a", "b"), 20, SIZES[0]),
-        *measured(("a", "b"), microseconds, SIZES[1]),
-        *measured(("a", "b", "c", "d"), 30),
-    ]
-    findings = latency_findings(["a"], groups, PROFILE)["a"]
-    assert [finding.subject for finding in findings] == ["mini-cluster of 16 GPUs", "mini-cluster of 32 GPUs"]
-    assert (findings[0].verdict, findings[0].measured, findings[0].expected) == (verdict, max(20.0, microseconds), 60.0)
-    assert findings[1].verdict == "pass"
-    if verdict != "pass":
-        assert "with b" in findings[0].reason and "nobody in it" in findings[0].reason
-
-
-def test_a_slow_group_convicts_nobody_and_a_good_one_clears() -> None:
-    profile = LatencyProfile("mini_cluster", "all_reduce", SIZES, {16: 60.0})
-    groups = [*measured(("a", "b"), 90), *measured(("b", "c"), 30)]
-    found = {node: finding.verdict for node, (finding,) in latency_findings("abc", groups, profile).items()}
-    assert found == {"a": "incomplete", "b": "pass", "c": "pass"}
+def test_class_expects_what_the_profile_asks_and_nothing_without_one() -> None:
+    asked = with_mini_clusters("x", expect(8), PROFILE, 4, "f")
+    assert LatencyProfile.from_expect(asked["mini_clusters"]) == PROFILE
+    assert json.loads(json.dumps(asked["mini_clusters"])) == asked["mini_clusters"]
+    assert with_mini_clusters("x", expect(8), None, 4, "f")["mini_clusters"] is None
+    assert with_mini_clusters("x", expect(8), PROFILE, 0, "f")["mini_clusters"] is None
+    assert LatencyProfile.from_expect(None) is None
 
 
 @pytest.mark.parametrize(
-    ("groups", "says"),
+    ("ranks", "nodes", "driver", "says"),
     [
-        ([], "all-reduce of 65536 B in 16 GPUs was not measured"),
-        (measured(("a", "b"), 20, SIZES[0]), "all-reduce of 1048576 B in 16 GPUs was not measured"),
-        (measured(("b", "c"), 20), "was not measured with it"),
-        (measured(("a", "b"), math.nan), "with b did not finish"),
-        ([One(("a", "b"), 16, size, 1.0, "all_gather") for size in SIZES], "was not measured"),
+        (8, 3, "torch", r'found "mini_cluster" with 32 GPUs, expected at most 24, as there are 3 nodes of class x'),
+        (12, 9, "torch", r'found "mini_cluster" with 16 GPUs, expected multiples of 12'),
+        (8, 4, "nccl_tests", r"driver nccl_tests, expected driver torch, which times every iteration"),
     ],
 )
-def test_what_was_not_measured_never_passes(groups: list[One], says: str) -> None:
-    finding = latency_findings(["a"], groups, PROFILE)["a"][0]
-    assert finding.verdict == "incomplete" and says in finding.reason and finding.measured is None
+def test_profile_that_nodes_of_the_class_cannot_measure_is_refused(
+    ranks: int, nodes: int, driver: str, says: str
+) -> None:
+    with pytest.raises(FleetError, match=f"^f: policy.latency_profile: .*{says}"):
+        with_mini_clusters("x", expect(ranks, driver), PROFILE, nodes, "f")
 
 
 def test_rows_tell_the_worst_group() -> None:
