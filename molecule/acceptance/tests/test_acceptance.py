@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -73,7 +74,7 @@ def slow(node: str, peer: str = "") -> Iterator[None]:
         on(node, "tc qdisc del dev eth0 root")
 
 
-def start() -> tuple[subprocess.Popen[bytes], Path]:
+def start(inventory: Path = SCENARIO / "inventory") -> tuple[subprocess.Popen[bytes], Path]:
     """Start a run over nodes whose acceptance is due, all of them."""
     end = time.monotonic() + 120
     while set(on("ctl", "sinfo -h -N -p acceptance -o %T").split()) != {"idle"}:
@@ -82,11 +83,11 @@ def start() -> tuple[subprocess.Popen[bytes], Path]:
     query("delete from evidence where stage = 'acceptance'")
     VERDICTS.unlink(missing_ok=True)
     log = PROJECT / f"build/molecule/acceptance/run-{time.monotonic_ns()}.log"
-    return run_in(log), log
+    return run_in(log, inventory), log
 
 
-def run_in(log: Path) -> subprocess.Popen[bytes]:
-    argv = [str(Path(sys.executable).parent / "ansible-playbook"), f"--inventory={SCENARIO / 'inventory'}"]
+def run_in(log: Path, inventory: Path = SCENARIO / "inventory") -> subprocess.Popen[bytes]:
+    argv = [str(Path(sys.executable).parent / "ansible-playbook"), f"--inventory={inventory}"]
     argv += [str(SCENARIO / "prove.yml"), "-e", "admit_allow_mass_close=true"]
     environment = {**os.environ, "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
     with log.open("wb") as file:
@@ -111,9 +112,9 @@ def verdicts_of(process: subprocess.Popen[bytes], log: Path) -> dict[str, Any]:
     return {entry["node"]: entry for entry in json.loads(VERDICTS.read_text())}
 
 
-def play() -> dict[str, Any]:
+def play(inventory: Path = SCENARIO / "inventory") -> dict[str, Any]:
     """Run once and return the verdict on each node."""
-    return verdicts_of(*start())
+    return verdicts_of(*start(inventory))
 
 
 def states(verdicts: dict[str, Any]) -> dict[str, str]:
@@ -199,6 +200,22 @@ def test_two_slow_hosts_of_four_are_held() -> None:
     assert "rejected" not in states(verdicts).values(), show(verdicts)
     assert states(verdicts)["gpu-01"] == states(verdicts)["gpu-04"] == "held", show(verdicts)
     assert in_batch() & {"gpu-01", "gpu-04"} == set()
+
+
+def test_mini_clusters_above_their_limit_admit_nobody() -> None:
+    # Three directories below the project, as the scenario's own, by which it names the ledger.
+    strict = PROJECT / "build/molecule/strict"
+    shutil.copytree(SCENARIO / "inventory", strict, dirs_exist_ok=True)
+    fleet = strict / "acceptance.fleet.yml"
+    declared = fleet.read_text()
+    assert "microseconds: 5000000" in declared
+    fleet.write_text(declared.replace("microseconds: 5000000", "microseconds: 1"))
+    verdicts = play(strict)
+    assert states(verdicts) == dict.fromkeys(NODES, "held"), show(verdicts)
+    for node in NODES:
+        assert set(bad(verdicts, node)) == {"mini_cluster_latency"}, show(verdicts)
+        assert "p99 above the limit" in bad(verdicts, node)["mini_cluster_latency"]
+    assert in_batch() == set()
 
 
 def test_run_that_is_killed_between_rounds_is_taken_up() -> None:
