@@ -2,9 +2,9 @@
 
 An exchange is as fast as the slowest part in its way, so effects do not add up and no sum is fitted. Every exchange is
 held against what its peers of the same size, rail and distance reach. Those that are slow are then explained by the
-fewest causes: what lies between a rack (or pod) and the rest where it is fast within; a node that is slow with nearly
-everybody; one rail of it alone; a node that is slow now and then, with many; what is left are pairs. Each cause takes
-the exchanges it explains with it before the next is looked for.
+fewest causes: what lies between a rack (or pod) and the rest where it is fast within, or between it and one other; a
+node that is slow with nearly everybody; one rail of it alone; a node that is slow now and then, with many; what is left
+are pairs. Each cause takes the exchanges it explains with it before the next is looked for.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ INTERMITTENT_PARTNERS = 5
 INTERMITTENT_CHANCE = 1e-3
 # A pair stands out so far that noise makes less than one such in thousands of fleets of 232 nodes.
 STRONG_SIGMAS = 5.6
+# What lies between two racks is suspected by so many exchanges at the least, of which so many are slow.
+LEAST_BETWEEN, SHARE_BETWEEN = 4, 0.8
 # The units of topology among which a slow boundary can be the greater part of all pairs across: 5 units have 10 pairs.
 FEW_UNITS = 8
 
@@ -72,7 +74,7 @@ class Suspect:
     """What might explain slow exchanges: of which ``members`` (two of a pair, all of a boundary, else one).
 
     ``slowdown`` is the median of ``rows`` exchanges, ``share`` how many of them were slow. ``strong``: too much for
-    noise.
+    noise. A boundary lies between its members and those ``beyond`` it, everybody else if that is empty.
     """
 
     kind: str
@@ -83,6 +85,12 @@ class Suspect:
     rows: int
     strong: bool = True
     unit: str = ""
+    beyond: tuple[int, ...] = ()
+
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """Return everybody whom it is about: of a boundary between two units the members of both."""
+        return (*self.members, *self.beyond)
 
 
 @dataclass
@@ -408,10 +416,19 @@ def _explained(view: View, suspect: Suspect) -> Any:
     if suspect.kind == PAIR:
         return (view.one == suspect.members[0]) & (view.other == suspect.members[1])
     if suspect.kind == BOUNDARY:
-        inside = np.zeros(len(view.matrix.nodes), dtype=bool)
-        inside[list(suspect.members)] = True
-        return inside[view.one] ^ inside[view.other]
+        return across(view, suspect)
     return view.touching(suspect.members)
+
+
+def across(view: View, suspect: Suspect) -> Any:
+    """Return the rows of the exchanges across a boundary."""
+    inside = np.zeros(len(view.matrix.nodes), dtype=bool)
+    inside[list(suspect.members)] = True
+    outside = ~inside
+    if suspect.beyond:
+        outside[:] = False
+        outside[list(suspect.beyond)] = True
+    return (inside[view.one] & outside[view.other]) | (outside[view.one] & inside[view.other])
 
 
 def _explain(view: View, at: int, rows: Any) -> list[Suspect]:
@@ -424,7 +441,12 @@ def _explain(view: View, at: int, rows: Any) -> list[Suspect]:
     for level in ("pod", "rack"):
         for members, unit in _boundaries(view, level, left, slow):
             suspect = replace(_suspect(view, at, BOUNDARY, members, left), unit=unit)
-            left &= ~_explained(view, suspect)
+            left &= ~across(view, suspect)
+            found.append(suspect)
+        for members, beyond, unit in _between(view, level, channel, left):
+            between = Suspect(BOUNDARY, tuple(members), at, 0, 0, 0, unit=unit, beyond=tuple(beyond))
+            suspect = _measured(view, between, left)
+            left &= ~across(view, suspect)
             found.append(suspect)
     nodes = _peel(view, left, slow)
     apart = _undeclared(view, channel, left, nodes)
@@ -440,14 +462,16 @@ def _explain(view: View, at: int, rows: Any) -> list[Suspect]:
 
 
 def _suspect(view: View, at: int, kind: str, members: Sequence[int], rows: Any) -> Suspect:
-    channel = view.channels[at]
-    mine = view.touching(members)
-    if kind == BOUNDARY:
-        mine = _explained(view, Suspect(kind, tuple(members), at, 0, 0, 0))
-    values = channel.x[rows & mine]
+    return _measured(view, Suspect(kind, tuple(members), at, 0, 0, 0), rows)
+
+
+def _measured(view: View, suspect: Suspect, rows: Any) -> Suspect:
+    """Return the suspect with what these of the rows that it explains showed."""
+    channel = view.channels[suspect.channel]
+    values = channel.x[rows & _explained(view, suspect)]
     slowdown = float(np.median(values)) if len(values) else 0.0
     share = float((values > channel.threshold).mean()) if len(values) else 0.0
-    return Suspect(kind, tuple(members), at, slowdown, share, len(values))
+    return replace(suspect, slowdown=slowdown, share=share, rows=len(values))
 
 
 def _counts(view: View, rows: Any) -> Any:
@@ -482,13 +506,17 @@ def _boundaries(view: View, level: str, rows: Any, slow: Any) -> list[tuple[list
     left = rows & (unit[view.one] >= 0) & (unit[view.other] >= 0)
     within = left & (unit[view.one] == unit[view.other])
     while True:
-        across = left & ~within
-        share, count = _shares(view, across, slow), _counts(view, across)
+        outwards = left & ~within
+        share, count = _shares(view, outwards, slow), _counts(view, outwards)
         best: tuple[float, int] | None = None
         # Only units of which most nodes are slow outwards can be it, so that few are looked at.
         for each in np.unique(unit[(share > 0.5) & (count > 0)]):
             hosts = np.flatnonzero((unit == each) & (count > 0))
             if each < 0 or len(hosts) < 2 or (share[hosts] > 0.5).mean() < 0.8:
+                continue
+            every, bad = _blocks(view, level, outwards, slow)
+            # Slow with most other units, not with most nodes, which may all be in a single large one.
+            if (2 * bad[each] > every[each]).sum() <= (every[each] > 0).sum() / 2:
                 continue
             mine = within & (unit[view.one] == each)
             if mine.any() and (slow & mine).sum() >= mine.sum() / 2:
@@ -501,6 +529,36 @@ def _boundaries(view: View, level: str, rows: Any, slow: Any) -> list[tuple[list
         hosts = np.flatnonzero((unit == best[1]) & (_counts(view, rows) > 0))
         found.append((hosts.tolist(), f"{level} {view.names[level][best[1]]}"))
         left &= (unit[view.one] != best[1]) & (unit[view.other] != best[1])
+
+
+def _blocks(view: View, level: str, rows: Any, slow: Any) -> tuple[Any, Any]:
+    """Return how many exchanges every two units had, and how many of these were slow: two square tables."""
+    unit, count = view.units[level], len(view.names[level])
+    block = unit[view.one] * count + unit[view.other]
+    every, bad = (
+        np.bincount(block[chosen], minlength=count * count).reshape(count, count) for chosen in (rows, rows & slow)
+    )
+    return every + every.T, bad + bad.T
+
+
+def _between(view: View, level: str, channel: Channel, rows: Any) -> list[tuple[list[int], list[int], str]]:
+    """Return every two units that are slow with each other and not with others: the nodes of both, and their names."""
+    unit, names = view.units[level], view.names[level]
+    if len(names) < 3:
+        return []
+    outwards = rows & (unit[view.one] >= 0) & (unit[view.other] >= 0) & (unit[view.one] != unit[view.other])
+    every, bad = _blocks(view, level, outwards, channel.x > channel.threshold)
+    with_others, bad_with_others = every.sum(axis=1)[:, None] - every, bad.sum(axis=1)[:, None] - bad
+    good = (with_others > 0) & (bad_with_others <= with_others / 2)
+    slow = (every >= LEAST_BETWEEN) & (bad >= SHARE_BETWEEN * every) & good & good.T
+    found: list[tuple[list[int], list[int], str]] = []
+    for one, other in np.argwhere(np.triu(slow)).tolist():
+        members, beyond = np.flatnonzero(unit == one).tolist(), np.flatnonzero(unit == other).tolist()
+        mine = outwards & np.isin(unit[view.one], (one, other)) & np.isin(unit[view.other], (one, other))
+        certain = STRONG_SIGMAS * channel.sigma / np.sqrt(every[one, other])
+        if min(len(members), len(beyond)) > 1 and np.median(channel.x[mine]) > certain:
+            found.append((members, beyond, f"{level}s {names[one]} and {names[other]}"))
+    return found
 
 
 def _peel(view: View, rows: Any, slow: Any) -> list[int]:

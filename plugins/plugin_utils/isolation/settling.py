@@ -23,6 +23,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.effects i
     Channel,
     Suspect,
     View,
+    across,
     explain,
     spread_of_nodes,
 )
@@ -229,7 +230,7 @@ def _trust(settled: Settled, wrong: Mapping[str, Mapping[str, int]], partners: S
     strong_pairs = [each for each in settled.suspects if each.kind == PAIR and each.strong]
     for suspect in settled.suspects:
         if suspect.kind != PAIR:
-            blamed[list(suspect.members)] = True
+            blamed[list(suspect.behind)] = True
     if 2 * len(strong_pairs) <= settled.view.settings.hold.share * max(view.peers, 5):
         for suspect in strong_pairs:
             blamed[list(suspect.members)] = True
@@ -283,7 +284,7 @@ def _meetings(settled: Settled, wrong: Mapping[str, Mapping[str, int]]) -> None:
     for suspect in settled.suspects:
         if suspect.kind == BOUNDARY:
             names = _names(settled, suspect.members)
-            outside = [node for node in trusted if node not in names]
+            outside = _names(settled, suspect.beyond) or [node for node in trusted if node not in names]
             for index, node in enumerate(names[:4]):
                 if outside:
                     pairs.setdefault((node, outside[(index * max(1, len(outside) // 4)) % len(outside)]), PAIR_REPEATS)
@@ -429,6 +430,9 @@ def blame_of(settled: Settled, suspect: Suspect, rows: Any, again: str) -> Blame
         said = f"{where}slow in {suspect.share:.0%} of {suspect.rows} exchanges at {size}; {again}"
     elif suspect.kind == BOUNDARY:
         said = f"{where}{suspect.unit} is {much} with everybody outside and not within; {again}"
+        if suspect.beyond:
+            times = f"in {suspect.share:.0%} of {suspect.rows} exchanges"
+            said = f"{where}{suspect.unit} are {much} {times} with each other and not with others; {again}"
     elif suspect.kind == PAIR:
         names = " and ".join(_names(settled, suspect.members))
         said = f"{where}{names} are {much} with each other and not with others; {again}"
@@ -444,25 +448,23 @@ def _settle_boundaries(settled: Settled) -> None:
         if suspect.kind != BOUNDARY:
             continue
         channel = view.channels[suspect.channel]
-        inside = np.zeros(len(view.matrix.nodes), dtype=bool)
-        inside[list(suspect.members)] = True
-        across = _confirming(settled, channel, inside[view.one] ^ inside[view.other])
-        within = inside[view.one] & inside[view.other]
-        again = _confirming(settled, channel, within)
+        between = across(view, suspect)
+        late = _confirming(settled, channel, between)
+        again = _confirming(settled, channel, view.touching(suspect.members) & ~between)
         if not suspect.unit.startswith(("rack", "pod")) and len(again) and float(np.median(again)) > channel.threshold:
             # They are slow with each other after all: it is the nodes.
             found = {node: [Suspect(NODE, (node,), *_numbers(suspect))] for node in suspect.members}
             _settle_these(settled, found)
             continue
-        names = _names(settled, suspect.members)
-        rows = view.first & (inside[view.one] ^ inside[view.other])
-        if len(across) >= LEAST_CONFIRMED and float(np.median(across)) <= channel.threshold:
+        names = _names(settled, suspect.behind)
+        if len(late) >= LEAST_CONFIRMED and float(np.median(late)) <= channel.threshold:
             settled.cleared |= set(names)
             continue
-        confirmed = len(across) >= LEAST_CONFIRMED
-        text = f"again in {len(across)} exchanges" if confirmed else "could not be measured again"
-        blame = blame_of(settled, suspect, rows, f"{text}: suspect what lies between, nobody is blamed")
-        for name in names:
+        confirmed = len(late) >= LEAST_CONFIRMED
+        text = f"again in {len(late)} exchanges" if confirmed else "could not be measured again"
+        said = f"{text}: suspect what lies between, nobody is blamed"
+        blame = blame_of(settled, suspect, view.first & between, said)
+        for name in set(names) & set(settled.members):
             settled.held.setdefault(name, []).append(blame)
         settled.bounded |= set(names)
 

@@ -110,7 +110,7 @@ def test_every_fault_is_found_and_nobody_else_is_blamed(hosts: int, fault: str, 
     assert rejected(conclusion) == bad, truth
     assert not (bad | held | gone) & passed(conclusion), truth
     assert held <= set(conclusion.held), truth
-    if hosts > 8 or fault not in ("five_slow_10", "slow_boundary"):
+    if hosts > 8 or fault not in ("five_slow_10", "slow_boundary", "two_racks"):
         assert passed(conclusion) == set(subject.nodes) - bad - held - gone
     if fault == "clean":
         assert len(rounds) == 2
@@ -137,7 +137,7 @@ def test_few_hosts_of_any_number_blame_nobody_sound(hosts: int, fault: str, seed
 
 
 @pytest.mark.parametrize(("rails", "rack", "pod"), [(1, 0, 0), (2, 2, 0), (4, 16, 0), (8, 7, 3), (2, 1, 0)])
-@pytest.mark.parametrize("fault", [each for each in FAULTS if each not in ("slow_boundary", "dead")])
+@pytest.mark.parametrize("fault", [each for each in FAULTS if each not in ("slow_boundary", "two_racks", "dead")])
 def test_other_shapes_of_fleet(fault: str, rails: int, rack: int, pod: int) -> None:
     subject = fleet(48, fault, 0.01, 3, rails=rails, rack=rack, pod=pod)
     conclusion, _rounds, _seen, _settings = campaign(subject)
@@ -155,6 +155,46 @@ def test_slow_boundary_is_never_reported_as_bad_nodes(hosts: int, rack: int, pod
     assert not rejected(conclusion)
     assert set(subject.truth.held) <= set(conclusion.held)
     assert "within" in conclusion.held[subject.truth.held[0]]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "rack", "pod"), [(12, 4, 0), (48, 16, 0), (40, 16, 0), (64, 8, 2), (24, 2, 0), (96, 4, 4)]
+)
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_two_racks_that_are_slow_with_each_other_hold_these_two_alone(
+    hosts: int, rack: int, pod: int, seed: int
+) -> None:
+    subject = fleet(hosts, "two_racks", 0.01, seed, rack=rack, pod=pod)
+    conclusion, rounds, _seen, _settings = campaign(subject)
+    assert not rejected(conclusion)
+    assert set(conclusion.held) == set(subject.truth.held)
+    assert passed(conclusion) == set(subject.nodes) - set(subject.truth.held)
+    assert len(rounds) == 2
+    why = conclusion.held[subject.truth.held[0]]
+    units = {
+        name for node in subject.truth.held if (name := subject.places()[node]["pod" if "pods" in why else "rack"])
+    }
+    assert f"s {' and '.join(sorted(units))} are " in why
+    assert f"exchanges with each other and not with others; again in {12 if rack == 2 else 24} exchanges" in why
+
+
+def test_two_racks_without_a_third_are_held_as_the_fabric() -> None:
+    subject = fleet(32, "two_racks", rack=16)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert not rejected(conclusion)
+    assert set(conclusion.held) == set(subject.nodes)
+    assert "slower between racks r000 and r001 than within them" in conclusion.held["h01"]
+
+
+def test_slow_node_in_one_of_two_racks_is_rejected_beside_them() -> None:
+    subject = fleet(64, "two_racks", rack=8)
+    sound = next(at for at, node in enumerate(subject.nodes) if node not in subject.truth.held)
+    within = subject.index[subject.truth.held[0]]
+    subject.speed[:, [sound, within]] = 0.7
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == {subject.nodes[sound], subject.nodes[within]}
+    assert set(conclusion.held) >= set(subject.truth.held) - rejected(conclusion)
+    assert passed(conclusion) == set(subject.nodes) - set(subject.truth.held) - rejected(conclusion)
 
 
 def test_two_slow_of_four_are_held_and_one_is_rejected() -> None:
@@ -329,6 +369,18 @@ class RailBoundary(Fleet):
         return times
 
 
+class RailBetween(Fleet):
+    """Two racks of which one rail is slow with each other."""
+
+    def _times(self, column: int, meets: Any, now_and_then: Any) -> Any:
+        times = super()._times(column, meets, now_and_then)
+        racks = np.sort([self.rack[meets.a], self.rack[meets.b]], axis=0)
+        slow = (racks[0] == 2) & (racks[1] == 5)
+        for side in (meets.one, meets.other):
+            times[meets.step[slow], side[slow], 3] *= 1.25
+        return times
+
+
 class RailPlane(Fleet):
     """A fleet of which one rail is slow with everybody."""
 
@@ -343,6 +395,16 @@ def test_slow_boundary_of_one_rail_holds_its_rack() -> None:
     assert not rejected(conclusion)
     assert sorted(conclusion.held) == ["h09", "h10", "h11", "h12"]
     assert conclusion.held["h09"].startswith("rail 3: rack r002 is")
+
+
+def test_rail_that_is_slow_between_two_racks_holds_them() -> None:
+    subject = RailBetween(Spec.usual(32, "clean", 0.01), 1)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert not rejected(conclusion)
+    assert set(conclusion.held) == {
+        node for node, rack in zip(subject.nodes, subject.rack, strict=True) if rack in (2, 5)
+    }
+    assert conclusion.held["h09"].startswith("rail 3: racks r002 and r005 are")
 
 
 def test_rail_that_is_slow_with_everybody_speaks_against_the_fabric() -> None:
