@@ -10,7 +10,7 @@ are pairs. Each cause takes the exchanges it explains with it before the next is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -97,8 +97,8 @@ class Suspect:
 class View:
     """The exchanges of a campaign as seen by every channel; ``first`` are the rows of the walk, not of confirmation.
 
-    ``units`` and ``names`` are racks and pods, by node and by number; ``pairs`` one number for the two of each row;
-    ``fabric`` says what speaks against the fabric as a whole.
+    ``units`` and ``names`` are racks and pods, by node and by number; ``outwards`` are the rows between two of them,
+    ``blocks`` one number for these two, ``pairs`` one for the two nodes of each row; ``fabric`` says what speaks against the fabric as a whole.
     """
 
     matrix: Matrix
@@ -113,6 +113,8 @@ class View:
     remarks: tuple[str, ...]
     repeated: bool = False
     pairs: Any = None
+    outwards: dict[str, Any] = field(default_factory=dict)
+    blocks: dict[str, Any] = field(default_factory=dict)
 
     @property
     def one(self) -> Any:
@@ -142,6 +144,10 @@ def view_of(matrix: Matrix, members: Iterable[str], settings: Settings, first: I
     met[matrix.one[valid]] = met[matrix.other[valid]] = True
     view.peers = int(met.sum())
     view.pairs = matrix.one.astype(np.int64) * len(matrix.nodes) + matrix.other
+    for level, unit in units.items():
+        one, other = unit[matrix.one], unit[matrix.other]
+        view.outwards[level] = (one >= 0) & (other >= 0) & (one != other)
+        view.blocks[level] = np.minimum(one, other) * len(names[level]) + np.maximum(one, other)
     view.repeated = len(np.unique(view.pairs[valid])) < valid.sum()
     _fill(view)
     return view
@@ -504,9 +510,9 @@ def _boundaries(view: View, level: str, rows: Any, slow: Any) -> list[tuple[list
         return []
     found: list[tuple[list[int], str]] = []
     left = rows & (unit[view.one] >= 0) & (unit[view.other] >= 0)
-    within = left & (unit[view.one] == unit[view.other])
+    within = left & ~view.outwards[level]
     while True:
-        outwards = left & ~within
+        outwards = left & view.outwards[level]
         share, count = _shares(view, outwards, slow), _counts(view, outwards)
         best: tuple[float, int] | None = None
         # Only units of which most nodes are slow outwards can be it, so that few are looked at.
@@ -514,7 +520,7 @@ def _boundaries(view: View, level: str, rows: Any, slow: Any) -> list[tuple[list
             hosts = np.flatnonzero((unit == each) & (count > 0))
             if each < 0 or len(hosts) < 2 or (share[hosts] > 0.5).mean() < 0.8:
                 continue
-            every, bad = _blocks(view, level, outwards, slow)
+            every, bad = _between_units(view, level, outwards), _between_units(view, level, outwards & slow)
             # Slow with most other units, not with most nodes, which may all be in a single large one.
             if (2 * bad[each] > every[each]).sum() <= (every[each] > 0).sum() / 2:
                 continue
@@ -531,23 +537,21 @@ def _boundaries(view: View, level: str, rows: Any, slow: Any) -> list[tuple[list
         left &= (unit[view.one] != best[1]) & (unit[view.other] != best[1])
 
 
-def _blocks(view: View, level: str, rows: Any, slow: Any) -> tuple[Any, Any]:
-    """Return how many exchanges every two units had, and how many of these were slow: two square tables."""
-    unit, count = view.units[level], len(view.names[level])
-    block = unit[view.one] * count + unit[view.other]
-    every, bad = (
-        np.bincount(block[chosen], minlength=count * count).reshape(count, count) for chosen in (rows, rows & slow)
-    )
-    return every + every.T, bad + bad.T
+def _between_units(view: View, level: str, rows: Any) -> Any:
+    """Return how many of these rows lie between every two units, as a square table."""
+    count = len(view.names[level])
+    table = np.bincount(view.blocks[level][rows], minlength=count * count).reshape(count, count)
+    return table + table.T
 
 
 def _between(view: View, level: str, channel: Channel, rows: Any) -> list[tuple[list[int], list[int], str]]:
     """Return every two units that are slow with each other and not with others: the nodes of both, and their names."""
     unit, names = view.units[level], view.names[level]
-    if len(names) < 3:
+    outwards = rows & view.outwards[level]
+    bad = _between_units(view, level, outwards & (channel.x > channel.threshold))
+    if len(names) < 3 or bad.max() < SHARE_BETWEEN * LEAST_BETWEEN:
         return []
-    outwards = rows & (unit[view.one] >= 0) & (unit[view.other] >= 0) & (unit[view.one] != unit[view.other])
-    every, bad = _blocks(view, level, outwards, channel.x > channel.threshold)
+    every = _between_units(view, level, outwards)
     with_others, bad_with_others = every.sum(axis=1)[:, None] - every, bad.sum(axis=1)[:, None] - bad
     good = (with_others > 0) & (bad_with_others <= with_others / 2)
     slow = (every >= LEAST_BETWEEN) & (bad >= SHARE_BETWEEN * every) & good & good.T

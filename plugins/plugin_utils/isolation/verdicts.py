@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,7 +47,8 @@ def unjudged(settings: Settings, reason: str) -> tuple[Finding, ...]:
 def conclusion_of(settled: Settled, settings: Settings, stopped: str = "") -> Conclusion:
     """Return a finding of each check for every node under test; ``stopped`` says why the campaign ends early."""
     table = _Table(settled, settings, stopped)
-    findings = {node: tuple(table.finding(node, check) for check in settings.checks()) for node in settled.members}
+    checks = settings.checks()
+    findings = {node: tuple(table.finding(node, check) for check in checks) for node in settled.members}
     held = dict(table.held)
     return Conclusion(findings, held, dict(settled.doubted), tuple(dict.fromkeys(_remarks(settled, settings))))
 
@@ -102,9 +104,10 @@ class _Table:
                 self.together.update(dict.fromkeys(group.nodes, group))
         self.known = {*settled.good, *settled.cleared, *settled.rejected, *settled.held, *settled.open}
         senders = {name for name, blames in settled.rejected.items() if any(each.check == "data" for each in blames)}
-        self.received_wrong = {
-            wrong.receiver: wrong.where for wrong in view.matrix.wrong if wrong.sender not in senders
-        }
+        self.received_wrong: dict[str, str] = {}
+        for wrong in view.matrix.wrong:
+            if wrong.sender not in senders:
+                self.received_wrong.setdefault(wrong.receiver, wrong.where)
         self.values = self._node_values()
         self.held: dict[str, str] = {}
         for node, blames in settled.held.items():
@@ -190,21 +193,15 @@ class _Table:
         if node not in self.known:
             return self._incomplete(check, "nobody it was measured with is proven")
         if check == "data":
-            blamed = {
-                name for name, blames in self.settled.rejected.items() if any(each.check == check for each in blames)
-            }
-            from_others = [
-                wrong
-                for wrong in self.settled.view.matrix.wrong
-                if wrong.receiver == node and wrong.sender not in blamed
-            ]
-            if from_others:
-                return self._incomplete(check, f"received wrong data in {from_others[0].where}")
+            if node in self.received_wrong:
+                return self._incomplete(check, f"received wrong data in {self.received_wrong[node]}")
             return Finding(check, SUBJECT, PASS, 0, 0, "exchanges", f"data was right in {count} exchanges")
         worst: tuple[float, float, Any] | None = None
         for at, channel in enumerate(self.settled.view.channels):
+            if channel.check != check:
+                continue
             value = float(self.values[at][self.index[node]])
-            if channel.check != check or np.isnan(value):
+            if math.isnan(value):
                 continue
             share = value / channel.expected if channel.unit == UNIT else channel.expected / value
             if worst is None or share < worst[0]:
