@@ -98,7 +98,8 @@ class View:
     """The exchanges of a campaign as seen by every channel; ``first`` are the rows of the walk, not of confirmation.
 
     ``units`` and ``names`` are racks and pods, by node and by number; ``outwards`` are the rows between two of them,
-    ``blocks`` one number for these two, ``pairs`` one for the two nodes of each row; ``fabric`` says what speaks against the fabric as a whole.
+    ``blocks`` one number for these two, ``pairs`` one for the two nodes of each row; ``fabric`` says what speaks
+    against the fabric as a whole.
     """
 
     matrix: Matrix
