@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import (
+    SENDRECV,
     SMALL_BYTES,
     UNIT,
     Settings,
@@ -184,7 +185,8 @@ def _fill(view: View) -> None:
         check = "pair_bandwidth" if size > SMALL_BYTES or size == largest else "pair_latency"
         usual = _usual(view, speeds[:, at], kinds) if enough else None
         if usual is None and healthy is None:
-            remarks.append(f"pairs at {size_text(size)} are not judged: too few peers, and no floor of the class")
+            if settings.ceiling(SENDRECV, 2, size) is None:
+                remarks.append(f"pairs at {size_text(size)} are not judged: too few peers, and no limit of the class")
             continue
         limited = usual is None or bool(healthy is not None and healthy > np.nanmedian(usual))
         what = _Asked(check, size, None, limited)
@@ -206,7 +208,7 @@ def _fill(view: View) -> None:
         between, certain = _two_units(view, speeds[:, matrix.sizes.index(largest)])
         (fabric if certain else remarks).extend(between)
     for at, size in enumerate(matrix.sizes):
-        ceiling = settings.ceiling("sendrecv", 2, size)
+        ceiling = settings.ceiling(SENDRECV, 2, size)
         if ceiling is not None:
             value = matrix.p99[:, at] * 1e6
             x = 1 - (1 - cohort.margin) * ceiling / value

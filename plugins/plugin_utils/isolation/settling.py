@@ -378,7 +378,7 @@ def _settle_these(settled: Settled, suspects: Mapping[int, Sequence[Suspect]]) -
 
 def _settle_node(settled: Settled, node: int, suspect: Suspect, theirs: Any) -> tuple[Any, Blame | None]:
     view = settled.view
-    channel, cohort = view.channels[suspect.channel], view.settings.cohort
+    channel = view.channels[suspect.channel]
     rows = _with_trusted(settled, node) & ~view.first & ~np.isnan(channel.x)
     x = channel.x[rows]
     others = len(np.unique(np.concatenate([view.one[rows], view.other[rows]]))) - 1
@@ -394,7 +394,7 @@ def _settle_node(settled: Settled, node: int, suspect: Suspect, theirs: Any) -> 
         return settled.held, blame_of(settled, suspect, view.first & view.touching([node]), again)
     slowdown = float(np.median(x))
     sigmas = slowdown * math.sqrt(len(x)) / (MEDIAN_ERROR * channel.sigma)
-    least = cohort.margin if channel.limit else max(cohort.margin, NODE_SIGMAS * spread_of_nodes(view, channel))
+    least = least_slowdown(view, channel)
     if slowdown > least and (channel.limit or sigmas > NODE_SIGMAS):
         sure = "every one of them" if channel.limit else sure_text(_chance(sigmas, len(settled.members)))
         bad = int((x > channel.threshold).sum())
@@ -412,6 +412,12 @@ def _settle_node(settled: Settled, node: int, suspect: Suspect, theirs: Any) -> 
         again = f"not in {len(x)} with trusted nodes afterwards, so nobody is blamed"
         return settled.held, blame_of(settled, suspect, view.first & view.touching([node]), again)
     return None, None
+
+
+def least_slowdown(view: View, channel: Channel) -> float:
+    """Return how slow a node may be: the margin, or as far from its peers as sound nodes are."""
+    margin = view.settings.cohort.margin
+    return margin if channel.limit else max(margin, NODE_SIGMAS * spread_of_nodes(view, channel))
 
 
 def blame_of(settled: Settled, suspect: Suspect, rows: Any, again: str) -> Blame:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS
+from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance import (
     conclude_early,
@@ -47,6 +47,7 @@ def campaign(
             assert sorted(step.findings) == sorted(members)
             assert all(tuple(each.check for each in owed) == settings.checks() for owed in step.findings.values())
             assert all(each.reason for owed in step.findings.values() for each in owed)
+            assert not [each for owed in step.findings.values() for each in owed if reads_as_a_fail(each)]
             return step, rounds, seen, settings
         assert step.number == len(rounds) + 1
         # What nodes are given is plain data, and every job's positions exist.
@@ -60,6 +61,13 @@ def campaign(
             seen.append((step.number, plan, given))
         rounds.append(step)
     raise AssertionError(f"no conclusion after {len(rounds)} rounds: {[each.kind for each in rounds]}")
+
+
+def reads_as_a_fail(finding: Finding) -> bool:
+    if finding.verdict != PASS or finding.measured is None or finding.expected is None:
+        return False
+    measured, expected = float(finding.measured), float(finding.expected)
+    return measured < expected if finding.unit == "GB/s" else measured > expected
 
 
 def check_program(step: Round) -> None:
@@ -599,6 +607,42 @@ def test_straggler_by_its_pairs_and_by_being_last() -> None:
     assert rejected(by_groups) == {"h2"}
     clean, _rounds, _seen, _settings = campaign(fleet(8, rails=1), straggler=limits)
     assert len(passed(clean)) == 8
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_straggler_at_the_limit_passes_only_by_a_number_that_does(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+
+    def tail(result: dict[str, Any], group: list[str]) -> None:
+        index = group.index("h2") if "h2" in group else None
+        if index is not None and result["ns"][index] is not None:
+            result["ns_p99"][index] = [value * float(chance.normal(1.5, 0.1)) for value in result["ns"][index]]
+
+    limits = {"p99_over_p50": 1.5, "last_share": 0.5}
+    conclusion, _rounds, _seen, _settings = campaign(fleet(4, rails=1), change=of_kind("pairs", tail), straggler=limits)
+    (finding,) = (each for each in conclusion.findings["h2"] if each.check == "straggler")
+    assert (finding.verdict == PASS) == (float(finding.measured or 0) <= 1.5)
+
+
+def test_rail_below_the_floor_that_was_not_so_again_does_not_pass() -> None:
+    subject = fleet(4, "one_rail", 0.03, 50, rails=4)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    (bad,) = subject.truth.bad
+    (finding,) = (each for each in conclusion.findings[bad] if each.check == "rail_bandwidth")
+    assert finding.verdict == INCOMPLETE
+    assert (finding.measured, finding.expected) == (36.3, 36.44)
+    assert passed(conclusion) == set(subject.nodes) - {bad}
+
+
+def test_size_that_only_a_ceiling_judges_is_judged() -> None:
+    subject = fleet(4, rails=1)
+    floors = [each for each in expectations(subject.spec)["floors"] if each["size_bytes"] != 65536]
+    ceilings = [{"collective": "sendrecv", "nodes_min": 2, "size_bytes": 65536, "microseconds": 50.0}]
+    without, _rounds, _seen, _settings = campaign(subject, floors=floors)
+    assert "pairs at 64 KiB are not judged: too few peers, and no limit of the class" in without.remarks
+    conclusion, _rounds, _seen, _settings = campaign(fleet(4, rails=1), floors=floors, latency=ceilings)
+    assert passed(conclusion) == set(subject.nodes)
+    assert not any("not judged" in remark for remark in conclusion.remarks)
 
 
 def test_latency_ceilings_of_pairs_and_groups() -> None:
