@@ -35,6 +35,8 @@ INTERMITTENT_CHANCE = 1e-3
 STRONG_SIGMAS = 5.6
 # What lies between two racks is suspected by so many exchanges at the least, of which so many are slow.
 LEAST_BETWEEN, SHARE_BETWEEN = 4, 0.8
+# Where no rack or pod tells, so many nodes are looked at; each that is slow now and then is one in vain.
+MOST_BETWEEN = 16
 # The units of topology among which a slow boundary can be the greater part of all pairs across: 5 units have 10 pairs.
 FEW_UNITS = 8
 
@@ -460,10 +462,13 @@ def _explain(view: View, at: int, rows: Any) -> list[Suspect]:
     nodes = _peel(view, left, slow)
     apart = _undeclared(view, channel, left, nodes)
     if len(apart) > 1:
-        found.append(replace(_suspect(view, at, BOUNDARY, apart, left), unit="no declared one"))
+        found.append(_measured(view, _undeclared_boundary(view, at, left, apart), left))
     kind = NODE if channel.rail is None else LINK
     found += [_suspect(view, at, kind, [node], left) for node in nodes if node not in apart]
     left &= ~view.touching(nodes)
+    for suspect in _undeclared_between(view, at, left):
+        found.append(_measured(view, suspect, left))
+        left &= ~across(view, suspect)
     sometimes = _intermittent(view, at, left)
     found += [_suspect(view, at, INTERMITTENT, [node], left) for node in sometimes]
     left &= ~view.touching(sometimes)
@@ -601,6 +606,99 @@ def _undeclared(view: View, channel: Channel, rows: Any, nodes: Sequence[int]) -
     fast = mutual & (channel.x < channel.threshold / 2)
     share = _shares(view, mutual, fast)
     return [node for node in nodes if share[node] > 0.5]
+
+
+def _undeclared_boundary(view: View, at: int, rows: Any, members: Sequence[int]) -> Suspect:
+    """Return the boundary before these nodes, or between them and those with whom alone they are slow."""
+    channel = view.channels[at]
+    inside = np.zeros(len(view.matrix.nodes), dtype=bool)
+    inside[list(members)] = True
+    beyond = _slow_with(view, rows, channel.x > channel.threshold, inside)
+    if not _leaves_others(view, rows, inside | beyond):
+        return Suspect(BOUNDARY, tuple(members), at, 0, 0, 0, unit=f"what lies before {_some(view, inside)}")
+    return _two_sides(view, at, inside, beyond)
+
+
+def _two_sides(view: View, at: int, inside: Any, beyond: Any) -> Suspect:
+    unit = f"{_some(view, inside)} on one side and {_some(view, beyond)} on the other"
+    sides = tuple(np.flatnonzero(inside).tolist()), tuple(np.flatnonzero(beyond).tolist())
+    return Suspect(BOUNDARY, sides[0], at, 0, 0, 0, unit=unit, beyond=sides[1])
+
+
+def _some(view: View, chosen: Any) -> str:
+    names = [view.matrix.nodes[each] for each in np.flatnonzero(chosen)]
+    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+
+
+def _slow_with(view: View, rows: Any, slow: Any, chosen: Any) -> Any:
+    """Return which other nodes are slow in most of their exchanges with the chosen ones."""
+    share = _shares(view, rows & (chosen[view.one] ^ chosen[view.other]), slow)
+    return (share > 0.5) & ~chosen
+
+
+def _leaves_others(view: View, rows: Any, chosen: Any) -> bool:
+    """Return whether there are enough others to tell two sides from a boundary towards everybody."""
+    met = _counts(view, rows) > 0
+    return bool((met & ~chosen).sum() >= max(2, 0.1 * met.sum()))
+
+
+def _undeclared_between(view: View, at: int, rows: Any) -> list[Suspect]:
+    """Return what lies between two sets of nodes that no rack or pod tells: slow with each other, fast with others.
+
+    Of a node that is slow now and then no other node shares the partners; here all of one side do.
+    """
+    channel = view.channels[at]
+    slow = channel.x > channel.threshold
+    found: list[Suspect] = []
+    left = rows.copy()
+    for _each in range(MOST_BETWEEN):
+        seeds = left & (channel.x > max(channel.threshold, 3 * channel.sigma))
+        node = _most_entangled(view, seeds)
+        if node is None:
+            break
+        mine = seeds & view.touching([node])
+        beyond = np.zeros(len(view.matrix.nodes), dtype=bool)
+        beyond[view.one[mine]] = beyond[view.other[mine]] = True
+        beyond[node] = False
+        inside = _slow_with(view, left, slow, beyond)
+        beyond = _slow_with(view, left, slow, inside)
+        if _are_sides(view, channel, left, (inside, beyond)):
+            suspect = _two_sides(view, at, inside, beyond)
+            found.append(suspect)
+            left &= ~across(view, suspect)
+        else:
+            left &= ~view.touching([node])
+    return found
+
+
+def _most_entangled(view: View, rows: Any) -> int | None:
+    """Return the node with most partners in these rows, where each has two that have two themselves; else None."""
+    size = len(view.matrix.nodes)
+    keys = np.unique(view.pairs[rows])
+    while len(keys):
+        one, other = keys // size, keys % size
+        partners = np.bincount(one, minlength=size) + np.bincount(other, minlength=size)
+        kept = (partners[one] > 1) & (partners[other] > 1)
+        if kept.all():
+            return int(np.argmax(partners))
+        keys = keys[kept]
+    return None
+
+
+def _are_sides(view: View, channel: Channel, rows: Any, sides: tuple[Any, Any]) -> bool:
+    """Return whether two sets of nodes are slow with each other for certain, and either fast with most others."""
+    inside, beyond = sides
+    if min(inside.sum(), beyond.sum()) < 2 or not _leaves_others(view, rows, inside | beyond):
+        return False
+    between = rows & ((inside[view.one] & beyond[view.other]) | (beyond[view.one] & inside[view.other]))
+    x = channel.x[between]
+    if len(x) < LEAST_BETWEEN or (x > channel.threshold).mean() < SHARE_BETWEEN:
+        return False
+    for side in sides:
+        others = channel.x[rows & ~between & (side[view.one] ^ side[view.other])]
+        if not len(others) or (others > channel.threshold).mean() > 0.5:
+            return False
+    return bool(np.median(x) > STRONG_SIGMAS * channel.sigma / np.sqrt(len(x)))
 
 
 def _intermittent(view: View, at: int, rows: Any) -> list[int]:

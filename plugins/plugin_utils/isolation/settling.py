@@ -138,7 +138,13 @@ def settle(
     for each in inside:
         if (each.bad or each.doubtful) and each.nodes[0] in slow_inside:
             slow_inside[each.nodes[0]].append(each)
-    settled.ask_inside = {node for node, bad in slow_inside.items() if bad}
+    rounds_inside = _rounds_inside(settled)
+    # Who was so once and not again is asked no more, and vouches for others.
+    settled.ask_inside = {
+        node
+        for node, bad in slow_inside.items()
+        if bad and len(rounds_inside[node]) == len({each.number for each in bad})
+    }
     _trust(settled, wrong, partners)
     settled.groups = judged_groups(view.matrix, view.settings, "groups")
     _tried(settled)
@@ -147,7 +153,7 @@ def settle(
     _settle_boundaries(settled)
     _settle_pairs(settled)
     _settle_wrong(settled, wrong)
-    _settle_inside(settled, slow_inside)
+    _settle_inside(settled, slow_inside, rounds_inside)
     _settle_hung(settled, partners)
     _stragglers(settled)
     _hold_share(settled)
@@ -457,7 +463,8 @@ def _settle_boundaries(settled: Settled) -> None:
         between = across(view, suspect)
         late = _confirming(settled, channel, between)
         again = _confirming(settled, channel, view.touching(suspect.members) & ~between)
-        if not suspect.unit.startswith(("rack", "pod")) and len(again) and float(np.median(again)) > channel.threshold:
+        declared = bool(suspect.beyond) or suspect.unit.startswith(("rack", "pod"))
+        if not declared and len(again) and float(np.median(again)) > channel.threshold:
             # They are slow with each other after all: it is the nodes.
             found = {node: [Suspect(NODE, (node,), *_numbers(suspect))] for node in suspect.members}
             _settle_these(settled, found)
@@ -559,15 +566,22 @@ def _more(blame: Blame, text: str) -> Blame:
     return Blame(blame.check, f"{blame.reason}; {text}", blame.measured, blame.expected, blame.unit, blame.action)
 
 
-def _settle_inside(settled: Settled, slow_inside: Mapping[str, Sequence[Judged]]) -> None:
-    wrong: dict[str, int] = {}
-    for each in settled.view.matrix.wrong:
-        if each.sender is None and each.where == "inside":
-            wrong[each.receiver] = wrong.get(each.receiver, 0) + 1
+def _rounds_inside(settled: Settled) -> dict[str, set[int]]:
+    """Return by node the rounds that measured it by itself."""
     numbers: dict[str, set[int]] = {node: set() for node in settled.members}
     for result in settled.view.matrix.groups:
         if result.kind == "inside" and result.nodes[0] in numbers:
             numbers[result.nodes[0]].add(result.number)
+    return numbers
+
+
+def _settle_inside(
+    settled: Settled, slow_inside: Mapping[str, Sequence[Judged]], numbers: Mapping[str, set[int]]
+) -> None:
+    wrong: dict[str, int] = {}
+    for each in settled.view.matrix.wrong:
+        if each.sender is None and each.where == "inside":
+            wrong[each.receiver] = wrong.get(each.receiver, 0) + 1
     for node in settled.members:
         bad = slow_inside.get(node, ())
         if node in wrong:

@@ -186,6 +186,43 @@ def test_two_racks_that_are_slow_with_each_other_hold_these_two_alone(
     assert f"exchanges with each other and not with others; again in {12 if rack == 2 else 24} exchanges" in why
 
 
+@pytest.mark.parametrize(
+    ("hosts", "one", "other"), [(232, 40, 40), (64, 8, 24), (48, 16, 16), (32, 10, 16), (12, 4, 4)]
+)
+def test_two_sides_that_nothing_declared_tells_hold_their_members(hosts: int, one: int, other: int) -> None:
+    subject = fleet(hosts, rack=0)
+    at = np.arange(hosts)
+    subject.outside, subject.beyond = at < one, (at >= one) & (at < one + other)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert not rejected(conclusion)
+    assert set(conclusion.held) == set(subject.nodes[: one + other])
+    assert passed(conclusion) == set(subject.nodes[one + other :])
+    first, second = subject.nodes[0], subject.nodes[one]
+    assert f"{first}, {subject.nodes[1]} and {one - 2} more on one side and {second}, " in conclusion.held[first]
+
+
+class SeveralNowAndThen(Fleet):
+    """A fleet of which three nodes more are slow now and then."""
+
+    others = (3, 30, 50)
+
+    def _involved(self, meets: Any, node: int, share: float) -> Any:
+        shown = super()._involved(meets, node, share)
+        if node != self.sometimes:
+            return shown
+        return np.logical_or.reduce(
+            [shown, *(super(SeveralNowAndThen, self)._involved(meets, each, share) for each in self.others)]
+        )
+
+
+@pytest.mark.parametrize("hosts", [64, 232])
+def test_nodes_that_are_slow_now_and_then_are_no_two_sides(hosts: int) -> None:
+    subject = SeveralNowAndThen(Spec.usual(hosts, "intermittent_30", 0.01, rack=0), 1)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == {*subject.truth.bad, *(subject.nodes[each] for each in subject.others)}
+    assert not conclusion.held
+
+
 def test_two_racks_without_a_third_are_held_as_the_fabric() -> None:
     subject = fleet(32, "two_racks", rack=16)
     conclusion, _rounds, _seen, _settings = campaign(subject)
@@ -576,6 +613,30 @@ def test_slow_rack_holds_its_members_and_the_rest_runs_again_without_it() -> Non
     assert set(conclusion.held) == set(rack)
     assert passed(conclusion) == set(subject.nodes) - set(rack)
     assert len(rounds) == 3
+
+
+def test_noise_inside_sound_nodes_rejects_none_of_them() -> None:
+    subject = fleet(32, "two_racks", 0.03, 70030)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert not rejected(conclusion)
+    assert set(conclusion.held) == set(subject.truth.held)
+
+
+@pytest.mark.parametrize("witness", [0, 1])
+def test_node_that_was_slow_inside_once_vouches_for_others(witness: int) -> None:
+    first, _rounds, _seen, _settings = campaign(fleet(8, "hang", rails=4))
+    subject = fleet(8, "hang", rails=4)
+    (bad,) = subject.truth.bad
+    waited = verdicts(first, bad)["pair_bandwidth"][1].rsplit("again with ", 1)[1].split(", ")[witness]
+
+    def change(step: Round, item: dict[str, Any]) -> None:
+        for result in item["results"]:
+            if step.number == 1 and result["move"] == "inside":
+                slower(result, [waited], item["group"], 1.2)
+
+    conclusion, _rounds, _seen, _settings = campaign(subject, change=change)
+    assert rejected(conclusion) == {bad}
+    assert passed(conclusion) == set(subject.nodes) - {bad}
 
 
 def test_slow_inside_a_node_is_rejected_once_it_is_slow_again() -> None:
