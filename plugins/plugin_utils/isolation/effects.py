@@ -493,6 +493,13 @@ def _counts(view: View, rows: Any) -> Any:
     return np.bincount(view.one[rows], minlength=size) + np.bincount(view.other[rows], minlength=size)
 
 
+def _partners(view: View, rows: Any) -> Any:
+    """Return by node with how many others it was in these rows."""
+    size = len(view.matrix.nodes)
+    keys = np.unique(view.pairs[rows])
+    return np.bincount(keys // size, minlength=size) + np.bincount(keys % size, minlength=size)
+
+
 def _shares(view: View, rows: Any, slow: Any) -> Any:
     """Return by node how many of its exchanges were slow, as a part of them."""
     return _counts(view, rows & slow) / np.maximum(_counts(view, rows), 1)
@@ -720,6 +727,9 @@ def _intermittent(view: View, at: int, rows: Any) -> list[int]:
             )
         chance = np.exp(-every * np.where(share > base, spread, 0))
         likely = (bad >= INTERMITTENT_PARTNERS) & (share > 0.1) & (chance < INTERMITTENT_CHANCE / size) & view.members
+        if likely.any():
+            # With one partner alone it is the pair.
+            likely &= _partners(view, slow) >= np.minimum(INTERMITTENT_PARTNERS, _partners(view, rows) // 2 + 1)
         if not likely.any():
             return found
         node = int(np.argmin(np.where(likely, chance, 2.0)))
@@ -753,12 +763,13 @@ def _pair_medians(view: View, x: Any, rows: Any, least: float) -> tuple[Any, Any
 
 
 def _steady_pairs(view: View, channel: Channel, rows: Any) -> Any:
-    """Return the rows of pairs that were measured several times and mostly slow: no matter of chance."""
-    steady = np.zeros(len(rows), dtype=bool)
+    """Return the rows of pairs that were measured several times and nearly always slow: no matter of chance."""
     if not view.repeated:
-        return steady
-    keys, medians, counts = _pair_medians(view, channel.x, rows, channel.threshold)
-    return rows & np.isin(view.pairs, keys[(medians > channel.threshold) & (counts >= 3)])
+        return np.zeros(len(rows), dtype=bool)
+    keys, inverse = np.unique(view.pairs[rows], return_inverse=True)
+    slow = np.bincount(inverse, weights=channel.x[rows] > channel.threshold, minlength=len(keys))
+    counts = np.bincount(inverse, minlength=len(keys))
+    return rows & np.isin(view.pairs, keys[(counts >= 3) & (slow >= SHARE_BETWEEN * counts)])
 
 
 def _pairs(view: View, at: int, rows: Any) -> list[Suspect]:

@@ -685,6 +685,14 @@ def test_straggler_at_the_limit_passes_only_by_a_number_that_does(seed: int) -> 
     assert (finding.verdict == PASS) == (float(finding.measured or 0) <= 1.5)
 
 
+@pytest.mark.parametrize("seed", [70000, 70045])
+def test_node_that_was_slow_with_some_more_often_than_not_is_no_pair_of_each(seed: int) -> None:
+    subject = fleet(8, "intermittent_30", 0.005, seed)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == set(subject.truth.bad)
+    assert not conclusion.held
+
+
 def test_rail_below_the_floor_that_was_not_so_again_does_not_pass() -> None:
     subject = fleet(4, "one_rail", 0.03, 50, rails=4)
     conclusion, _rounds, _seen, _settings = campaign(subject)
