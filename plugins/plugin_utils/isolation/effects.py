@@ -102,7 +102,8 @@ class View:
 
     ``units`` and ``names`` are racks and pods, by node and by number; ``outwards`` are the rows between two of them,
     ``blocks`` one number for these two, ``pairs`` one for the two nodes of each row; ``fabric`` says what speaks
-    against the fabric as a whole.
+    against the fabric as a whole. ``met`` is behind ``rows_of``,
+    ``spreads`` what ``spread_of_nodes`` found by channel.
     """
 
     matrix: Matrix
@@ -117,8 +118,10 @@ class View:
     remarks: tuple[str, ...]
     repeated: bool = False
     pairs: Any = None
+    met: tuple[Any, Any] = ((), ())
     outwards: dict[str, Any] = field(default_factory=dict)
     blocks: dict[str, Any] = field(default_factory=dict)
+    spreads: dict[int, float] = field(default_factory=dict)
 
     @property
     def one(self) -> Any:
@@ -127,6 +130,11 @@ class View:
     @property
     def other(self) -> Any:
         return self.matrix.other
+
+    def rows_of(self, node: int) -> Any:
+        """Return which rows a node took part in."""
+        rows, start = self.met
+        return rows[start[node] : start[node + 1]]
 
     def touching(self, nodes: Iterable[int]) -> Any:
         """Return the rows in which one of the nodes took part."""
@@ -148,6 +156,10 @@ def view_of(matrix: Matrix, members: Iterable[str], settings: Settings, first: I
     met[matrix.one[valid]] = met[matrix.other[valid]] = True
     view.peers = int(met.sum())
     view.pairs = matrix.one.astype(np.int64) * len(matrix.nodes) + matrix.other
+    both = np.concatenate([matrix.one, matrix.other])
+    order = np.argsort(both, kind="stable")
+    start = np.concatenate([[0], np.cumsum(np.bincount(both, minlength=len(matrix.nodes)))])
+    view.met = order % max(1, len(matrix.one)), start
     for level, unit in units.items():
         one, other = unit[matrix.one], unit[matrix.other]
         view.outwards[level] = (one >= 0) & (other >= 0) & (one != other)
@@ -382,13 +394,9 @@ def explain(view: View) -> list[Suspect]:
             rows &= ~view.touching(by_node.get(channel.size, ()))
             for suspect in found:
                 mate = view.channels[suspect.channel]
-                if (
-                    suspect.kind != PAIR
-                    and mate.rail is None
-                    and mate.size == channel.size
-                    and mate.check != "straggler"
-                ):
-                    rows &= ~_explained(view, suspect)
+                same = mate.rail is None and mate.size == channel.size and mate.check != "straggler"
+                if same and suspect.kind == BOUNDARY:
+                    rows &= ~across(view, suspect)
         suspects = _explain(view, at, rows)
         if channel.rail is None and channel.check in ("pair_bandwidth", "pair_latency"):
             nodes = {suspect.members[0] for suspect in suspects if suspect.kind in (NODE, INTERMITTENT)}
@@ -482,7 +490,11 @@ def _suspect(view: View, at: int, kind: str, members: Sequence[int], rows: Any) 
 def _measured(view: View, suspect: Suspect, rows: Any) -> Suspect:
     """Return the suspect with what these of the rows that it explains showed."""
     channel = view.channels[suspect.channel]
-    values = channel.x[rows & _explained(view, suspect)]
+    if suspect.kind in (NODE, LINK, INTERMITTENT):
+        mine = view.rows_of(suspect.members[0])
+        values = channel.x[mine[rows[mine]]]
+    else:
+        values = channel.x[rows & _explained(view, suspect)]
     slowdown = float(np.median(values)) if len(values) else 0.0
     share = float((values > channel.threshold).mean()) if len(values) else 0.0
     return replace(suspect, slowdown=slowdown, share=share, rows=len(values))
@@ -505,8 +517,14 @@ def _shares(view: View, rows: Any, slow: Any) -> Any:
     return _counts(view, rows & slow) / np.maximum(_counts(view, rows), 1)
 
 
-def spread_of_nodes(view: View, channel: Channel) -> float:
-    """Return how far apart sound nodes lie by themselves: one is an outlier only beyond a multiple of it."""
+def spread_of_nodes(view: View, at: int) -> float:
+    """Return how far apart sound nodes lie by themselves in a channel: one is an outlier only beyond a multiple."""
+    if at not in view.spreads:
+        view.spreads[at] = _spread_of_nodes(view, view.channels[at])
+    return view.spreads[at]
+
+
+def _spread_of_nodes(view: View, channel: Channel) -> float:
     rows = np.flatnonzero(view.first & ~np.isnan(channel.x))
     values = np.clip(channel.x[rows], -0.2, 0.2)
     size = len(view.matrix.nodes)

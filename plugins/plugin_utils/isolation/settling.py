@@ -76,6 +76,7 @@ class Settled:
     suspects: list[Suspect] = field(default_factory=list)
     good: set[str] = field(default_factory=set)
     trusted: list[str] = field(default_factory=list)
+    vouching: Any = None
     meetings: list[Meeting] = field(default_factory=list)
     rejected: dict[str, list[Blame]] = field(default_factory=dict)
     held: dict[str, list[Blame]] = field(default_factory=dict)
@@ -269,6 +270,8 @@ def _trust(settled: Settled, wrong: Mapping[str, Mapping[str, int]], partners: S
     mine = [node for node in proven if node in members]
     helpers = [node for node in partners if node not in doubted and node not in out]
     settled.trusted = mine if len(mine) > WITNESSES else [*mine, *helpers]
+    settled.vouching = np.zeros(len(matrix.nodes), dtype=bool)
+    settled.vouching[[index[node] for node in settled.trusted]] = True
 
 
 def _meetings(settled: Settled, wrong: Mapping[str, Mapping[str, int]]) -> None:
@@ -318,10 +321,8 @@ def _confirming(settled: Settled, channel: Channel, rows: Any) -> Any:
 def _with_trusted(settled: Settled, node: int) -> Any:
     """Return the rows in which the node met somebody who is trusted."""
     view = settled.view
-    trusted = np.zeros(len(view.matrix.nodes), dtype=bool)
-    index = view.matrix.index()
-    trusted[[index[name] for name in settled.trusted]] = True
-    return ((view.one == node) & trusted[view.other]) | ((view.other == node) & trusted[view.one])
+    mine = view.rows_of(node)
+    return mine[settled.vouching[view.one[mine] + view.other[mine] - node]]
 
 
 def _control_is_bad(settled: Settled) -> bool:
@@ -329,9 +330,7 @@ def _control_is_bad(settled: Settled) -> bool:
     view = settled.view
     if any(node in settled.good and node in settled.members for node in settled.trusted):
         return False
-    index = view.matrix.index()
-    helpers = np.zeros(len(view.matrix.nodes), dtype=bool)
-    helpers[[index[name] for name in settled.trusted]] = True
+    helpers = settled.vouching
     if helpers.sum() < WITNESSES:
         return False
     # One of them has to be good with anybody.
@@ -385,22 +384,24 @@ def _settle_these(settled: Settled, suspects: Mapping[int, Sequence[Suspect]]) -
 def _settle_node(settled: Settled, node: int, suspect: Suspect, theirs: Any) -> tuple[Any, Blame | None]:
     view = settled.view
     channel = view.channels[suspect.channel]
-    rows = _with_trusted(settled, node) & ~view.first & ~np.isnan(channel.x)
+    walked = view.rows_of(node)[view.first[view.rows_of(node)]]
+    rows = _with_trusted(settled, node)
+    rows = rows[~view.first[rows] & ~np.isnan(channel.x[rows])]
     x = channel.x[rows]
     others = len(np.unique(np.concatenate([view.one[rows], view.other[rows]]))) - 1
     if len(x) < LEAST_CONFIRMED or others < min(WITNESSES, len(settled.trusted)):
         where = settled.open
-        return where, blame_of(settled, suspect, view.first & view.touching([node]), NOT_ASKED)
+        return where, blame_of(settled, suspect, walked, NOT_ASKED)
     if suspect.kind == INTERMITTENT:
         shown = x > max(channel.threshold, 3 * channel.sigma)
         if shown.sum() >= 1 and shown.mean() >= 0.05:
             again = f"again in {int(shown.sum())} of {len(x)} with trusted nodes; confidence over 99.9 %"
-            return settled.rejected, blame_of(settled, suspect, rows & (channel.x > channel.threshold), again)
+            return settled.rejected, blame_of(settled, suspect, rows[x > channel.threshold], again)
         again = f"not in {len(x)} with trusted nodes, so nobody is blamed"
-        return settled.held, blame_of(settled, suspect, view.first & view.touching([node]), again)
+        return settled.held, blame_of(settled, suspect, walked, again)
     slowdown = float(np.median(x))
     sigmas = slowdown * math.sqrt(len(x)) / (MEDIAN_ERROR * channel.sigma)
-    least = least_slowdown(view, channel)
+    least = least_slowdown(view, suspect.channel)
     if slowdown > least and (channel.limit or sigmas > NODE_SIGMAS):
         sure = "every one of them" if channel.limit else sure_text(_chance(sigmas, len(settled.members)))
         bad = int((x > channel.threshold).sum())
@@ -412,18 +413,19 @@ def _settle_node(settled: Settled, node: int, suspect: Suspect, theirs: Any) -> 
             if not channel.limit
             else f"again in {bad} of {len(x)} with {others} trusted nodes",
         )
-    before = channel.x[view.first & view.touching([node]) & ~theirs & ~np.isnan(channel.x)]
+    before = channel.x[walked[~theirs[walked]]]
+    before = before[~np.isnan(before)]
     was = float(np.median(before)) if len(before) >= CERTAIN_ROWS else 0.0
     if was > least and was * math.sqrt(len(before)) / (MEDIAN_ERROR * channel.sigma) > CERTAIN_SIGMAS:
         again = f"not in {len(x)} with trusted nodes afterwards, so nobody is blamed"
-        return settled.held, blame_of(settled, suspect, view.first & view.touching([node]), again)
+        return settled.held, blame_of(settled, suspect, walked, again)
     return None, None
 
 
-def least_slowdown(view: View, channel: Channel) -> float:
-    """Return how slow a node may be: the margin, or as far from its peers as sound nodes are."""
+def least_slowdown(view: View, at: int) -> float:
+    """Return how slow a node may be in a channel: the margin, or as far from its peers as sound nodes are."""
     margin = view.settings.cohort.margin
-    return margin if channel.limit else max(margin, NODE_SIGMAS * spread_of_nodes(view, channel))
+    return margin if view.channels[at].limit else max(margin, NODE_SIGMAS * spread_of_nodes(view, at))
 
 
 def blame_of(settled: Settled, suspect: Suspect, rows: Any, again: str) -> Blame:
@@ -498,16 +500,16 @@ def _settle_pairs(settled: Settled) -> None:
             continue
         channel = view.channels[suspect.channel]
         late = settled.late.get((suspect.members[0], suspect.members[1]), [])
-        x = channel.x[late]
-        names = _names(settled, suspect.members)
-        if len(x) < LEAST_CONFIRMED:
+        if len(late) < LEAST_CONFIRMED:
             weak += 1
             if suspect.strong and not crowd:
                 rows = (view.one == suspect.members[0]) & (view.other == suspect.members[1])
                 blame = blame_of(settled, suspect, rows, "could not be measured again, so nobody is blamed")
-                for name in set(names) & set(settled.members):
+                for name in set(_names(settled, suspect.members)) & set(settled.members):
                     settled.open.setdefault(name, []).append(blame)
             continue
+        x = channel.x[late]
+        names = _names(settled, suspect.members)
         slowdown = float(np.median(x))
         sigmas = slowdown * math.sqrt(len(x)) / (MEDIAN_ERROR * channel.sigma)
         margin = view.settings.cohort.margin
@@ -526,10 +528,12 @@ def _settle_pairs(settled: Settled) -> None:
 def _of_themselves(view: View, suspect: Suspect) -> float:
     """Return how slow the slower one of a pair is with all others."""
     channel = view.channels[suspect.channel]
-    pair = view.touching(suspect.members[:1]) & view.touching(suspect.members[1:])
     found = 0.0
     for node in suspect.members:
-        x = channel.x[view.first & view.touching([node]) & ~pair & ~np.isnan(channel.x)]
+        mine = view.rows_of(node)
+        other = view.one[mine] + view.other[mine] - node
+        x = channel.x[mine[view.first[mine] & ~np.isin(other, suspect.members)]]
+        x = x[~np.isnan(x)]
         found = max(found, float(np.median(x)) if len(x) else 0.0)
     return found
 

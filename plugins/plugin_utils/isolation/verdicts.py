@@ -169,7 +169,7 @@ class _Table:
         """Return by how much every node is worse than it should be in a channel, and how much it may be."""
         if at not in self.slowdowns:
             channel = self.settled.view.channels[at]
-            self.slowdowns[at] = self._by_node(channel.x), least_slowdown(self.settled.view, channel)
+            self.slowdowns[at] = self._by_node(channel.x), least_slowdown(self.settled.view, at)
         return self.slowdowns[at]
 
     def _answers_for(self, node: str) -> bool:
