@@ -28,8 +28,9 @@ NODE, LINK, INTERMITTENT, PAIR, BOUNDARY = "node", "link", "intermittent", "pair
 MAD_SIGMA = 1.4826
 # GPU fleets are so uniform that their own spread alone would flag noise (numbers.md section 9: 0.5 % of the median).
 LEAST_SPREAD = 0.005
-# A node that is slow now and then: with so many others at the least, and by chance in less than one fleet of these.
-INTERMITTENT_PARTNERS = 5
+# A node that is slow now and then: so often at the least, with so many others, and by chance in less than one fleet of
+# these.
+INTERMITTENT_SHOWN, INTERMITTENT_PARTNERS = 5, 3
 INTERMITTENT_CHANCE = 1e-3
 # A pair stands out so far that noise makes less than one such in thousands of fleets of 232 nodes.
 STRONG_SIGMAS = 5.6
@@ -103,7 +104,7 @@ class View:
     ``units`` and ``names`` are racks and pods, by node and by number; ``outwards`` are the rows between two of them,
     ``blocks`` one number for these two, ``pairs`` one for the two nodes of each row; ``fabric`` says what speaks
     against the fabric as a whole. ``met`` is behind ``rows_of``,
-    ``spreads`` what ``spread_of_nodes`` found by channel.
+    ``spreads`` what ``spread_of_nodes`` found by channel, ``bounded`` the rows across a boundary that was found slow.
     """
 
     matrix: Matrix
@@ -122,6 +123,7 @@ class View:
     outwards: dict[str, Any] = field(default_factory=dict)
     blocks: dict[str, Any] = field(default_factory=dict)
     spreads: dict[int, float] = field(default_factory=dict)
+    bounded: Any = None
 
     @property
     def one(self) -> Any:
@@ -402,6 +404,10 @@ def explain(view: View) -> list[Suspect]:
             nodes = {suspect.members[0] for suspect in suspects if suspect.kind in (NODE, INTERMITTENT)}
             by_node.setdefault(channel.size, set()).update(nodes)
         found += suspects
+    view.bounded = np.zeros(len(view.one), dtype=bool)
+    for suspect in found:
+        if suspect.kind == BOUNDARY:
+            view.bounded |= across(view, suspect)
     return _without_shadows(view, found)
 
 
@@ -525,7 +531,7 @@ def spread_of_nodes(view: View, at: int) -> float:
 
 
 def _spread_of_nodes(view: View, channel: Channel) -> float:
-    rows = np.flatnonzero(view.first & ~np.isnan(channel.x))
+    rows = np.flatnonzero(view.first & ~view.bounded & ~np.isnan(channel.x))
     values = np.clip(channel.x[rows], -0.2, 0.2)
     size = len(view.matrix.nodes)
     total = np.bincount(view.one[rows], values, size) + np.bincount(view.other[rows], values, size)
@@ -619,18 +625,21 @@ def _peel(view: View, rows: Any, slow: Any) -> list[int]:
 
 
 def _undeclared(view: View, channel: Channel, rows: Any, nodes: Sequence[int]) -> list[int]:
-    """Return those of the slow nodes that are fast with most of the others of them.
+    """Return those of the slow nodes that are fast with another of them.
 
     What is slow in itself is slow with everybody: these lie behind a boundary that no rack or pod tells.
     """
     if len(nodes) < 2:
         return []
-    chosen = np.zeros(len(view.matrix.nodes), dtype=bool)
+    size = len(view.matrix.nodes)
+    chosen = np.zeros(size, dtype=bool)
     chosen[list(nodes)] = True
     mutual = rows & chosen[view.one] & chosen[view.other]
-    fast = mutual & (channel.x < channel.threshold / 2)
-    share = _shares(view, mutual, fast)
-    return [node for node in nodes if share[node] > 0.5]
+    keys, inverse = np.unique(view.pairs[mutual], return_inverse=True)
+    fast = np.bincount(inverse, weights=channel.x[mutual] < channel.threshold / 2, minlength=len(keys))
+    keys = keys[fast > np.bincount(inverse, minlength=len(keys)) / 2]
+    apart = {*(keys // size).tolist(), *(keys % size).tolist()}
+    return [node for node in nodes if node in apart]
 
 
 def _undeclared_boundary(view: View, at: int, rows: Any, members: Sequence[int]) -> Suspect:
@@ -744,7 +753,7 @@ def _intermittent(view: View, at: int, rows: Any) -> list[int]:
                 np.where(share < 1, 1 - share, 1) / np.maximum(1 - base, 1e-9)
             )
         chance = np.exp(-every * np.where(share > base, spread, 0))
-        likely = (bad >= INTERMITTENT_PARTNERS) & (share > 0.1) & (chance < INTERMITTENT_CHANCE / size) & view.members
+        likely = (bad >= INTERMITTENT_SHOWN) & (share > 0.1) & (chance < INTERMITTENT_CHANCE / size) & view.members
         if likely.any():
             # With one partner alone it is the pair.
             likely &= _partners(view, slow) >= np.minimum(INTERMITTENT_PARTNERS, _partners(view, rows) // 2 + 1)

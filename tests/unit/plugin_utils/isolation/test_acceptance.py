@@ -201,6 +201,34 @@ def test_two_sides_that_nothing_declared_tells_hold_their_members(hosts: int, on
     assert f"{first}, {subject.nodes[1]} and {one - 2} more on one side and {second}, " in conclusion.held[first]
 
 
+def test_slow_node_behind_an_undeclared_boundary_takes_nobody_of_its_side_with_it() -> None:
+    subject = fleet(32, rack=0)
+    at = np.arange(32)
+    subject.outside, subject.beyond = at < 4, at >= 4
+    subject.speed[0, 2] = subject.speed[:, 10] = 0.8
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == {"h03", "h11"}
+    assert set(conclusion.held) == {"h01", "h02", "h04"}
+    assert passed(conclusion) == set(subject.nodes) - {"h01", "h02", "h03", "h04", "h11"}
+
+
+def test_slow_node_beside_a_boundary_between_half_of_all_is_rejected() -> None:
+    subject = fleet(16, rack=4)
+    subject.outside, subject.beyond = subject.rack == 1, subject.rack == 3
+    subject.speed[:, 9] = 0.9
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == {"h10"}
+    assert set(conclusion.held) == {"h05", "h06", "h07", "h08", "h13", "h14", "h15", "h16"}
+
+
+@pytest.mark.parametrize(("hosts", "seed"), [(16, 502), (16, 511), (12, 515), (12, 661)])
+def test_node_that_is_slow_now_and_then_with_few_partners_is_found(hosts: int, seed: int) -> None:
+    subject = fleet(hosts, "intermittent_30", 0.01, seed)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == set(subject.truth.bad)
+    assert not conclusion.held
+
+
 class SeveralNowAndThen(Fleet):
     """A fleet of which three nodes more are slow now and then."""
 
