@@ -43,6 +43,8 @@ MEDIAN_ERROR = 1.2533
 NODE_SIGMAS, PAIR_SIGMAS = 3.5, 4.5
 # Two witnesses: with one, a fault between just these two would be taken for the node's.
 WITNESSES = 2
+# A node that is slow now and then is so again by less than this chance; of normal noise so much lies beyond 3 sigma.
+NOW_AND_THEN_CHANCE, NORMAL_TAIL = 5e-3, 1.35e-3
 # Fewer exchanges than these confirm nothing, and clear nobody.
 LEAST_CONFIRMED = 3
 # Few nodes have few partners: what is asked again is asked oftener.
@@ -393,12 +395,13 @@ def _settle_node(settled: Settled, node: int, suspect: Suspect, theirs: Any) -> 
         where = settled.open
         return where, blame_of(settled, suspect, walked, NOT_ASKED)
     if suspect.kind == INTERMITTENT:
-        shown = x > max(channel.threshold, 3 * channel.sigma)
-        if shown.sum() >= 1 and shown.mean() >= 0.05:
-            again = f"again in {int(shown.sum())} of {len(x)} with trusted nodes; confidence over 99.9 %"
-            return settled.rejected, blame_of(settled, suspect, rows[x > channel.threshold], again)
-        again = f"not in {len(x)} with trusted nodes, so nobody is blamed"
-        return settled.held, blame_of(settled, suspect, walked, again)
+        least = max(channel.threshold, 3 * channel.sigma)
+        shown = int((x > least).sum())
+        chance = _chance_of(shown, len(x), _usually(settled, channel, least))
+        again = f"again in {shown} of {len(x)} with trusted nodes"
+        if chance < NOW_AND_THEN_CHANCE:
+            return settled.rejected, blame_of(settled, suspect, rows[x > least], f"{again}; {sure_text(chance)}")
+        return settled.held, blame_of(settled, suspect, walked, f"{again}, so nobody is blamed")
     slowdown = float(np.median(x))
     sigmas = slowdown * math.sqrt(len(x)) / (MEDIAN_ERROR * channel.sigma)
     least = least_slowdown(view, suspect.channel)
@@ -420,6 +423,19 @@ def _settle_node(settled: Settled, node: int, suspect: Suspect, theirs: Any) -> 
         again = f"not in {len(x)} with trusted nodes afterwards, so nobody is blamed"
         return settled.held, blame_of(settled, suspect, walked, again)
     return None, None
+
+
+def _usually(settled: Settled, channel: Channel, least: float) -> float:
+    """Return in what share of the exchanges of those that are not suspected noise alone goes beyond this slowdown."""
+    view = settled.view
+    suspected = {each.members[0] for each in settled.suspects if each.kind in (NODE, LINK, INTERMITTENT)}
+    x = channel.x[view.first & ~view.bounded & ~view.touching(suspected)]
+    return max(float((x > least).sum() + 0.5) / (int((~np.isnan(x)).sum()) + 1), NORMAL_TAIL)
+
+
+def _chance_of(shown: int, count: int, share: float) -> float:
+    """Return how likely something that shows in this share of them shows in so many of a number of exchanges."""
+    return sum(math.comb(count, each) * share**each * (1 - share) ** (count - each) for each in range(shown, count + 1))
 
 
 def least_slowdown(view: View, at: int) -> float:

@@ -229,6 +229,11 @@ def test_node_that_is_slow_now_and_then_with_few_partners_is_found(hosts: int, s
     assert not conclusion.held
 
 
+def test_noise_that_shows_once_again_rejects_nobody() -> None:
+    conclusion, _rounds, _seen, _settings = campaign(fleet(8, "clean", 0.03, 80052))
+    assert not rejected(conclusion)
+
+
 class SeveralNowAndThen(Fleet):
     """A fleet of which three nodes more are slow now and then."""
 
