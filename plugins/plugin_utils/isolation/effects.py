@@ -24,6 +24,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging i
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Matrix
 
 NODE, LINK, INTERMITTENT, PAIR, BOUNDARY = "node", "link", "intermittent", "pair", "boundary"
+# How a boundary is named that nothing declared tells.
+BEFORE = "what lies before"
 # Of normal noise the median deviation from the median is that part of the standard deviation.
 MAD_SIGMA = 1.4826
 # GPU fleets are so uniform that their own spread alone would flag noise (numbers.md section 9: 0.5 % of the median).
@@ -90,6 +92,11 @@ class Suspect:
     strong: bool = True
     unit: str = ""
     beyond: tuple[int, ...] = ()
+
+    @property
+    def declared(self) -> bool:
+        """Return whether racks, pods or two sides tell the boundary, so that it cannot be its members after all."""
+        return not self.unit.startswith(BEFORE)
 
     @property
     def behind(self) -> tuple[int, ...]:
@@ -649,7 +656,7 @@ def _undeclared_boundary(view: View, at: int, rows: Any, members: Sequence[int])
     inside[list(members)] = True
     beyond = _slow_with(view, rows, channel.x > channel.threshold, inside)
     if not _leaves_others(view, rows, inside | beyond):
-        return Suspect(BOUNDARY, tuple(members), at, 0, 0, 0, unit=f"what lies before {_some(view, inside)}")
+        return Suspect(BOUNDARY, tuple(members), at, 0, 0, 0, unit=f"{BEFORE} {_some(view, inside)}")
     return _two_sides(view, at, inside, beyond)
 
 

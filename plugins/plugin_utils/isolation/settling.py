@@ -284,6 +284,10 @@ def _meetings(settled: Settled, wrong: Mapping[str, Mapping[str, int]]) -> None:
             asked = RARE_REPEATS if suspect.kind == INTERMITTENT else FEW_REPEATS if few else STEADY_REPEATS
             for node in _names(settled, suspect.members):
                 repeats[node] = max(repeats.get(node, 0), asked)
+        elif suspect.kind == BOUNDARY and not suspect.declared:
+            # It may be they themselves, and that takes witnesses.
+            for node in _names(settled, suspect.members[:4]):
+                repeats.setdefault(node, STEADY_REPEATS)
     nodes, wrong_pairs = _common(wrong)
     for node in (*nodes, *(each for pair in wrong_pairs for each in pair)):
         repeats.setdefault(node, STEADY_REPEATS)
@@ -294,13 +298,8 @@ def _meetings(settled: Settled, wrong: Mapping[str, Mapping[str, int]]) -> None:
     trusted = [node for node in settled.trusted if node not in gone]
     for suspect in settled.suspects:
         if suspect.kind == BOUNDARY:
-            names = _names(settled, suspect.members)
-            outside = _names(settled, suspect.beyond) or [node for node in trusted if node not in names]
-            for index, node in enumerate(names[:4]):
-                if outside:
-                    pairs.setdefault((node, outside[(index * max(1, len(outside) // 4)) % len(outside)]), PAIR_REPEATS)
-            for one, other in zip(names[:4:2], names[1:4:2], strict=False):
-                pairs.setdefault((one, other), PAIR_REPEATS)
+            for pair in _across_and_within(settled, suspect, trusted):
+                pairs.setdefault(pair, PAIR_REPEATS)
     channels = settled.view.channels
     slow = [each for each in settled.suspects if each.kind == PAIR]
     # All rails together before one: many more single ones stand out by chance.
@@ -313,6 +312,15 @@ def _meetings(settled: Settled, wrong: Mapping[str, Mapping[str, int]]) -> None:
             weak |= set() if suspect.strong else {(one, other)}
     found += [Meeting(*pair, count, pair in weak) for pair, count in pairs.items() if not gone & set(pair)]
     settled.meetings = found
+
+
+def _across_and_within(settled: Settled, suspect: Suspect, trusted: Sequence[str]) -> list[tuple[str, str]]:
+    """Return some pairs across a boundary, and some that it does not lie between."""
+    names = _names(settled, suspect.members)
+    outside = _names(settled, suspect.beyond) or [node for node in trusted if node not in names]
+    step = max(1, len(outside) // 4)
+    across_it = [(node, outside[index * step % len(outside)]) for index, node in enumerate(names[:4]) if outside]
+    return [*across_it, *zip(names[:4:2], names[1:4:2], strict=False)]
 
 
 def _confirming(settled: Settled, channel: Channel, rows: Any) -> Any:
@@ -481,8 +489,7 @@ def _settle_boundaries(settled: Settled) -> None:
         between = across(view, suspect)
         late = _confirming(settled, channel, between)
         again = _confirming(settled, channel, view.touching(suspect.members) & ~between)
-        declared = bool(suspect.beyond) or suspect.unit.startswith(("rack", "pod"))
-        if not declared and len(again) and float(np.median(again)) > channel.threshold:
+        if not suspect.declared and len(again) and float(np.median(again)) > channel.threshold:
             # They are slow with each other after all: it is the nodes.
             found = {node: [Suspect(NODE, (node,), *_numbers(suspect))] for node in suspect.members}
             _settle_these(settled, found)

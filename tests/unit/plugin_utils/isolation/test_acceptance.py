@@ -201,6 +201,28 @@ def test_two_sides_that_nothing_declared_tells_hold_their_members(hosts: int, on
     assert f"{first}, {subject.nodes[1]} and {one - 2} more on one side and {second}, " in conclusion.held[first]
 
 
+class FastOnce(Fleet):
+    """A fleet of which two slow nodes are fast with each other when they meet first."""
+
+    met = 0
+
+    def _times(self, column: int, meets: Any, now_and_then: Any) -> Any:
+        times = super()._times(column, meets, now_and_then)
+        both = (meets.a == 5) & (meets.b == 9) | (meets.a == 9) & (meets.b == 5)
+        self.met += int(both.any())
+        for side in (meets.one, meets.other):
+            times[meets.step[both], side[both]] *= 0.8 if self.met <= 2 else 1
+        return times
+
+
+def test_two_slow_nodes_that_were_fast_with_each_other_once_are_rejected() -> None:
+    subject = FastOnce(Spec.usual(64, "clean", 0.01), 1)
+    subject.speed[:, [5, 9]] = 0.8
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == {"h06", "h10"}
+    assert not conclusion.held
+
+
 def test_slow_node_behind_an_undeclared_boundary_takes_nobody_of_its_side_with_it() -> None:
     subject = fleet(32, rack=0)
     at = np.arange(32)
