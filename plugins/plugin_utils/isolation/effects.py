@@ -644,7 +644,7 @@ def _undeclared(view: View, channel: Channel, rows: Any, nodes: Sequence[int]) -
     mutual = rows & chosen[view.one] & chosen[view.other]
     keys, inverse = np.unique(view.pairs[mutual], return_inverse=True)
     fast = np.bincount(inverse, weights=channel.x[mutual] < channel.threshold / 2, minlength=len(keys))
-    keys = keys[fast > np.bincount(inverse, minlength=len(keys)) / 2]
+    keys = keys[2 * fast >= np.bincount(inverse, minlength=len(keys))]
     apart = {*(keys // size).tolist(), *(keys % size).tolist()}
     return [node for node in nodes if node in apart]
 

@@ -201,6 +201,17 @@ def test_two_sides_that_nothing_declared_tells_hold_their_members(hosts: int, on
     assert f"{first}, {subject.nodes[1]} and {one - 2} more on one side and {second}, " in conclusion.held[first]
 
 
+def test_noise_within_an_undeclared_boundary_takes_nobody_out_of_it() -> None:
+    # Of this fleet h04 was slower than half of the threshold once of twice with each of its neighbours.
+    subject = fleet(32, "clean", 0.03, 5011, rack=0)
+    at = np.arange(32)
+    subject.outside, subject.beyond = at < 4, at >= 4
+    subject.speed[:, 8, 3] = 0.8
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == {"h09"}
+    assert set(conclusion.held) == {"h01", "h02", "h03", "h04"}
+
+
 class FastOnce(Fleet):
     """A fleet of which two slow nodes are fast with each other when they meet first."""
 
