@@ -109,7 +109,7 @@ def play(server: Server, spec: Spec, seed: int, expect: Mapping[str, Any] | None
         started += 1
         tests += sum(_tests(item) for item in items)
         seconds += max(_seconds(item, plan) for item in items)
-    truth = server.ask("concluded", {node: [each.to_dict() for each in owed] for node, owed in step.findings.items()})
+    truth = server.ask("concluded", {node: [each.verdict for each in owed] for node, owed in step.findings.items()})
     return _scored(step, truth, (started, tests, started * START_MINUTES + seconds / 60, planning))
 
 

@@ -17,7 +17,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix im
 
 FAULTS = (
     *("clean", "one_slow_10", "five_slow_10", "dead", "hang", "wrong_data", "one_rail", "one_pair", "slow_boundary"),
-    *("intermittent_30", "small_messages", "fifth_slow"),
+    *("intermittent_30", "small_messages", "fifth_slow", "two_racks"),
 )
 SIZES = (65536, 268435456)
 GROUP_SIZES = (8, 2**20, 2**30)
@@ -139,7 +139,8 @@ class Fleet:
         self.speed = np.ones((len(SIZES), spec.hosts, spec.rails))
         self.truth = Truth(spec.fault)
         self.pair: tuple[int, int] | None = None
-        self.outside = np.zeros(spec.hosts, dtype=bool)
+        # Exchanges between those outside and those beyond are slow.
+        self.outside = self.beyond = np.zeros(spec.hosts, dtype=bool)
         self.sometimes = -1
         self.slow = OTHER_SLOW
         self.wrong = -1
@@ -191,22 +192,32 @@ class Fleet:
                 self.speed[:, first, rng.integers(spec.rails)] = 1 - self.slow
             elif fault == "small_messages":
                 self.speed[0, first] = 1 - self.slow
-        elif fault == "slow_boundary":
+        elif fault in ("slow_boundary", "two_racks"):
             self._divide(first)
         elif fault == "one_pair":
             one, other = sorted(rng.choice(spec.hosts, size=2, replace=False).tolist())
             self.pair, truth.held = (one, other), [self.nodes[one], self.nodes[other]]
 
     def _divide(self, first: int) -> None:
-        """Make the rack or pod of a node slow towards all others; without racks some nodes that nothing tells apart."""
+        """Make the rack or pod of a node slow towards all others, or towards one other; without racks some nodes that
+        nothing tells apart.
+        """
         pods = int(self.pod.max()) + 1
         unit = self.pod if pods > 2 and self.rng.random() < 0.5 else self.rack
         self.outside = unit == unit[first]
         if self.outside.all():
             self.outside = np.arange(self.spec.hosts) < self.spec.hosts // 4
+        self.beyond = ~self.outside
+        held = self.outside
+        if self.spec.fault == "two_racks" and not (unit == unit[first]).all():
+            self.beyond = unit == unit[self.rng.choice(np.flatnonzero(self.beyond))]
+            held = self.outside | self.beyond
         # Of two neither can be told from the other.
         two = len(np.unique(unit)) == 2
-        self.truth.held = [node for at, node in enumerate(self.nodes) if self.outside[at] or two]
+        self.truth.held = [node for at, node in enumerate(self.nodes) if held[at] or two]
+
+    def _crosses(self, a: Any, b: Any) -> Any:
+        return (self.outside[a] & self.beyond[b]) | (self.beyond[a] & self.outside[b])
 
     def run(self, plan: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return one observation for each job of the round, arrays for lists of numbers."""
@@ -294,7 +305,7 @@ class Fleet:
         speed[now_and_then] *= 1 - self.slow
         if self.pair is not None:
             speed[(np.minimum(a, b) == self.pair[0]) & (np.maximum(a, b) == self.pair[1])] *= 1 - self.slow
-        speed[self.outside[a] ^ self.outside[b]] *= 1 - self.slow
+        speed[self._crosses(a, b)] *= 1 - self.slow
         base = (NANOSECONDS[size] * np.array(WAY[size])[way])[:, None] / speed
         share = np.float32(math.sqrt(0.5) * self.spec.noise)
         common = share * self.rng.standard_normal(len(a), dtype=np.float32)
@@ -371,7 +382,7 @@ class Fleet:
         if self.sometimes in hosts and self.rng.random() < INTERMITTENT_SHARE:
             speed *= 1 - self.slow
         after = np.roll(hosts, -1)
-        if (self.outside[hosts] ^ self.outside[after]).any():
+        if self._crosses(hosts, after).any():
             speed *= 1 - self.slow
         if self.pair is not None:
             edges = {(min(a, b), max(a, b)) for a, b in zip(hosts.tolist(), after.tolist(), strict=True)}

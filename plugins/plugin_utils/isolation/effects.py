@@ -2,19 +2,20 @@
 
 An exchange is as fast as the slowest part in its way, so effects do not add up and no sum is fitted. Every exchange is
 held against what its peers of the same size, rail and distance reach. Those that are slow are then explained by the
-fewest causes: what lies between a rack (or pod) and the rest where it is fast within; a node that is slow with nearly
-everybody; one rail of it alone; a node that is slow now and then, with many; what is left are pairs. Each cause takes
-the exchanges it explains with it before the next is looked for.
+fewest causes: what lies between a rack (or pod) and the rest where it is fast within, or between it and one other; a
+node that is slow with nearly everybody; one rail of it alone; a node that is slow now and then, with many; what is left
+are pairs. Each cause takes the exchanges it explains with it before the next is looked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import (
+    SENDRECV,
     SMALL_BYTES,
     UNIT,
     Settings,
@@ -23,15 +24,22 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging i
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Matrix
 
 NODE, LINK, INTERMITTENT, PAIR, BOUNDARY = "node", "link", "intermittent", "pair", "boundary"
+# How a boundary is named that nothing declared tells.
+BEFORE = "what lies before"
 # Of normal noise the median deviation from the median is that part of the standard deviation.
 MAD_SIGMA = 1.4826
 # GPU fleets are so uniform that their own spread alone would flag noise (numbers.md section 9: 0.5 % of the median).
 LEAST_SPREAD = 0.005
-# A node that is slow now and then: with so many others at the least, and by chance in less than one fleet of these.
-INTERMITTENT_PARTNERS = 5
+# A node that is slow now and then: so often at the least, with so many others, and by chance in less than one fleet of
+# these.
+INTERMITTENT_SHOWN, INTERMITTENT_PARTNERS = 5, 3
 INTERMITTENT_CHANCE = 1e-3
 # A pair stands out so far that noise makes less than one such in thousands of fleets of 232 nodes.
 STRONG_SIGMAS = 5.6
+# What lies between two racks is suspected by so many exchanges at the least, of which so many are slow.
+LEAST_BETWEEN, SHARE_BETWEEN = 4, 0.8
+# Where no rack or pod tells, so many nodes are looked at; each that is slow now and then is one in vain.
+MOST_BETWEEN = 16
 # The units of topology among which a slow boundary can be the greater part of all pairs across: 5 units have 10 pairs.
 FEW_UNITS = 8
 
@@ -72,7 +80,7 @@ class Suspect:
     """What might explain slow exchanges: of which ``members`` (two of a pair, all of a boundary, else one).
 
     ``slowdown`` is the median of ``rows`` exchanges, ``share`` how many of them were slow. ``strong``: too much for
-    noise.
+    noise. A boundary lies between its members and those ``beyond`` it, everybody else if that is empty.
     """
 
     kind: str
@@ -83,14 +91,27 @@ class Suspect:
     rows: int
     strong: bool = True
     unit: str = ""
+    beyond: tuple[int, ...] = ()
+
+    @property
+    def declared(self) -> bool:
+        """Return whether racks, pods or two sides tell the boundary, so that it cannot be its members after all."""
+        return not self.unit.startswith(BEFORE)
+
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """Return everybody whom it is about: of a boundary between two units the members of both."""
+        return (*self.members, *self.beyond)
 
 
 @dataclass
 class View:
     """The exchanges of a campaign as seen by every channel; ``first`` are the rows of the walk, not of confirmation.
 
-    ``units`` and ``names`` are racks and pods, by node and by number; ``pairs`` one number for the two of each row;
-    ``fabric`` says what speaks against the fabric as a whole.
+    ``units`` and ``names`` are racks and pods, by node and by number; ``outwards`` are the rows between two of them,
+    ``blocks`` one number for these two, ``pairs`` one for the two nodes of each row; ``fabric`` says what speaks
+    against the fabric as a whole. ``met`` is behind ``rows_of``,
+    ``spreads`` what ``spread_of_nodes`` found by channel, ``bounded`` the rows across a boundary that was found slow.
     """
 
     matrix: Matrix
@@ -105,6 +126,11 @@ class View:
     remarks: tuple[str, ...]
     repeated: bool = False
     pairs: Any = None
+    met: tuple[Any, Any] = ((), ())
+    outwards: dict[str, Any] = field(default_factory=dict)
+    blocks: dict[str, Any] = field(default_factory=dict)
+    spreads: dict[int, float] = field(default_factory=dict)
+    bounded: Any = None
 
     @property
     def one(self) -> Any:
@@ -113,6 +139,11 @@ class View:
     @property
     def other(self) -> Any:
         return self.matrix.other
+
+    def rows_of(self, node: int) -> Any:
+        """Return which rows a node took part in."""
+        rows, start = self.met
+        return rows[start[node] : start[node + 1]]
 
     def touching(self, nodes: Iterable[int]) -> Any:
         """Return the rows in which one of the nodes took part."""
@@ -134,6 +165,14 @@ def view_of(matrix: Matrix, members: Iterable[str], settings: Settings, first: I
     met[matrix.one[valid]] = met[matrix.other[valid]] = True
     view.peers = int(met.sum())
     view.pairs = matrix.one.astype(np.int64) * len(matrix.nodes) + matrix.other
+    both = np.concatenate([matrix.one, matrix.other])
+    order = np.argsort(both, kind="stable")
+    start = np.concatenate([[0], np.cumsum(np.bincount(both, minlength=len(matrix.nodes)))])
+    view.met = order % max(1, len(matrix.one)), start
+    for level, unit in units.items():
+        one, other = unit[matrix.one], unit[matrix.other]
+        view.outwards[level] = (one >= 0) & (other >= 0) & (one != other)
+        view.blocks[level] = np.minimum(one, other) * len(names[level]) + np.maximum(one, other)
     view.repeated = len(np.unique(view.pairs[valid])) < valid.sum()
     _fill(view)
     return view
@@ -169,7 +208,8 @@ def _fill(view: View) -> None:
         check = "pair_bandwidth" if size > SMALL_BYTES or size == largest else "pair_latency"
         usual = _usual(view, speeds[:, at], kinds) if enough else None
         if usual is None and healthy is None:
-            remarks.append(f"pairs at {size_text(size)} are not judged: too few peers, and no floor of the class")
+            if settings.ceiling(SENDRECV, 2, size) is None:
+                remarks.append(f"pairs at {size_text(size)} are not judged: too few peers, and no limit of the class")
             continue
         limited = usual is None or bool(healthy is not None and healthy > np.nanmedian(usual))
         what = _Asked(check, size, None, limited)
@@ -191,7 +231,7 @@ def _fill(view: View) -> None:
         between, certain = _two_units(view, speeds[:, matrix.sizes.index(largest)])
         (fabric if certain else remarks).extend(between)
     for at, size in enumerate(matrix.sizes):
-        ceiling = settings.ceiling("sendrecv", 2, size)
+        ceiling = settings.ceiling(SENDRECV, 2, size)
         if ceiling is not None:
             value = matrix.p99[:, at] * 1e6
             x = 1 - (1 - cohort.margin) * ceiling / value
@@ -363,18 +403,18 @@ def explain(view: View) -> list[Suspect]:
             rows &= ~view.touching(by_node.get(channel.size, ()))
             for suspect in found:
                 mate = view.channels[suspect.channel]
-                if (
-                    suspect.kind != PAIR
-                    and mate.rail is None
-                    and mate.size == channel.size
-                    and mate.check != "straggler"
-                ):
-                    rows &= ~_explained(view, suspect)
+                same = mate.rail is None and mate.size == channel.size and mate.check != "straggler"
+                if same and suspect.kind == BOUNDARY:
+                    rows &= ~across(view, suspect)
         suspects = _explain(view, at, rows)
         if channel.rail is None and channel.check in ("pair_bandwidth", "pair_latency"):
             nodes = {suspect.members[0] for suspect in suspects if suspect.kind in (NODE, INTERMITTENT)}
             by_node.setdefault(channel.size, set()).update(nodes)
         found += suspects
+    view.bounded = np.zeros(len(view.one), dtype=bool)
+    for suspect in found:
+        if suspect.kind == BOUNDARY:
+            view.bounded |= across(view, suspect)
     return _without_shadows(view, found)
 
 
@@ -408,10 +448,19 @@ def _explained(view: View, suspect: Suspect) -> Any:
     if suspect.kind == PAIR:
         return (view.one == suspect.members[0]) & (view.other == suspect.members[1])
     if suspect.kind == BOUNDARY:
-        inside = np.zeros(len(view.matrix.nodes), dtype=bool)
-        inside[list(suspect.members)] = True
-        return inside[view.one] ^ inside[view.other]
+        return across(view, suspect)
     return view.touching(suspect.members)
+
+
+def across(view: View, suspect: Suspect) -> Any:
+    """Return the rows of the exchanges across a boundary."""
+    inside = np.zeros(len(view.matrix.nodes), dtype=bool)
+    inside[list(suspect.members)] = True
+    outside = ~inside
+    if suspect.beyond:
+        outside[:] = False
+        outside[list(suspect.beyond)] = True
+    return (inside[view.one] & outside[view.other]) | (outside[view.one] & inside[view.other])
 
 
 def _explain(view: View, at: int, rows: Any) -> list[Suspect]:
@@ -424,15 +473,23 @@ def _explain(view: View, at: int, rows: Any) -> list[Suspect]:
     for level in ("pod", "rack"):
         for members, unit in _boundaries(view, level, left, slow):
             suspect = replace(_suspect(view, at, BOUNDARY, members, left), unit=unit)
-            left &= ~_explained(view, suspect)
+            left &= ~across(view, suspect)
+            found.append(suspect)
+        for members, beyond, unit in _between(view, level, channel, left):
+            between = Suspect(BOUNDARY, tuple(members), at, 0, 0, 0, unit=unit, beyond=tuple(beyond))
+            suspect = _measured(view, between, left)
+            left &= ~across(view, suspect)
             found.append(suspect)
     nodes = _peel(view, left, slow)
     apart = _undeclared(view, channel, left, nodes)
     if len(apart) > 1:
-        found.append(replace(_suspect(view, at, BOUNDARY, apart, left), unit="no declared one"))
+        found.append(_measured(view, _undeclared_boundary(view, at, left, apart), left))
     kind = NODE if channel.rail is None else LINK
     found += [_suspect(view, at, kind, [node], left) for node in nodes if node not in apart]
     left &= ~view.touching(nodes)
+    for suspect in _undeclared_between(view, at, left):
+        found.append(_measured(view, suspect, left))
+        left &= ~across(view, suspect)
     sometimes = _intermittent(view, at, left)
     found += [_suspect(view, at, INTERMITTENT, [node], left) for node in sometimes]
     left &= ~view.touching(sometimes)
@@ -440,14 +497,20 @@ def _explain(view: View, at: int, rows: Any) -> list[Suspect]:
 
 
 def _suspect(view: View, at: int, kind: str, members: Sequence[int], rows: Any) -> Suspect:
-    channel = view.channels[at]
-    mine = view.touching(members)
-    if kind == BOUNDARY:
-        mine = _explained(view, Suspect(kind, tuple(members), at, 0, 0, 0))
-    values = channel.x[rows & mine]
+    return _measured(view, Suspect(kind, tuple(members), at, 0, 0, 0), rows)
+
+
+def _measured(view: View, suspect: Suspect, rows: Any) -> Suspect:
+    """Return the suspect with what these of the rows that it explains showed."""
+    channel = view.channels[suspect.channel]
+    if suspect.kind in (NODE, LINK, INTERMITTENT):
+        mine = view.rows_of(suspect.members[0])
+        values = channel.x[mine[rows[mine]]]
+    else:
+        values = channel.x[rows & _explained(view, suspect)]
     slowdown = float(np.median(values)) if len(values) else 0.0
     share = float((values > channel.threshold).mean()) if len(values) else 0.0
-    return Suspect(kind, tuple(members), at, slowdown, share, len(values))
+    return replace(suspect, slowdown=slowdown, share=share, rows=len(values))
 
 
 def _counts(view: View, rows: Any) -> Any:
@@ -455,14 +518,27 @@ def _counts(view: View, rows: Any) -> Any:
     return np.bincount(view.one[rows], minlength=size) + np.bincount(view.other[rows], minlength=size)
 
 
+def _partners(view: View, rows: Any) -> Any:
+    """Return by node with how many others it was in these rows."""
+    size = len(view.matrix.nodes)
+    keys = np.unique(view.pairs[rows])
+    return np.bincount(keys // size, minlength=size) + np.bincount(keys % size, minlength=size)
+
+
 def _shares(view: View, rows: Any, slow: Any) -> Any:
     """Return by node how many of its exchanges were slow, as a part of them."""
     return _counts(view, rows & slow) / np.maximum(_counts(view, rows), 1)
 
 
-def spread_of_nodes(view: View, channel: Channel) -> float:
-    """Return how far apart sound nodes lie by themselves: one is an outlier only beyond a multiple of it."""
-    rows = np.flatnonzero(view.first & ~np.isnan(channel.x))
+def spread_of_nodes(view: View, at: int) -> float:
+    """Return how far apart sound nodes lie by themselves in a channel: one is an outlier only beyond a multiple."""
+    if at not in view.spreads:
+        view.spreads[at] = _spread_of_nodes(view, view.channels[at])
+    return view.spreads[at]
+
+
+def _spread_of_nodes(view: View, channel: Channel) -> float:
+    rows = np.flatnonzero(view.first & ~view.bounded & ~np.isnan(channel.x))
     values = np.clip(channel.x[rows], -0.2, 0.2)
     size = len(view.matrix.nodes)
     total = np.bincount(view.one[rows], values, size) + np.bincount(view.other[rows], values, size)
@@ -480,15 +556,19 @@ def _boundaries(view: View, level: str, rows: Any, slow: Any) -> list[tuple[list
         return []
     found: list[tuple[list[int], str]] = []
     left = rows & (unit[view.one] >= 0) & (unit[view.other] >= 0)
-    within = left & (unit[view.one] == unit[view.other])
+    within = left & ~view.outwards[level]
     while True:
-        across = left & ~within
-        share, count = _shares(view, across, slow), _counts(view, across)
+        outwards = left & view.outwards[level]
+        share, count = _shares(view, outwards, slow), _counts(view, outwards)
         best: tuple[float, int] | None = None
         # Only units of which most nodes are slow outwards can be it, so that few are looked at.
         for each in np.unique(unit[(share > 0.5) & (count > 0)]):
             hosts = np.flatnonzero((unit == each) & (count > 0))
             if each < 0 or len(hosts) < 2 or (share[hosts] > 0.5).mean() < 0.8:
+                continue
+            every, bad = _between_units(view, level, outwards), _between_units(view, level, outwards & slow)
+            # Slow with most other units, not with most nodes, which may all be in a single large one.
+            if (2 * bad[each] > every[each]).sum() <= (every[each] > 0).sum() / 2:
                 continue
             mine = within & (unit[view.one] == each)
             if mine.any() and (slow & mine).sum() >= mine.sum() / 2:
@@ -501,6 +581,34 @@ def _boundaries(view: View, level: str, rows: Any, slow: Any) -> list[tuple[list
         hosts = np.flatnonzero((unit == best[1]) & (_counts(view, rows) > 0))
         found.append((hosts.tolist(), f"{level} {view.names[level][best[1]]}"))
         left &= (unit[view.one] != best[1]) & (unit[view.other] != best[1])
+
+
+def _between_units(view: View, level: str, rows: Any) -> Any:
+    """Return how many of these rows lie between every two units, as a square table."""
+    count = len(view.names[level])
+    table = np.bincount(view.blocks[level][rows], minlength=count * count).reshape(count, count)
+    return table + table.T
+
+
+def _between(view: View, level: str, channel: Channel, rows: Any) -> list[tuple[list[int], list[int], str]]:
+    """Return every two units that are slow with each other and not with others: the nodes of both, and their names."""
+    unit, names = view.units[level], view.names[level]
+    outwards = rows & view.outwards[level]
+    bad = _between_units(view, level, outwards & (channel.x > channel.threshold))
+    if len(names) < 3 or bad.max() < SHARE_BETWEEN * LEAST_BETWEEN:
+        return []
+    every = _between_units(view, level, outwards)
+    with_others, bad_with_others = every.sum(axis=1)[:, None] - every, bad.sum(axis=1)[:, None] - bad
+    good = (with_others > 0) & (bad_with_others <= with_others / 2)
+    slow = (every >= LEAST_BETWEEN) & (bad >= SHARE_BETWEEN * every) & good & good.T
+    found: list[tuple[list[int], list[int], str]] = []
+    for one, other in np.argwhere(np.triu(slow)).tolist():
+        members, beyond = np.flatnonzero(unit == one).tolist(), np.flatnonzero(unit == other).tolist()
+        mine = outwards & np.isin(unit[view.one], (one, other)) & np.isin(unit[view.other], (one, other))
+        certain = STRONG_SIGMAS * channel.sigma / np.sqrt(every[one, other])
+        if min(len(members), len(beyond)) > 1 and np.median(channel.x[mine]) > certain:
+            found.append((members, beyond, f"{level}s {names[one]} and {names[other]}"))
+    return found
 
 
 def _peel(view: View, rows: Any, slow: Any) -> list[int]:
@@ -524,18 +632,114 @@ def _peel(view: View, rows: Any, slow: Any) -> list[int]:
 
 
 def _undeclared(view: View, channel: Channel, rows: Any, nodes: Sequence[int]) -> list[int]:
-    """Return those of the slow nodes that are fast with most of the others of them.
+    """Return those of the slow nodes that are fast with another of them.
 
     What is slow in itself is slow with everybody: these lie behind a boundary that no rack or pod tells.
     """
     if len(nodes) < 2:
         return []
-    chosen = np.zeros(len(view.matrix.nodes), dtype=bool)
+    size = len(view.matrix.nodes)
+    chosen = np.zeros(size, dtype=bool)
     chosen[list(nodes)] = True
     mutual = rows & chosen[view.one] & chosen[view.other]
-    fast = mutual & (channel.x < channel.threshold / 2)
-    share = _shares(view, mutual, fast)
-    return [node for node in nodes if share[node] > 0.5]
+    keys, inverse = np.unique(view.pairs[mutual], return_inverse=True)
+    fast = np.bincount(inverse, weights=channel.x[mutual] < channel.threshold / 2, minlength=len(keys))
+    keys = keys[2 * fast >= np.bincount(inverse, minlength=len(keys))]
+    apart = {*(keys // size).tolist(), *(keys % size).tolist()}
+    return [node for node in nodes if node in apart]
+
+
+def _undeclared_boundary(view: View, at: int, rows: Any, members: Sequence[int]) -> Suspect:
+    """Return the boundary before these nodes, or between them and those with whom alone they are slow."""
+    channel = view.channels[at]
+    inside = np.zeros(len(view.matrix.nodes), dtype=bool)
+    inside[list(members)] = True
+    beyond = _slow_with(view, rows, channel.x > channel.threshold, inside)
+    if not _leaves_others(view, rows, inside | beyond):
+        return Suspect(BOUNDARY, tuple(members), at, 0, 0, 0, unit=f"{BEFORE} {_some(view, inside)}")
+    return _two_sides(view, at, inside, beyond)
+
+
+def _two_sides(view: View, at: int, inside: Any, beyond: Any) -> Suspect:
+    unit = f"{_some(view, inside)} on one side and {_some(view, beyond)} on the other"
+    sides = tuple(np.flatnonzero(inside).tolist()), tuple(np.flatnonzero(beyond).tolist())
+    return Suspect(BOUNDARY, sides[0], at, 0, 0, 0, unit=unit, beyond=sides[1])
+
+
+def _some(view: View, chosen: Any) -> str:
+    names = [view.matrix.nodes[each] for each in np.flatnonzero(chosen)]
+    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+
+
+def _slow_with(view: View, rows: Any, slow: Any, chosen: Any) -> Any:
+    """Return which other nodes are slow in most of their exchanges with the chosen ones."""
+    share = _shares(view, rows & (chosen[view.one] ^ chosen[view.other]), slow)
+    return (share > 0.5) & ~chosen
+
+
+def _leaves_others(view: View, rows: Any, chosen: Any) -> bool:
+    """Return whether there are enough others to tell two sides from a boundary towards everybody."""
+    met = _counts(view, rows) > 0
+    return bool((met & ~chosen).sum() >= max(2, 0.1 * met.sum()))
+
+
+def _undeclared_between(view: View, at: int, rows: Any) -> list[Suspect]:
+    """Return what lies between two sets of nodes that no rack or pod tells: slow with each other, fast with others.
+
+    Of a node that is slow now and then no other node shares the partners; here all of one side do.
+    """
+    channel = view.channels[at]
+    slow = channel.x > channel.threshold
+    found: list[Suspect] = []
+    left = rows.copy()
+    for _each in range(MOST_BETWEEN):
+        seeds = left & (channel.x > max(channel.threshold, 3 * channel.sigma))
+        node = _most_entangled(view, seeds)
+        if node is None:
+            break
+        mine = seeds & view.touching([node])
+        beyond = np.zeros(len(view.matrix.nodes), dtype=bool)
+        beyond[view.one[mine]] = beyond[view.other[mine]] = True
+        beyond[node] = False
+        inside = _slow_with(view, left, slow, beyond)
+        beyond = _slow_with(view, left, slow, inside)
+        if _are_sides(view, channel, left, (inside, beyond)):
+            suspect = _two_sides(view, at, inside, beyond)
+            found.append(suspect)
+            left &= ~across(view, suspect)
+        else:
+            left &= ~view.touching([node])
+    return found
+
+
+def _most_entangled(view: View, rows: Any) -> int | None:
+    """Return the node with most partners in these rows, where each has two that have two themselves; else None."""
+    size = len(view.matrix.nodes)
+    keys = np.unique(view.pairs[rows])
+    while len(keys):
+        one, other = keys // size, keys % size
+        partners = np.bincount(one, minlength=size) + np.bincount(other, minlength=size)
+        kept = (partners[one] > 1) & (partners[other] > 1)
+        if kept.all():
+            return int(np.argmax(partners))
+        keys = keys[kept]
+    return None
+
+
+def _are_sides(view: View, channel: Channel, rows: Any, sides: tuple[Any, Any]) -> bool:
+    """Return whether two sets of nodes are slow with each other for certain, and either fast with most others."""
+    inside, beyond = sides
+    if min(inside.sum(), beyond.sum()) < 2 or not _leaves_others(view, rows, inside | beyond):
+        return False
+    between = rows & ((inside[view.one] & beyond[view.other]) | (beyond[view.one] & inside[view.other]))
+    x = channel.x[between]
+    if len(x) < LEAST_BETWEEN or (x > channel.threshold).mean() < SHARE_BETWEEN:
+        return False
+    for side in sides:
+        others = channel.x[rows & ~between & (side[view.one] ^ side[view.other])]
+        if not len(others) or (others > channel.threshold).mean() > 0.5:
+            return False
+    return bool(np.median(x) > STRONG_SIGMAS * channel.sigma / np.sqrt(len(x)))
 
 
 def _intermittent(view: View, at: int, rows: Any) -> list[int]:
@@ -556,7 +760,10 @@ def _intermittent(view: View, at: int, rows: Any) -> list[int]:
                 np.where(share < 1, 1 - share, 1) / np.maximum(1 - base, 1e-9)
             )
         chance = np.exp(-every * np.where(share > base, spread, 0))
-        likely = (bad >= INTERMITTENT_PARTNERS) & (share > 0.1) & (chance < INTERMITTENT_CHANCE / size) & view.members
+        likely = (bad >= INTERMITTENT_SHOWN) & (share > 0.1) & (chance < INTERMITTENT_CHANCE / size) & view.members
+        if likely.any():
+            # With one partner alone it is the pair.
+            likely &= _partners(view, slow) >= np.minimum(INTERMITTENT_PARTNERS, _partners(view, rows) // 2 + 1)
         if not likely.any():
             return found
         node = int(np.argmin(np.where(likely, chance, 2.0)))
@@ -590,12 +797,13 @@ def _pair_medians(view: View, x: Any, rows: Any, least: float) -> tuple[Any, Any
 
 
 def _steady_pairs(view: View, channel: Channel, rows: Any) -> Any:
-    """Return the rows of pairs that were measured several times and mostly slow: no matter of chance."""
-    steady = np.zeros(len(rows), dtype=bool)
+    """Return the rows of pairs that were measured several times and nearly always slow: no matter of chance."""
     if not view.repeated:
-        return steady
-    keys, medians, counts = _pair_medians(view, channel.x, rows, channel.threshold)
-    return rows & np.isin(view.pairs, keys[(medians > channel.threshold) & (counts >= 3)])
+        return np.zeros(len(rows), dtype=bool)
+    keys, inverse = np.unique(view.pairs[rows], return_inverse=True)
+    slow = np.bincount(inverse, weights=channel.x[rows] > channel.threshold, minlength=len(keys))
+    counts = np.bincount(inverse, minlength=len(keys))
+    return rows & np.isin(view.pairs, keys[(counts >= 3) & (slow >= SHARE_BETWEEN * counts)])
 
 
 def _pairs(view: View, at: int, rows: Any) -> list[Suspect]:

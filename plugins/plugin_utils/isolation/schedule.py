@@ -17,7 +17,7 @@ INTERMITTENT_SHARE, CONFIDENCE, SHOWINGS = 0.3, 0.999, 5
 # budget as many as 1,024 nodes of 8 rails have pairs; without, what stays within seconds for 4,096 nodes.
 MOST_VALUES, USUAL_VALUES = 17_000_000, 4_000_000
 # Confirmations: of one that is always slow, of one that is so now and then, of a pair, of a pair beside hundreds.
-STEADY_REPEATS, RARE_REPEATS, PAIR_REPEATS, CROWDED_REPEATS = 8, 20, 6, 4
+STEADY_REPEATS, RARE_REPEATS, PAIR_REPEATS, CROWDED_REPEATS = 8, 24, 6, 4
 MOST_PERMUTATIONS = 24
 # Sound pairs beside those that are confirmed, to tell what slowed down everybody.
 CONTROL_PAIRS = 16

@@ -23,6 +23,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.effects i
     Channel,
     Suspect,
     View,
+    across,
     explain,
     spread_of_nodes,
 )
@@ -43,6 +44,8 @@ MEDIAN_ERROR = 1.2533
 NODE_SIGMAS, PAIR_SIGMAS = 3.5, 4.5
 # Two witnesses: with one, a fault between just these two would be taken for the node's.
 WITNESSES = 2
+# A node that is slow now and then is so again by less than this chance; of normal noise so much lies beyond 3 sigma.
+NOW_AND_THEN_CHANCE, NORMAL_TAIL = 5e-3, 1.35e-3
 # Fewer exchanges than these confirm nothing, and clear nobody.
 LEAST_CONFIRMED = 3
 # Few nodes have few partners: what is asked again is asked oftener.
@@ -76,6 +79,7 @@ class Settled:
     suspects: list[Suspect] = field(default_factory=list)
     good: set[str] = field(default_factory=set)
     trusted: list[str] = field(default_factory=list)
+    vouching: Any = None
     meetings: list[Meeting] = field(default_factory=list)
     rejected: dict[str, list[Blame]] = field(default_factory=dict)
     held: dict[str, list[Blame]] = field(default_factory=dict)
@@ -138,7 +142,13 @@ def settle(
     for each in inside:
         if (each.bad or each.doubtful) and each.nodes[0] in slow_inside:
             slow_inside[each.nodes[0]].append(each)
-    settled.ask_inside = {node for node, bad in slow_inside.items() if bad}
+    rounds_inside = _rounds_inside(settled)
+    # Who was so once and not again is asked no more, and vouches for others.
+    settled.ask_inside = {
+        node
+        for node, bad in slow_inside.items()
+        if bad and len(rounds_inside[node]) == len({each.number for each in bad})
+    }
     _trust(settled, wrong, partners)
     settled.groups = judged_groups(view.matrix, view.settings, "groups")
     _tried(settled)
@@ -147,7 +157,7 @@ def settle(
     _settle_boundaries(settled)
     _settle_pairs(settled)
     _settle_wrong(settled, wrong)
-    _settle_inside(settled, slow_inside)
+    _settle_inside(settled, slow_inside, rounds_inside)
     _settle_hung(settled, partners)
     _stragglers(settled)
     _hold_share(settled)
@@ -230,7 +240,7 @@ def _trust(settled: Settled, wrong: Mapping[str, Mapping[str, int]], partners: S
     strong_pairs = [each for each in settled.suspects if each.kind == PAIR and each.strong]
     for suspect in settled.suspects:
         if suspect.kind != PAIR:
-            blamed[list(suspect.members)] = True
+            blamed[list(suspect.behind)] = True
     if 2 * len(strong_pairs) <= settled.view.settings.hold.share * max(view.peers, 5):
         for suspect in strong_pairs:
             blamed[list(suspect.members)] = True
@@ -263,6 +273,8 @@ def _trust(settled: Settled, wrong: Mapping[str, Mapping[str, int]], partners: S
     mine = [node for node in proven if node in members]
     helpers = [node for node in partners if node not in doubted and node not in out]
     settled.trusted = mine if len(mine) > WITNESSES else [*mine, *helpers]
+    settled.vouching = np.zeros(len(matrix.nodes), dtype=bool)
+    settled.vouching[[index[node] for node in settled.trusted]] = True
 
 
 def _meetings(settled: Settled, wrong: Mapping[str, Mapping[str, int]]) -> None:
@@ -273,6 +285,10 @@ def _meetings(settled: Settled, wrong: Mapping[str, Mapping[str, int]]) -> None:
             asked = RARE_REPEATS if suspect.kind == INTERMITTENT else FEW_REPEATS if few else STEADY_REPEATS
             for node in _names(settled, suspect.members):
                 repeats[node] = max(repeats.get(node, 0), asked)
+        elif suspect.kind == BOUNDARY and not suspect.declared:
+            # It may be they themselves, and that takes witnesses.
+            for node in _names(settled, suspect.members[:4]):
+                repeats.setdefault(node, STEADY_REPEATS)
     nodes, wrong_pairs = _common(wrong)
     for node in (*nodes, *(each for pair in wrong_pairs for each in pair)):
         repeats.setdefault(node, STEADY_REPEATS)
@@ -283,13 +299,8 @@ def _meetings(settled: Settled, wrong: Mapping[str, Mapping[str, int]]) -> None:
     trusted = [node for node in settled.trusted if node not in gone]
     for suspect in settled.suspects:
         if suspect.kind == BOUNDARY:
-            names = _names(settled, suspect.members)
-            outside = [node for node in trusted if node not in names]
-            for index, node in enumerate(names[:4]):
-                if outside:
-                    pairs.setdefault((node, outside[(index * max(1, len(outside) // 4)) % len(outside)]), PAIR_REPEATS)
-            for one, other in zip(names[:4:2], names[1:4:2], strict=False):
-                pairs.setdefault((one, other), PAIR_REPEATS)
+            for pair in _across_and_within(settled, suspect, trusted):
+                pairs.setdefault(pair, PAIR_REPEATS)
     channels = settled.view.channels
     slow = [each for each in settled.suspects if each.kind == PAIR]
     # All rails together before one: many more single ones stand out by chance.
@@ -304,6 +315,15 @@ def _meetings(settled: Settled, wrong: Mapping[str, Mapping[str, int]]) -> None:
     settled.meetings = found
 
 
+def _across_and_within(settled: Settled, suspect: Suspect, trusted: Sequence[str]) -> list[tuple[str, str]]:
+    """Return some pairs across a boundary, and some that it does not lie between."""
+    names = _names(settled, suspect.members)
+    outside = _names(settled, suspect.beyond) or [node for node in trusted if node not in names]
+    step = max(1, len(outside) // 4)
+    across_it = [(node, outside[index * step % len(outside)]) for index, node in enumerate(names[:4]) if outside]
+    return [*across_it, *zip(names[:4:2], names[1:4:2], strict=False)]
+
+
 def _confirming(settled: Settled, channel: Channel, rows: Any) -> Any:
     values = channel.x[rows & ~settled.view.first]
     return values[~np.isnan(values)]
@@ -312,10 +332,8 @@ def _confirming(settled: Settled, channel: Channel, rows: Any) -> Any:
 def _with_trusted(settled: Settled, node: int) -> Any:
     """Return the rows in which the node met somebody who is trusted."""
     view = settled.view
-    trusted = np.zeros(len(view.matrix.nodes), dtype=bool)
-    index = view.matrix.index()
-    trusted[[index[name] for name in settled.trusted]] = True
-    return ((view.one == node) & trusted[view.other]) | ((view.other == node) & trusted[view.one])
+    mine = view.rows_of(node)
+    return mine[settled.vouching[view.one[mine] + view.other[mine] - node]]
 
 
 def _control_is_bad(settled: Settled) -> bool:
@@ -323,9 +341,7 @@ def _control_is_bad(settled: Settled) -> bool:
     view = settled.view
     if any(node in settled.good and node in settled.members for node in settled.trusted):
         return False
-    index = view.matrix.index()
-    helpers = np.zeros(len(view.matrix.nodes), dtype=bool)
-    helpers[[index[name] for name in settled.trusted]] = True
+    helpers = settled.vouching
     if helpers.sum() < WITNESSES:
         return False
     # One of them has to be good with anybody.
@@ -378,23 +394,26 @@ def _settle_these(settled: Settled, suspects: Mapping[int, Sequence[Suspect]]) -
 
 def _settle_node(settled: Settled, node: int, suspect: Suspect, theirs: Any) -> tuple[Any, Blame | None]:
     view = settled.view
-    channel, cohort = view.channels[suspect.channel], view.settings.cohort
-    rows = _with_trusted(settled, node) & ~view.first & ~np.isnan(channel.x)
+    channel = view.channels[suspect.channel]
+    walked = view.rows_of(node)[view.first[view.rows_of(node)]]
+    rows = _with_trusted(settled, node)
+    rows = rows[~view.first[rows] & ~np.isnan(channel.x[rows])]
     x = channel.x[rows]
     others = len(np.unique(np.concatenate([view.one[rows], view.other[rows]]))) - 1
     if len(x) < LEAST_CONFIRMED or others < min(WITNESSES, len(settled.trusted)):
         where = settled.open
-        return where, blame_of(settled, suspect, view.first & view.touching([node]), NOT_ASKED)
+        return where, blame_of(settled, suspect, walked, NOT_ASKED)
     if suspect.kind == INTERMITTENT:
-        shown = x > max(channel.threshold, 3 * channel.sigma)
-        if shown.sum() >= 1 and shown.mean() >= 0.05:
-            again = f"again in {int(shown.sum())} of {len(x)} with trusted nodes; confidence over 99.9 %"
-            return settled.rejected, blame_of(settled, suspect, rows & (channel.x > channel.threshold), again)
-        again = f"not in {len(x)} with trusted nodes, so nobody is blamed"
-        return settled.held, blame_of(settled, suspect, view.first & view.touching([node]), again)
+        least = max(channel.threshold, 3 * channel.sigma)
+        shown = int((x > least).sum())
+        chance = _chance_of(shown, len(x), _usually(settled, channel, least))
+        again = f"again in {shown} of {len(x)} with trusted nodes"
+        if chance < NOW_AND_THEN_CHANCE:
+            return settled.rejected, blame_of(settled, suspect, rows[x > least], f"{again}; {sure_text(chance)}")
+        return settled.held, blame_of(settled, suspect, walked, f"{again}, so nobody is blamed")
     slowdown = float(np.median(x))
     sigmas = slowdown * math.sqrt(len(x)) / (MEDIAN_ERROR * channel.sigma)
-    least = cohort.margin if channel.limit else max(cohort.margin, NODE_SIGMAS * spread_of_nodes(view, channel))
+    least = least_slowdown(view, suspect.channel)
     if slowdown > least and (channel.limit or sigmas > NODE_SIGMAS):
         sure = "every one of them" if channel.limit else sure_text(_chance(sigmas, len(settled.members)))
         bad = int((x > channel.threshold).sum())
@@ -406,12 +425,32 @@ def _settle_node(settled: Settled, node: int, suspect: Suspect, theirs: Any) -> 
             if not channel.limit
             else f"again in {bad} of {len(x)} with {others} trusted nodes",
         )
-    before = channel.x[view.first & view.touching([node]) & ~theirs & ~np.isnan(channel.x)]
+    before = channel.x[walked[~theirs[walked]]]
+    before = before[~np.isnan(before)]
     was = float(np.median(before)) if len(before) >= CERTAIN_ROWS else 0.0
     if was > least and was * math.sqrt(len(before)) / (MEDIAN_ERROR * channel.sigma) > CERTAIN_SIGMAS:
         again = f"not in {len(x)} with trusted nodes afterwards, so nobody is blamed"
-        return settled.held, blame_of(settled, suspect, view.first & view.touching([node]), again)
+        return settled.held, blame_of(settled, suspect, walked, again)
     return None, None
+
+
+def _usually(settled: Settled, channel: Channel, least: float) -> float:
+    """Return in what share of the exchanges of those that are not suspected noise alone goes beyond this slowdown."""
+    view = settled.view
+    suspected = {each.members[0] for each in settled.suspects if each.kind in (NODE, LINK, INTERMITTENT)}
+    x = channel.x[view.first & ~view.bounded & ~view.touching(suspected)]
+    return max(float((x > least).sum() + 0.5) / (int((~np.isnan(x)).sum()) + 1), NORMAL_TAIL)
+
+
+def _chance_of(shown: int, count: int, share: float) -> float:
+    """Return how likely something that shows in this share of them shows in so many of a number of exchanges."""
+    return sum(math.comb(count, each) * share**each * (1 - share) ** (count - each) for each in range(shown, count + 1))
+
+
+def least_slowdown(view: View, at: int) -> float:
+    """Return how slow a node may be in a channel: the margin, or as far from its peers as sound nodes are."""
+    margin = view.settings.cohort.margin
+    return margin if view.channels[at].limit else max(margin, NODE_SIGMAS * spread_of_nodes(view, at))
 
 
 def blame_of(settled: Settled, suspect: Suspect, rows: Any, again: str) -> Blame:
@@ -430,6 +469,9 @@ def blame_of(settled: Settled, suspect: Suspect, rows: Any, again: str) -> Blame
         said = f"{where}slow in {suspect.share:.0%} of {suspect.rows} exchanges at {size}; {again}"
     elif suspect.kind == BOUNDARY:
         said = f"{where}{suspect.unit} is {much} with everybody outside and not within; {again}"
+        if suspect.beyond:
+            times = f"in {suspect.share:.0%} of {suspect.rows} exchanges"
+            said = f"{where}{suspect.unit} are {much} {times} with each other and not with others; {again}"
     elif suspect.kind == PAIR:
         names = " and ".join(_names(settled, suspect.members))
         said = f"{where}{names} are {much} with each other and not with others; {again}"
@@ -445,25 +487,23 @@ def _settle_boundaries(settled: Settled) -> None:
         if suspect.kind != BOUNDARY:
             continue
         channel = view.channels[suspect.channel]
-        inside = np.zeros(len(view.matrix.nodes), dtype=bool)
-        inside[list(suspect.members)] = True
-        across = _confirming(settled, channel, inside[view.one] ^ inside[view.other])
-        within = inside[view.one] & inside[view.other]
-        again = _confirming(settled, channel, within)
-        if not suspect.unit.startswith(("rack", "pod")) and len(again) and float(np.median(again)) > channel.threshold:
+        between = across(view, suspect)
+        late = _confirming(settled, channel, between)
+        again = _confirming(settled, channel, view.touching(suspect.members) & ~between)
+        if not suspect.declared and len(again) and float(np.median(again)) > channel.threshold:
             # They are slow with each other after all: it is the nodes.
             found = {node: [Suspect(NODE, (node,), *_numbers(suspect))] for node in suspect.members}
             _settle_these(settled, found)
             continue
-        names = _names(settled, suspect.members)
-        rows = view.first & (inside[view.one] ^ inside[view.other])
-        if len(across) >= LEAST_CONFIRMED and float(np.median(across)) <= channel.threshold:
+        names = _names(settled, suspect.behind)
+        if len(late) >= LEAST_CONFIRMED and float(np.median(late)) <= channel.threshold:
             settled.cleared |= set(names)
             continue
-        confirmed = len(across) >= LEAST_CONFIRMED
-        text = f"again in {len(across)} exchanges" if confirmed else "could not be measured again"
-        blame = blame_of(settled, suspect, rows, f"{text}: suspect what lies between, nobody is blamed")
-        for name in names:
+        confirmed = len(late) >= LEAST_CONFIRMED
+        text = f"again in {len(late)} exchanges" if confirmed else "could not be measured again"
+        said = f"{text}: suspect what lies between, nobody is blamed"
+        blame = blame_of(settled, suspect, view.first & between, said)
+        for name in set(names) & set(settled.members):
             settled.held.setdefault(name, []).append(blame)
         settled.bounded |= set(names)
 
@@ -484,16 +524,16 @@ def _settle_pairs(settled: Settled) -> None:
             continue
         channel = view.channels[suspect.channel]
         late = settled.late.get((suspect.members[0], suspect.members[1]), [])
-        x = channel.x[late]
-        names = _names(settled, suspect.members)
-        if len(x) < LEAST_CONFIRMED:
+        if len(late) < LEAST_CONFIRMED:
             weak += 1
             if suspect.strong and not crowd:
                 rows = (view.one == suspect.members[0]) & (view.other == suspect.members[1])
                 blame = blame_of(settled, suspect, rows, "could not be measured again, so nobody is blamed")
-                for name in set(names) & set(settled.members):
+                for name in set(_names(settled, suspect.members)) & set(settled.members):
                     settled.open.setdefault(name, []).append(blame)
             continue
+        x = channel.x[late]
+        names = _names(settled, suspect.members)
         slowdown = float(np.median(x))
         sigmas = slowdown * math.sqrt(len(x)) / (MEDIAN_ERROR * channel.sigma)
         margin = view.settings.cohort.margin
@@ -512,10 +552,12 @@ def _settle_pairs(settled: Settled) -> None:
 def _of_themselves(view: View, suspect: Suspect) -> float:
     """Return how slow the slower one of a pair is with all others."""
     channel = view.channels[suspect.channel]
-    pair = view.touching(suspect.members[:1]) & view.touching(suspect.members[1:])
     found = 0.0
     for node in suspect.members:
-        x = channel.x[view.first & view.touching([node]) & ~pair & ~np.isnan(channel.x)]
+        mine = view.rows_of(node)
+        other = view.one[mine] + view.other[mine] - node
+        x = channel.x[mine[view.first[mine] & ~np.isin(other, suspect.members)]]
+        x = x[~np.isnan(x)]
         found = max(found, float(np.median(x)) if len(x) else 0.0)
     return found
 
@@ -552,15 +594,22 @@ def _more(blame: Blame, text: str) -> Blame:
     return Blame(blame.check, f"{blame.reason}; {text}", blame.measured, blame.expected, blame.unit, blame.action)
 
 
-def _settle_inside(settled: Settled, slow_inside: Mapping[str, Sequence[Judged]]) -> None:
-    wrong: dict[str, int] = {}
-    for each in settled.view.matrix.wrong:
-        if each.sender is None and each.where == "inside":
-            wrong[each.receiver] = wrong.get(each.receiver, 0) + 1
+def _rounds_inside(settled: Settled) -> dict[str, set[int]]:
+    """Return by node the rounds that measured it by itself."""
     numbers: dict[str, set[int]] = {node: set() for node in settled.members}
     for result in settled.view.matrix.groups:
         if result.kind == "inside" and result.nodes[0] in numbers:
             numbers[result.nodes[0]].add(result.number)
+    return numbers
+
+
+def _settle_inside(
+    settled: Settled, slow_inside: Mapping[str, Sequence[Judged]], numbers: Mapping[str, set[int]]
+) -> None:
+    wrong: dict[str, int] = {}
+    for each in settled.view.matrix.wrong:
+        if each.sender is None and each.where == "inside":
+            wrong[each.receiver] = wrong.get(each.receiver, 0) + 1
     for node in settled.members:
         bad = slow_inside.get(node, ())
         if node in wrong:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.module_utils.registry import MINI_CLUSTER_CHECK
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.effects import Channel
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import UNIT, Settings, size_text
-
-# SUBJECT
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.mini_cluster import MiniClusters
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.schedule import (
     CONFIDENCE,
     INTERMITTENT_SHARE,
     SHOWINGS,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.settling import Blame, Settled
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.settling import (
+    Blame,
+    Settled,
+    least_slowdown,
+)
 
 SUBJECT = "network"
 # Checks that pairs answer; the others take groups.
@@ -48,7 +53,8 @@ def unjudged(settings: Settings, reason: str) -> tuple[Finding, ...]:
 def conclusion_of(settled: Settled, settings: Settings, stopped: str = "") -> Conclusion:
     """Return a finding of each check for every node under test; ``stopped`` says why the campaign ends early."""
     table = _Table(settled, settings, stopped)
-    findings = {node: tuple(table.finding(node, check) for check in settings.checks()) for node in settled.members}
+    checks = settings.checks()
+    findings = {node: tuple(table.finding(node, check) for check in checks) for node in settled.members}
     held = dict(table.held)
     remarks = [*_remarks(settled, settings), *table.mini_clusters.remarks()]
     return Conclusion(findings, held, dict(settled.doubted), tuple(dict.fromkeys(remarks)))
@@ -80,6 +86,25 @@ def _remarks(settled: Settled, settings: Settings) -> list[str]:
     return [*remarks, *settled.remarks]
 
 
+@dataclass(frozen=True)
+class _Median:
+    """A node's median in one channel; ``share``: what part it is of what the channel expects."""
+
+    channel: Channel
+    value: float
+    expected: float
+    share: float
+    reached: bool
+
+    def finding(self, said: str) -> Finding:
+        """Return that it passes, or that it does not though nothing convicts it."""
+        told = float(f"{self.value:.4g}"), float(f"{self.expected:.4g}"), self.channel.unit
+        if self.reached:
+            return Finding(self.channel.check, SUBJECT, PASS, *told, said)
+        said += ", and not so slow with trusted nodes that it is to blame"
+        return Finding(self.channel.check, SUBJECT, INCOMPLETE, *told, said, "investigate")
+
+
 class _Table:
     """Everybody's findings, check by check."""
 
@@ -105,10 +130,13 @@ class _Table:
                 self.together.update(dict.fromkeys(group.nodes, group))
         self.known = {*settled.good, *settled.cleared, *settled.rejected, *settled.held, *settled.open}
         senders = {name for name, blames in settled.rejected.items() if any(each.check == "data" for each in blames)}
-        self.received_wrong = {
-            wrong.receiver: wrong.where for wrong in view.matrix.wrong if wrong.sender not in senders
-        }
-        self.values = self._node_values()
+        self.received_wrong: dict[str, str] = {}
+        for wrong in view.matrix.wrong:
+            if wrong.sender not in senders:
+                self.received_wrong.setdefault(wrong.receiver, wrong.where)
+        self.sound = self._sound_rows()
+        self.values = [self._by_node(channel.value) for channel in view.channels]
+        self.slowdowns: dict[int, tuple[Any, float]] = {}
         self.held: dict[str, str] = {}
         for node, blames in settled.held.items():
             if node not in settled.rejected:
@@ -124,8 +152,8 @@ class _Table:
             if self._answers_for(node) and not stopped:
                 self.held.setdefault(node, why)
 
-    def _node_values(self) -> dict[int, Any]:
-        """Return by channel every node's median with those that nothing speaks against, NaN where none."""
+    def _sound_rows(self) -> tuple[Any, Any, tuple[int, int]]:
+        """Return the exchanges of those that nothing speaks against, a place in a table by node for either side."""
         view, settled = self.settled.view, self.settled
         blamed = {*settled.rejected, *settled.held, *settled.open, *settled.hung, *settled.doubted}
         sound = np.array([node not in blamed for node in view.matrix.nodes], dtype=bool)
@@ -133,13 +161,23 @@ class _Table:
         nodes = np.concatenate([view.one[rows], view.other[rows]])
         order = np.argsort(nodes, kind="stable")
         counts = np.bincount(nodes, minlength=len(view.matrix.nodes))
-        place = np.arange(len(nodes)) - np.repeat(np.cumsum(counts) - counts, counts)
-        found = {}
-        for at, channel in enumerate(view.channels):
-            table = np.full((len(counts), max(1, int(counts.max(initial=0)))), np.nan)
-            table[nodes[order], place] = np.concatenate([channel.value[rows]] * 2)[order]
-            found[at] = medians_of(table)
-        return found
+        width = max(1, int(counts.max(initial=0)))
+        place = nodes[order] * width + np.arange(len(nodes)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.concatenate([rows, rows])[order], place, (len(counts), width)
+
+    def _by_node(self, values: Any) -> Any:
+        """Return every node's median with those that nothing speaks against, NaN where there is none."""
+        rows, place, shape = self.sound
+        table = np.full(shape, np.nan)
+        table.reshape(-1)[place] = values[rows]
+        return medians_of(table)
+
+    def _allowed(self, at: int) -> tuple[Any, float]:
+        """Return by how much every node is worse than it should be in a channel, and how much it may be."""
+        if at not in self.slowdowns:
+            channel = self.settled.view.channels[at]
+            self.slowdowns[at] = self._by_node(channel.x), least_slowdown(self.settled.view, at)
+        return self.slowdowns[at]
 
     def _answers_for(self, node: str) -> bool:
         settled = self.settled
@@ -199,36 +237,38 @@ class _Table:
         if node not in self.known:
             return self._incomplete(check, "nobody it was measured with is proven")
         if check == "data":
-            blamed = {
-                name for name, blames in self.settled.rejected.items() if any(each.check == check for each in blames)
-            }
-            from_others = [
-                wrong
-                for wrong in self.settled.view.matrix.wrong
-                if wrong.receiver == node and wrong.sender not in blamed
-            ]
-            if from_others:
-                return self._incomplete(check, f"received wrong data in {from_others[0].where}")
+            if node in self.received_wrong:
+                return self._incomplete(check, f"received wrong data in {self.received_wrong[node]}")
             return Finding(check, SUBJECT, PASS, 0, 0, "exchanges", f"data was right in {count} exchanges")
-        worst: tuple[float, float, Any] | None = None
-        for at, channel in enumerate(self.settled.view.channels):
-            value = float(self.values[at][self.index[node]])
-            if channel.check != check or np.isnan(value):
-                continue
-            share = value / channel.expected if channel.unit == UNIT else channel.expected / value
-            if worst is None or share < worst[0]:
-                worst = (share, value, channel)
+        worst = self._worst(node, check)
         if worst is None:
             unsettled = self._unsettled(node)
             if unsettled:
                 return self._incomplete(check, f"not told apart from what it is {unsettled}", "none")
             return self._incomplete(check, "there is nothing to judge it by: no peers enough, no floor of the class")
-        _share, value, channel = worst
-        rail = "" if channel.rail is None else f"rail {channel.rail}, "
-        said = f"{rail}{size_text(channel.size)}: median of {count} exchanges"
-        return Finding(
-            check, SUBJECT, PASS, float(f"{value:.4g}"), float(f"{channel.expected:.4g}"), channel.unit, said
-        )
+        rail = "" if worst.channel.rail is None else f"rail {worst.channel.rail}, "
+        return worst.finding(f"{rail}{size_text(worst.channel.size)}: median of {count} exchanges")
+
+    def _worst(self, node: str, check: str) -> _Median | None:
+        """Return the node's median that is worst against what should be, of all that a check is about."""
+        found = []
+        for at, channel in enumerate(self.settled.view.channels):
+            value = float(self.values[at][self.index[node]]) if channel.check == check else math.nan
+            if not math.isnan(value):
+                found.append(self._median(node, at, value))
+        return min(found, key=lambda each: (each.reached, each.share), default=None)
+
+    def _median(self, node: str, at: int, value: float) -> _Median:
+        """Return a node's median beside what should be: for its own distances, and as far apart as sound nodes are."""
+        channel = self.settled.view.channels[at]
+        rate = channel.unit == UNIT
+        share = value / channel.expected if rate else channel.expected / value
+        if share >= 1:
+            return _Median(channel, value, channel.expected, share, True)
+        slowdowns, least = self._allowed(at)
+        slowdown = float(slowdowns[self.index[node]])
+        factor = (1 - least) / (1 - slowdown)
+        return _Median(channel, value, value * factor if rate else value / factor, share, slowdown <= least)
 
     def _group(self, node: str, check: str) -> Finding:
         group = self.together.get(node)
@@ -252,16 +292,10 @@ class _Table:
         group = self.together.get(node)
         if limit is None or group is None or not group.whole:
             return self._incomplete("straggler", "the group of all that passed was not measured")
-        values = [
-            float(self.values[at][self.index[node]])
-            for at, channel in enumerate(self.settled.view.channels)
-            if channel.check == "straggler"
-        ]
-        known = [value for value in values if not np.isnan(value)]
-        if not known:
+        worst = self._worst(node, "straggler")
+        if worst is None:
             return self._incomplete("straggler", "no exchange tells how its times are spread")
-        worst = float(f"{max(known):.4g}")
-        return Finding("straggler", SUBJECT, PASS, worst, limit.p99_over_p50, "p99/p50", "median over its exchanges")
+        return worst.finding("median over its exchanges")
 
     def _train(self, node: str) -> Finding:
         steps = [each for each in self.settled.view.matrix.groups if each.kind == "train" and node in each.nodes]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS
+from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance import (
     conclude_early,
@@ -47,6 +47,7 @@ def campaign(
             assert sorted(step.findings) == sorted(members)
             assert all(tuple(each.check for each in owed) == settings.checks() for owed in step.findings.values())
             assert all(each.reason for owed in step.findings.values() for each in owed)
+            assert not [each for owed in step.findings.values() for each in owed if reads_as_a_fail(each)]
             return step, rounds, seen, settings
         assert step.number == len(rounds) + 1
         # What nodes are given is plain data, and every job's positions exist.
@@ -60,6 +61,13 @@ def campaign(
             seen.append((step.number, plan, given))
         rounds.append(step)
     raise AssertionError(f"no conclusion after {len(rounds)} rounds: {[each.kind for each in rounds]}")
+
+
+def reads_as_a_fail(finding: Finding) -> bool:
+    if finding.verdict != PASS or finding.measured is None or finding.expected is None:
+        return False
+    measured, expected = float(finding.measured), float(finding.expected)
+    return measured < expected if finding.unit == "GB/s" else measured > expected
 
 
 def check_program(step: Round) -> None:
@@ -110,7 +118,7 @@ def test_every_fault_is_found_and_nobody_else_is_blamed(hosts: int, fault: str, 
     assert rejected(conclusion) == bad, truth
     assert not (bad | held | gone) & passed(conclusion), truth
     assert held <= set(conclusion.held), truth
-    if hosts > 8 or fault not in ("five_slow_10", "slow_boundary"):
+    if hosts > 8 or fault not in ("five_slow_10", "slow_boundary", "two_racks"):
         assert passed(conclusion) == set(subject.nodes) - bad - held - gone
     if fault == "clean":
         assert len(rounds) == 2
@@ -137,7 +145,7 @@ def test_few_hosts_of_any_number_blame_nobody_sound(hosts: int, fault: str, seed
 
 
 @pytest.mark.parametrize(("rails", "rack", "pod"), [(1, 0, 0), (2, 2, 0), (4, 16, 0), (8, 7, 3), (2, 1, 0)])
-@pytest.mark.parametrize("fault", [each for each in FAULTS if each not in ("slow_boundary", "dead")])
+@pytest.mark.parametrize("fault", [each for each in FAULTS if each not in ("slow_boundary", "two_racks", "dead")])
 def test_other_shapes_of_fleet(fault: str, rails: int, rack: int, pod: int) -> None:
     subject = fleet(48, fault, 0.01, 3, rails=rails, rack=rack, pod=pod)
     conclusion, _rounds, _seen, _settings = campaign(subject)
@@ -155,6 +163,149 @@ def test_slow_boundary_is_never_reported_as_bad_nodes(hosts: int, rack: int, pod
     assert not rejected(conclusion)
     assert set(subject.truth.held) <= set(conclusion.held)
     assert "within" in conclusion.held[subject.truth.held[0]]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "rack", "pod"), [(12, 4, 0), (48, 16, 0), (40, 16, 0), (64, 8, 2), (24, 2, 0), (96, 4, 4)]
+)
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_two_racks_that_are_slow_with_each_other_hold_these_two_alone(
+    hosts: int, rack: int, pod: int, seed: int
+) -> None:
+    subject = fleet(hosts, "two_racks", 0.01, seed, rack=rack, pod=pod)
+    conclusion, rounds, _seen, _settings = campaign(subject)
+    assert not rejected(conclusion)
+    assert set(conclusion.held) == set(subject.truth.held)
+    assert passed(conclusion) == set(subject.nodes) - set(subject.truth.held)
+    assert len(rounds) == 2
+    why = conclusion.held[subject.truth.held[0]]
+    units = {
+        name for node in subject.truth.held if (name := subject.places()[node]["pod" if "pods" in why else "rack"])
+    }
+    assert f"s {' and '.join(sorted(units))} are " in why
+    assert f"exchanges with each other and not with others; again in {12 if rack == 2 else 24} exchanges" in why
+
+
+@pytest.mark.parametrize(
+    ("hosts", "one", "other"), [(232, 40, 40), (64, 8, 24), (48, 16, 16), (32, 10, 16), (12, 4, 4)]
+)
+def test_two_sides_that_nothing_declared_tells_hold_their_members(hosts: int, one: int, other: int) -> None:
+    subject = fleet(hosts, rack=0)
+    at = np.arange(hosts)
+    subject.outside, subject.beyond = at < one, (at >= one) & (at < one + other)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert not rejected(conclusion)
+    assert set(conclusion.held) == set(subject.nodes[: one + other])
+    assert passed(conclusion) == set(subject.nodes[one + other :])
+    first, second = subject.nodes[0], subject.nodes[one]
+    assert f"{first}, {subject.nodes[1]} and {one - 2} more on one side and {second}, " in conclusion.held[first]
+
+
+def test_noise_within_an_undeclared_boundary_takes_nobody_out_of_it() -> None:
+    # Of this fleet h04 was slower than half of the threshold once of twice with each of its neighbours.
+    subject = fleet(32, "clean", 0.03, 5011, rack=0)
+    at = np.arange(32)
+    subject.outside, subject.beyond = at < 4, at >= 4
+    subject.speed[:, 8, 3] = 0.8
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == {"h09"}
+    assert set(conclusion.held) == {"h01", "h02", "h03", "h04"}
+
+
+class FastOnce(Fleet):
+    """A fleet of which two slow nodes are fast with each other when they meet first."""
+
+    met = 0
+
+    def _times(self, column: int, meets: Any, now_and_then: Any) -> Any:
+        times = super()._times(column, meets, now_and_then)
+        both = (meets.a == 5) & (meets.b == 9) | (meets.a == 9) & (meets.b == 5)
+        self.met += int(both.any())
+        for side in (meets.one, meets.other):
+            times[meets.step[both], side[both]] *= 0.8 if self.met <= 2 else 1
+        return times
+
+
+def test_two_slow_nodes_that_were_fast_with_each_other_once_are_rejected() -> None:
+    subject = FastOnce(Spec.usual(64, "clean", 0.01), 1)
+    subject.speed[:, [5, 9]] = 0.8
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == {"h06", "h10"}
+    assert not conclusion.held
+
+
+def test_slow_node_behind_an_undeclared_boundary_takes_nobody_of_its_side_with_it() -> None:
+    subject = fleet(32, rack=0)
+    at = np.arange(32)
+    subject.outside, subject.beyond = at < 4, at >= 4
+    subject.speed[0, 2] = subject.speed[:, 10] = 0.8
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == {"h03", "h11"}
+    assert set(conclusion.held) == {"h01", "h02", "h04"}
+    assert passed(conclusion) == set(subject.nodes) - {"h01", "h02", "h03", "h04", "h11"}
+
+
+def test_slow_node_beside_a_boundary_between_half_of_all_is_rejected() -> None:
+    subject = fleet(16, rack=4)
+    subject.outside, subject.beyond = subject.rack == 1, subject.rack == 3
+    subject.speed[:, 9] = 0.9
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == {"h10"}
+    assert set(conclusion.held) == {"h05", "h06", "h07", "h08", "h13", "h14", "h15", "h16"}
+
+
+@pytest.mark.parametrize(("hosts", "seed"), [(16, 502), (16, 511), (12, 515), (12, 661)])
+def test_node_that_is_slow_now_and_then_with_few_partners_is_found(hosts: int, seed: int) -> None:
+    subject = fleet(hosts, "intermittent_30", 0.01, seed)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == set(subject.truth.bad)
+    assert not conclusion.held
+
+
+def test_noise_that_shows_once_again_rejects_nobody() -> None:
+    conclusion, _rounds, _seen, _settings = campaign(fleet(8, "clean", 0.03, 80052))
+    assert not rejected(conclusion)
+
+
+class SeveralNowAndThen(Fleet):
+    """A fleet of which three nodes more are slow now and then."""
+
+    others = (3, 30, 50)
+
+    def _involved(self, meets: Any, node: int, share: float) -> Any:
+        shown = super()._involved(meets, node, share)
+        if node != self.sometimes:
+            return shown
+        return np.logical_or.reduce(
+            [shown, *(super(SeveralNowAndThen, self)._involved(meets, each, share) for each in self.others)]
+        )
+
+
+@pytest.mark.parametrize("hosts", [64, 232])
+def test_nodes_that_are_slow_now_and_then_are_no_two_sides(hosts: int) -> None:
+    subject = SeveralNowAndThen(Spec.usual(hosts, "intermittent_30", 0.01, rack=0), 1)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == {*subject.truth.bad, *(subject.nodes[each] for each in subject.others)}
+    assert not conclusion.held
+
+
+def test_two_racks_without_a_third_are_held_as_the_fabric() -> None:
+    subject = fleet(32, "two_racks", rack=16)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert not rejected(conclusion)
+    assert set(conclusion.held) == set(subject.nodes)
+    assert "slower between racks r000 and r001 than within them" in conclusion.held["h01"]
+
+
+def test_slow_node_in_one_of_two_racks_is_rejected_beside_them() -> None:
+    subject = fleet(64, "two_racks", rack=8)
+    sound = next(at for at, node in enumerate(subject.nodes) if node not in subject.truth.held)
+    within = subject.index[subject.truth.held[0]]
+    subject.speed[:, [sound, within]] = 0.7
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == {subject.nodes[sound], subject.nodes[within]}
+    assert set(conclusion.held) >= set(subject.truth.held) - rejected(conclusion)
+    assert passed(conclusion) == set(subject.nodes) - set(subject.truth.held) - rejected(conclusion)
 
 
 def test_two_slow_of_four_are_held_and_one_is_rejected() -> None:
@@ -329,6 +480,18 @@ class RailBoundary(Fleet):
         return times
 
 
+class RailBetween(Fleet):
+    """Two racks of which one rail is slow with each other."""
+
+    def _times(self, column: int, meets: Any, now_and_then: Any) -> Any:
+        times = super()._times(column, meets, now_and_then)
+        racks = np.sort([self.rack[meets.a], self.rack[meets.b]], axis=0)
+        slow = (racks[0] == 2) & (racks[1] == 5)
+        for side in (meets.one, meets.other):
+            times[meets.step[slow], side[slow], 3] *= 1.25
+        return times
+
+
 class RailPlane(Fleet):
     """A fleet of which one rail is slow with everybody."""
 
@@ -343,6 +506,16 @@ def test_slow_boundary_of_one_rail_holds_its_rack() -> None:
     assert not rejected(conclusion)
     assert sorted(conclusion.held) == ["h09", "h10", "h11", "h12"]
     assert conclusion.held["h09"].startswith("rail 3: rack r002 is")
+
+
+def test_rail_that_is_slow_between_two_racks_holds_them() -> None:
+    subject = RailBetween(Spec.usual(32, "clean", 0.01), 1)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert not rejected(conclusion)
+    assert set(conclusion.held) == {
+        node for node, rack in zip(subject.nodes, subject.rack, strict=True) if rack in (2, 5)
+    }
+    assert conclusion.held["h09"].startswith("rail 3: racks r002 and r005 are")
 
 
 def test_rail_that_is_slow_with_everybody_speaks_against_the_fabric() -> None:
@@ -508,6 +681,30 @@ def test_slow_rack_holds_its_members_and_the_rest_runs_again_without_it() -> Non
     assert len(rounds) == 3
 
 
+def test_noise_inside_sound_nodes_rejects_none_of_them() -> None:
+    subject = fleet(32, "two_racks", 0.03, 70030)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert not rejected(conclusion)
+    assert set(conclusion.held) == set(subject.truth.held)
+
+
+@pytest.mark.parametrize("witness", [0, 1])
+def test_node_that_was_slow_inside_once_vouches_for_others(witness: int) -> None:
+    first, _rounds, _seen, _settings = campaign(fleet(8, "hang", rails=4))
+    subject = fleet(8, "hang", rails=4)
+    (bad,) = subject.truth.bad
+    waited = verdicts(first, bad)["pair_bandwidth"][1].rsplit("again with ", 1)[1].split(", ")[witness]
+
+    def change(step: Round, item: dict[str, Any]) -> None:
+        for result in item["results"]:
+            if step.number == 1 and result["move"] == "inside":
+                slower(result, [waited], item["group"], 1.2)
+
+    conclusion, _rounds, _seen, _settings = campaign(subject, change=change)
+    assert rejected(conclusion) == {bad}
+    assert passed(conclusion) == set(subject.nodes) - {bad}
+
+
 def test_slow_inside_a_node_is_rejected_once_it_is_slow_again() -> None:
     def change(result: dict[str, Any], group: list[str]) -> None:
         slower(result, ["h2"], group, 2)
@@ -537,6 +734,50 @@ def test_straggler_by_its_pairs_and_by_being_last() -> None:
     assert rejected(by_groups) == {"h2"}
     clean, _rounds, _seen, _settings = campaign(fleet(8, rails=1), straggler=limits)
     assert len(passed(clean)) == 8
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_straggler_at_the_limit_passes_only_by_a_number_that_does(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+
+    def tail(result: dict[str, Any], group: list[str]) -> None:
+        index = group.index("h2") if "h2" in group else None
+        if index is not None and result["ns"][index] is not None:
+            result["ns_p99"][index] = [value * float(chance.normal(1.5, 0.1)) for value in result["ns"][index]]
+
+    limits = {"p99_over_p50": 1.5, "last_share": 0.5}
+    conclusion, _rounds, _seen, _settings = campaign(fleet(4, rails=1), change=of_kind("pairs", tail), straggler=limits)
+    (finding,) = (each for each in conclusion.findings["h2"] if each.check == "straggler")
+    assert (finding.verdict == PASS) == (float(finding.measured or 0) <= 1.5)
+
+
+@pytest.mark.parametrize("seed", [70000, 70045])
+def test_node_that_was_slow_with_some_more_often_than_not_is_no_pair_of_each(seed: int) -> None:
+    subject = fleet(8, "intermittent_30", 0.005, seed)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    assert rejected(conclusion) == set(subject.truth.bad)
+    assert not conclusion.held
+
+
+def test_rail_below_the_floor_that_was_not_so_again_does_not_pass() -> None:
+    subject = fleet(4, "one_rail", 0.03, 50, rails=4)
+    conclusion, _rounds, _seen, _settings = campaign(subject)
+    (bad,) = subject.truth.bad
+    (finding,) = (each for each in conclusion.findings[bad] if each.check == "rail_bandwidth")
+    assert finding.verdict == INCOMPLETE
+    assert (finding.measured, finding.expected) == (36.3, 36.44)
+    assert passed(conclusion) == set(subject.nodes) - {bad}
+
+
+def test_size_that_only_a_ceiling_judges_is_judged() -> None:
+    subject = fleet(4, rails=1)
+    floors = [each for each in expectations(subject.spec)["floors"] if each["size_bytes"] != 65536]
+    ceilings = [{"collective": "sendrecv", "nodes_min": 2, "size_bytes": 65536, "microseconds": 50.0}]
+    without, _rounds, _seen, _settings = campaign(subject, floors=floors)
+    assert "pairs at 64 KiB are not judged: too few peers, and no limit of the class" in without.remarks
+    conclusion, _rounds, _seen, _settings = campaign(fleet(4, rails=1), floors=floors, latency=ceilings)
+    assert passed(conclusion) == set(subject.nodes)
+    assert not any("not judged" in remark for remark in conclusion.remarks)
 
 
 def test_latency_ceilings_of_pairs_and_groups() -> None:
