@@ -67,7 +67,7 @@ class ActionModule(ActionBase):
         fleet = plain["fleet"]
         try:
             verdicts = verdicts_from(plain["verdicts"])
-            page, summary = _page(verdicts, fleet)
+            page, summary = page_of(verdicts, fleet)
         except (ReportError, LedgerError, ZipappError) as exc:
             raise AnsibleActionFail(f"report: {exc}") from exc
         except KeyError as exc:
@@ -103,7 +103,11 @@ def _width(columns: int) -> int:
     return columns if ANSIBLE_COLOR or columns > NO_TERMINAL_COLUMNS else PLAIN_WIDTH
 
 
-def _page(verdicts: tuple[Verdict, ...], fleet: Mapping[str, Any]) -> tuple[str, Summary]:
+def page_of(verdicts: tuple[Verdict, ...], fleet: Mapping[str, Any]) -> tuple[str, Summary]:
+    """Return the page, and what it shows of acceptance as a comparison takes it.
+
+    Raises LedgerError, ZipappError, and KeyError where the fleet lacks something.
+    """
     named = fleet["ledger"]
     sick = [verdict.node for verdict in verdicts if verdict.state not in QUIET_STATES]
     evidence: dict[str, list[Evidence]] = {}

@@ -75,12 +75,13 @@ def node_shares(measured: Measured, pairs: Pairs) -> Array:
     ends, both = numpy.concatenate((pairs.one, pairs.other)), numpy.concatenate((share, share))
     order = numpy.argsort(ends, kind="stable")
     ends, both = ends[order], both[order]
-    found = numpy.full((len(measured.nodes), both.shape[1]), numpy.nan)
-    starts = numpy.flatnonzero(numpy.diff(ends, prepend=-1))
-    for start, end in zip(starts, [*starts[1:], len(ends)], strict=True):
-        part = both[start:end]
-        if numpy.isfinite(part).any(axis=0).all():
-            found[int(ends[start])] = middle(part, axis=0)
+    counts = numpy.bincount(ends, minlength=len(measured.nodes))
+    # A line for each node, as long as that of who has most pairs.
+    table = numpy.full((len(counts), counts.max(), both.shape[1]), numpy.nan)
+    table[ends, numpy.arange(len(ends)) - (numpy.cumsum(counts) - counts)[ends]] = both
+    found = numpy.full((len(counts), both.shape[1]), numpy.nan)
+    known = numpy.isfinite(table).any(axis=1).all(axis=1)
+    found[known] = middle(table[known], axis=1)
     return found
 
 
