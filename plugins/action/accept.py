@@ -24,7 +24,10 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptanc
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline import adopted, proposed
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Settings, SettingsError
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.telling import details, told, versions_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import ranks_by_node, transport_findings
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import (
+    ranks_by_node,
+    transport_findings,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
 
 # What planning counts for a permutation is what it takes usually; a walk may take so many times as long in all.

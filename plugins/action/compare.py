@@ -104,7 +104,7 @@ def _of_fleet(path: Path) -> Summary:
         chosen = _largest(ledger, {name: place["hardware_class"] for name, place in places.items()})
         classes: dict[str, tuple[Value, ...]] = {}
         for name, campaign in sorted(chosen.items()):
-            if values := values_of(measured(ledger.rounds(campaign)), places):
+            if values := values_of(measured(ledger.each_round(campaign)), places):
                 classes[name] = values
     return Summary(fleet.cluster, fleet.fabric.kind, classes)
 

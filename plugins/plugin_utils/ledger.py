@@ -423,11 +423,17 @@ class Reader:
 
     def rounds(self, campaign: str | None = None) -> list[StoredRound]:
         """Return the rounds of one campaign, or of all, in the order in which they were started."""
-        query = select(ROUND).order_by(ROUND.c.seq)
+        return list(self.each_round(campaign))
+
+    def each_round(self, campaign: str | None = None) -> Iterator[StoredRound]:
+        """Yield the same, read one by one: what thousands of nodes observed in one of them is large enough."""
+        query = select(ROUND.c.seq).order_by(ROUND.c.seq)
         if campaign is not None:
             query = query.where(ROUND.c.campaign == campaign)
-        names = StoredRound.__dataclass_fields__
-        return [StoredRound(**{key: row._mapping[key] for key in names}) for row in self._connection.execute(query)]
+        columns = [ROUND.c[name] for name in StoredRound.__dataclass_fields__]
+        for seq in list(self._connection.execute(query).scalars()):
+            row = self._connection.execute(select(*columns).where(ROUND.c.seq == seq)).one()
+            yield StoredRound(**row._mapping)
 
     def plans(self) -> list[StoredRound]:
         """Return the rounds of all campaigns, oldest first, without what they observed, which is large."""

@@ -80,7 +80,7 @@ def node_shares(measured: Measured, pairs: Pairs) -> Array:
     table = numpy.full((len(counts), counts.max(), both.shape[1]), numpy.nan)
     table[ends, numpy.arange(len(ends)) - (numpy.cumsum(counts) - counts)[ends]] = both
     found = numpy.full((len(counts), both.shape[1]), numpy.nan)
-    known = numpy.isfinite(table).any(axis=1).all(axis=1)
+    known = numpy.all(numpy.isfinite(table).any(axis=1), axis=1)
     found[known] = middle(table[known], axis=1)
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,17 +45,20 @@ def recorded_campaign(
     ledger: Reader, campaign: str, classes: Mapping[str, str | None], profile: LatencyProfile | None, told_of: Told
 ) -> Recorded:
     """Return one campaign; ``classes`` is the hardware class by node."""
-    rounds = ledger.rounds(campaign)
+    rounds: list[StoredRound] = []
+    said: dict[int, str] = {}
+
+    def each_told() -> Iterator[StoredRound]:
+        for stored in ledger.each_round(campaign):
+            rounds.append(replace(stored, observations=None))
+            if stored.finished is not None:
+                said[stored.number] = told_of(stored)
+            yield stored
+
+    found = measured(each_told())
     named = {node for stored in rounds for group in _groups(stored) for node in group}
     used = sorted({str(classes[node]) for node in named if classes.get(node)})
-    return Recorded(
-        campaign,
-        ", ".join(used),
-        tuple(replace(stored, observations=None) for stored in rounds),
-        measured(rounds),
-        {stored.number: told_of(stored) for stored in rounds if stored.finished is not None},
-        profile,
-    )
+    return Recorded(campaign, ", ".join(used), tuple(rounds), found, said, profile)
 
 
 def told_by_classes(fleet: Mapping[str, Any]) -> Told:
