@@ -21,6 +21,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison i
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import About, Part, report_page
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.recorded import (
     campaigns_of,
+    lost_campaigns,
     recorded_campaign,
     told_by_classes,
 )
@@ -103,7 +104,7 @@ def _width(columns: int) -> int:
     return columns if ANSIBLE_COLOR or columns > NO_TERMINAL_COLUMNS else PLAIN_WIDTH
 
 
-def page_of(verdicts: tuple[Verdict, ...], fleet: Mapping[str, Any]) -> tuple[str, Summary]:
+def page_of(verdicts: Sequence[Verdict], fleet: Mapping[str, Any]) -> tuple[str, Summary]:
     """Return the page, and what it shows of acceptance as a comparison takes it.
 
     Raises LedgerError, ZipappError, and KeyError where the fleet lacks something.
@@ -120,8 +121,10 @@ def page_of(verdicts: tuple[Verdict, ...], fleet: Mapping[str, Any]) -> tuple[st
             for node in sick
         }
         plan = _plan(fleet, ledger, now)
-        recorded = tuple(_recorded(fleet, ledger, evidence))
-    about = About(now, fleet["cluster"], version_of(COLLECTION), named["id"], plan, recorded)
+        plans = ledger.plans()
+        recorded = tuple(_recorded(fleet, ledger, campaigns_of(evidence, plans)))
+    lost = lost_campaigns(evidence, plans)
+    about = About(now, fleet["cluster"], version_of(COLLECTION), named["id"], plan, recorded, lost)
     return report_page(verdicts, evidence, about, fleet["nodes"], parts), _summary(fleet, recorded)
 
 
@@ -134,14 +137,11 @@ def _summary(fleet: Mapping[str, Any], recorded: Sequence[Recorded]) -> Summary:
     return Summary(fleet["cluster"], str((fleet.get("fabric") or {}).get("kind", "")), classes)
 
 
-def _recorded(fleet: Mapping[str, Any], ledger: Reader, evidence: Mapping[str, list[Evidence]]) -> list[Recorded]:
+def _recorded(fleet: Mapping[str, Any], ledger: Reader, campaigns: Sequence[str]) -> list[Recorded]:
     classes = {name: node.get("hardware_class") for name, node in fleet["nodes"].items()}
     profile = LatencyProfile.from_policy(fleet.get("policy") or {})
     told_of = told_by_classes(fleet)
-    return [
-        recorded_campaign(ledger, campaign, classes, profile, told_of)
-        for campaign in campaigns_of(evidence, ledger.plans())
-    ]
+    return [recorded_campaign(ledger, campaign, classes, profile, told_of) for campaign in campaigns]
 
 
 def _plan(fleet: Mapping[str, Any], ledger: Reader, now: float) -> Plan | None:

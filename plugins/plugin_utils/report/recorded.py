@@ -29,16 +29,33 @@ def campaigns_of(evidence: Mapping[str, Sequence[Evidence]], plans: Iterable[Sto
     One that has rounds and no evidence yet comes after them if it is the newest of all: it is running, or stopped.
     """
     with_program = {stored.campaign: stored.started for stored in plans if has_program(stored)}
-    counted: Counter[str] = Counter()
-    for records in evidence.values():
-        mine = [record for record in records if record.stage == STAGE]
-        if mine:
-            counted[str(max(mine, key=lambda one: one.started).detail.get("campaign"))] += 1
+    counted = _named(evidence)
     found = [name for name in counted if name in with_program]
     found.sort(key=lambda name: (-counted[name], -with_program[name]))
     newest = max(with_program, key=lambda name: with_program[name], default=None)
     chosen = found[:CAMPAIGNS_AT_MOST]
     return [*chosen, newest] if newest is not None and newest not in found else chosen
+
+
+def lost_campaigns(evidence: Mapping[str, Sequence[Evidence]], plans: Iterable[StoredRound]) -> tuple[str, ...]:
+    """Return what has to be said of campaigns that evidence names and of which no round is recorded."""
+    known = {stored.campaign for stored in plans}
+    return tuple(
+        f"Campaign {name}, which the acceptance evidence of {count:,} node{'' if count == 1 else 's'} names, has no "
+        "rounds in the ledger, expected at least one: nothing of it can be shown."
+        for name, count in sorted(_named(evidence).items())
+        if name not in known
+    )
+
+
+def _named(evidence: Mapping[str, Sequence[Evidence]]) -> Counter[str]:
+    """Return of how many nodes the newest evidence of acceptance names a campaign."""
+    counted: Counter[str] = Counter()
+    for records in evidence.values():
+        mine = [record for record in records if record.stage == STAGE]
+        if mine and (name := max(mine, key=lambda one: one.started).detail.get("campaign")):
+            counted[str(name)] += 1
+    return counted
 
 
 def recorded_campaign(
