@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.color import ANSIBLE_COLOR
 from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES, Evidence
 from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, Reader
+from ansible_collections.muster.cluster.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.acceptance import Recorded
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison import Summary, Value, values_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import About, Part, report_page
@@ -25,7 +24,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.recorded imp
     recorded_campaign,
     told_by_classes,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.table import PLAIN_WIDTH, verdict_table
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.table import verdict_table, width_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import (
     QUIET_STATES,
     ReportError,
@@ -47,22 +46,15 @@ ARGUMENTS: dict[str, Any] = {
     "fleet": {"type": "dict", "required": True},
     "dest": {"type": "path", "required": True},
 }
-# What Ansible takes a terminal to be wide when there is none.
-NO_TERMINAL_COLUMNS = 79
 
 
-class ActionModule(ActionBase):
+class ActionModule(LocalAction):
     """Writes ``verdicts.json``, ``report.html`` and ``acceptance.json``; never changes a host."""
 
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(ARGUMENTS)
-    _requires_connection = False
-    _supports_check_mode = True
+    arguments = ARGUMENTS
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the paths written and the number of nodes in each state."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, given = self.validate_argument_spec(argument_spec=ARGUMENTS)
         # Plain data, free of what Ansible attaches to a value to say where it came from.
         plain = json.loads(json.dumps({key: given[key] for key in ("verdicts", "fleet")}))
         fleet = plain["fleet"]
@@ -81,27 +73,17 @@ class ActionModule(ActionBase):
             # For a comparison with a fleet that is somewhere else.
             texts["acceptance.json"] = json.dumps(summary.to_dict(), indent=1) + "\n"
         files = {name: Path(given["dest"]).absolute() / name for name in texts}
-        if not self._task.check_mode:
-            try:
-                for name, path in files.items():
-                    _write(path, texts[name])
-            except OSError as exc:
-                raise AnsibleActionFail(f"report: cannot write {exc.filename}: {exc.strerror}") from exc
-        display = Display()
-        table = verdict_table(verdict_rows(verdicts), _width(display.columns), bool(ANSIBLE_COLOR))
+        self.write({path: texts[name] for name, path in files.items()})
+        display, coloured = Display(), bool(ANSIBLE_COLOR)
+        table = verdict_table(verdict_rows(verdicts), width_of(display.columns, coloured), coloured)
         display.display(f"\n{table}\n")
         states = [verdict.state for verdict in verdicts]
-        return result | {
-            "changed": False,
+        return {
             "states": {state: states.count(state) for state in sorted(set(states))},
             "verdicts_file": str(files["verdicts.json"]),
             "report_file": str(files["report.html"]),
             "acceptance_file": str(files["acceptance.json"]) if "acceptance.json" in files else None,
         }
-
-
-def _width(columns: int) -> int:
-    return columns if ANSIBLE_COLOR or columns > NO_TERMINAL_COLUMNS else PLAIN_WIDTH
 
 
 def page_of(verdicts: Sequence[Verdict], fleet: Mapping[str, Any]) -> tuple[str, Summary]:
@@ -151,14 +133,3 @@ def _plan(fleet: Mapping[str, Any], ledger: Reader, now: float) -> Plan | None:
     except PlanningError as exc:
         Display().warning(f"report: no plan of checkpoints: {exc}")
         return None
-
-
-def _write(path: Path, text: str) -> None:
-    """Put the whole text in place at once: a reader sees the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
