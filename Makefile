@@ -87,6 +87,7 @@ bench: $(VENV)/.ready ## Measure; prints and writes build/bench.json
 	@$(BIN)/python molecule/lab/bench_storage.py
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded --bench build/bench.json | tail -n 1
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.fuzz
+	@PYTHONPATH=collections:. $(BIN)/python -m tests.isolation.scale --bench build/bench.json
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.isolation --hosts 8,32,232 --noise 0.01 --seconds 60 --planning
 
 bench-full: $(VENV)/.ready ## Play all simulated fleets (days on one core); writes build/isolation.json

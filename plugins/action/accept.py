@@ -25,7 +25,10 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptanc
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline import adopted, proposed
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Settings, SettingsError
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.telling import details, told, versions_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import transport_findings
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import (
+    ranks_by_node,
+    transport_findings,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
 
@@ -118,9 +121,9 @@ class Acceptance(StageWork):
 
     def _with_transport(self, conclusion: Conclusion, seen: Seen) -> Conclusion:
         """Add to each node's findings by which road its collectives went."""
-        items = [item for _, _, item in seen]
+        observed = ranks_by_node(item for _, _, item in seen)
         findings = {
-            node: (*own, *transport_findings(node, items, self.cohort.expect))
+            node: (*own, *transport_findings(node, observed.get(node, ()), self.cohort.expect))
             for node, own in conclusion.findings.items()
         }
         return replace(conclusion, findings=findings)

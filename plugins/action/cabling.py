@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.comparison import Comparison, compare
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.plan import plan_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.reading import live_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.local_action import LocalAction
 
 ARGUMENTS: dict[str, Any] = {
     "fleet": {"type": "dict", "required": True},
@@ -35,40 +36,29 @@ def told(comparison: Comparison) -> str:
     return "\n".join(lines)
 
 
-class ActionModule(ActionBase):
+class ActionModule(LocalAction):
     """Compares on the control machine and writes the report."""
 
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(ARGUMENTS)
-    _requires_connection = False
-    _supports_check_mode = True
+    arguments = ARGUMENTS
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the verdict and what people read; failed unless all that was asked about is as planned."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, given = self.validate_argument_spec(argument_spec=ARGUMENTS)
         try:
             fleet = Fleet.from_variables(given["fleet"])
         except FleetError as exc:
-            return {**result, "failed": True, "msg": str(exc)}
+            return {"failed": True, "msg": str(exc)}
         plan = plan_of(fleet.nodes, fleet.fabric, given["others"])
         if not plan.cables:
             msg = "the fleet declares no cables: found neither nodes[].rails.switches nor fabric.switches[].uplinks"
-            return {**result, "failed": True, "msg": msg}
+            return {"failed": True, "msg": msg}
         live = live_of(plan, given)
         texts = {"plan.csv": plan.to_csv()}
-        result |= {"changed": False, "cables": len(plan.cables)}
+        result: dict[str, Any] = {"cables": len(plan.cables)}
         if live is not None:
             comparison = compare(plan, live)
             texts["report.json"] = json.dumps(comparison.to_dict(), indent=2) + "\n"
             verdict = comparison.verdict
             result |= {"verdict": verdict, "failed": verdict != PASS, "msg": told(comparison)}
         dest = Path(given["dest"]).absolute()
-        try:
-            if not self._task.check_mode:
-                dest.mkdir(parents=True, exist_ok=True)
-                for name, text in texts.items():
-                    (dest / name).write_text(text, encoding="utf-8")
-        except OSError as exc:
-            return {**result, "failed": True, "msg": f"{dest}: {exc.strerror}"}
+        self.write({dest / name: text for name, text in texts.items()})
         return {**result, "files": [str(dest / name) for name in texts]}

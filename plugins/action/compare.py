@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.color import ANSIBLE_COLOR
 from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import SUFFIXES, Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, Reader
+from ansible_collections.muster.cluster.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison import (
     ComparisonError,
     Summary,
@@ -28,7 +29,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison_s
     comparison_table,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import has_program, measured
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.table import PLAIN_WIDTH
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.table import width_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.zipapp import ZipappError, version_of
 
 COLLECTION = Path(__file__).resolve().parents[2]
@@ -37,22 +38,15 @@ ARGUMENTS: dict[str, Any] = {
     "right": {"type": "path", "required": True},
     "dest": {"type": "path", "required": True},
 }
-# What Ansible takes a terminal to be wide when there is none.
-NO_TERMINAL_COLUMNS = 79
 
 
-class ActionModule(ActionBase):
+class ActionModule(LocalAction):
     """Prints the comparison and writes it down; asks no host."""
 
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(ARGUMENTS)
-    _requires_connection = False
-    _supports_check_mode = True
+    arguments = ARGUMENTS
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the comparison and the files it is in."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, given = self.validate_argument_spec(argument_spec=ARGUMENTS)
         try:
             sides = [summary_from(Path(str(given[side])).absolute()) for side in ("left", "right")]
             comparison = compare(*sides)
@@ -62,19 +56,11 @@ class ActionModule(ActionBase):
         told = comparison.to_dict()
         texts = {"compare.json": json.dumps(told, indent=2) + "\n", "compare.html": page}
         files = {name: Path(str(given["dest"])).absolute() / name for name in texts}
-        if not self._task.check_mode:
-            try:
-                for name, path in files.items():
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_text(texts[name], encoding="utf-8")
-            except OSError as exc:
-                raise AnsibleActionFail(f"compare: cannot write {exc.filename}: {exc.strerror}") from exc
-        display = Display()
-        wide = ANSIBLE_COLOR or display.columns > NO_TERMINAL_COLUMNS
-        table = comparison_table(comparison, display.columns if wide else PLAIN_WIDTH, bool(ANSIBLE_COLOR))
+        self.write({path: texts[name] for name, path in files.items()})
+        display, coloured = Display(), bool(ANSIBLE_COLOR)
+        table = comparison_table(comparison, width_of(display.columns, coloured), coloured)
         display.display("\n".join(["", table, "", *comparison_lines(comparison), ""]))
-        return result | {
-            "changed": False,
+        return {
             "comparison": told,
             "comparison_file": str(files["compare.json"]),
             "page_file": str(files["compare.html"]),
@@ -104,7 +90,7 @@ def _of_fleet(path: Path) -> Summary:
         chosen = _largest(ledger, {name: place["hardware_class"] for name, place in places.items()})
         classes: dict[str, tuple[Value, ...]] = {}
         for name, campaign in sorted(chosen.items()):
-            if values := values_of(measured(ledger.rounds(campaign)), places):
+            if values := values_of(measured(ledger.each_round(campaign)), places):
                 classes[name] = values
     return Summary(fleet.cluster, fleet.fabric.kind, classes)
 

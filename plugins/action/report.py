@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.color import ANSIBLE_COLOR
 from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES, Evidence
 from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, Reader
+from ansible_collections.muster.cluster.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.acceptance import Recorded
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison import Summary, Value, values_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import About, Part, report_page
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.recorded import (
     campaigns_of,
+    lost_campaigns,
     recorded_campaign,
     told_by_classes,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.table import PLAIN_WIDTH, verdict_table
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.table import verdict_table, width_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import (
     QUIET_STATES,
     ReportError,
@@ -46,28 +46,21 @@ ARGUMENTS: dict[str, Any] = {
     "fleet": {"type": "dict", "required": True},
     "dest": {"type": "path", "required": True},
 }
-# What Ansible takes a terminal to be wide when there is none.
-NO_TERMINAL_COLUMNS = 79
 
 
-class ActionModule(ActionBase):
+class ActionModule(LocalAction):
     """Writes ``verdicts.json``, ``report.html`` and ``acceptance.json``; never changes a host."""
 
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(ARGUMENTS)
-    _requires_connection = False
-    _supports_check_mode = True
+    arguments = ARGUMENTS
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the paths written and the number of nodes in each state."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, given = self.validate_argument_spec(argument_spec=ARGUMENTS)
         # Plain data, free of what Ansible attaches to a value to say where it came from.
         plain = json.loads(json.dumps({key: given[key] for key in ("verdicts", "fleet")}))
         fleet = plain["fleet"]
         try:
             verdicts = verdicts_from(plain["verdicts"])
-            page, summary = _page(verdicts, fleet)
+            page, summary = page_of(verdicts, fleet)
         except (ReportError, LedgerError, ZipappError) as exc:
             raise AnsibleActionFail(f"report: {exc}") from exc
         except KeyError as exc:
@@ -80,18 +73,12 @@ class ActionModule(ActionBase):
             # For a comparison with a fleet that is somewhere else.
             texts["acceptance.json"] = json.dumps(summary.to_dict(), indent=1) + "\n"
         files = {name: Path(given["dest"]).absolute() / name for name in texts}
-        if not self._task.check_mode:
-            try:
-                for name, path in files.items():
-                    _write(path, texts[name])
-            except OSError as exc:
-                raise AnsibleActionFail(f"report: cannot write {exc.filename}: {exc.strerror}") from exc
-        display = Display()
-        table = verdict_table(verdict_rows(verdicts), _width(display.columns), bool(ANSIBLE_COLOR))
+        self.write({path: texts[name] for name, path in files.items()})
+        display, coloured = Display(), bool(ANSIBLE_COLOR)
+        table = verdict_table(verdict_rows(verdicts), width_of(display.columns, coloured), coloured)
         display.display(f"\n{table}\n")
         states = [verdict.state for verdict in verdicts]
-        return result | {
-            "changed": False,
+        return {
             "states": {state: states.count(state) for state in sorted(set(states))},
             "verdicts_file": str(files["verdicts.json"]),
             "report_file": str(files["report.html"]),
@@ -99,11 +86,11 @@ class ActionModule(ActionBase):
         }
 
 
-def _width(columns: int) -> int:
-    return columns if ANSIBLE_COLOR or columns > NO_TERMINAL_COLUMNS else PLAIN_WIDTH
+def page_of(verdicts: Sequence[Verdict], fleet: Mapping[str, Any]) -> tuple[str, Summary]:
+    """Return the page, and what it shows of acceptance as a comparison takes it.
 
-
-def _page(verdicts: tuple[Verdict, ...], fleet: Mapping[str, Any]) -> tuple[str, Summary]:
+    Raises LedgerError, ZipappError, and KeyError where the fleet lacks something.
+    """
     named = fleet["ledger"]
     sick = [verdict.node for verdict in verdicts if verdict.state not in QUIET_STATES]
     evidence: dict[str, list[Evidence]] = {}
@@ -116,8 +103,10 @@ def _page(verdicts: tuple[Verdict, ...], fleet: Mapping[str, Any]) -> tuple[str,
             for node in sick
         }
         plan = _plan(fleet, ledger, now)
-        recorded = tuple(_recorded(fleet, ledger, evidence))
-    about = About(now, fleet["cluster"], version_of(COLLECTION), named["id"], plan, recorded)
+        plans = ledger.plans()
+        recorded = tuple(_recorded(fleet, ledger, campaigns_of(evidence, plans)))
+    lost = lost_campaigns(evidence, plans)
+    about = About(now, fleet["cluster"], version_of(COLLECTION), named["id"], plan, recorded, lost)
     return report_page(verdicts, evidence, about, fleet["nodes"], parts), _summary(fleet, recorded)
 
 
@@ -130,14 +119,11 @@ def _summary(fleet: Mapping[str, Any], recorded: Sequence[Recorded]) -> Summary:
     return Summary(fleet["cluster"], str((fleet.get("fabric") or {}).get("kind", "")), classes)
 
 
-def _recorded(fleet: Mapping[str, Any], ledger: Reader, evidence: Mapping[str, list[Evidence]]) -> list[Recorded]:
+def _recorded(fleet: Mapping[str, Any], ledger: Reader, campaigns: Sequence[str]) -> list[Recorded]:
     classes = {name: node.get("hardware_class") for name, node in fleet["nodes"].items()}
     profile = LatencyProfile.from_policy(fleet.get("policy") or {})
     told_of = told_by_classes(fleet)
-    return [
-        recorded_campaign(ledger, campaign, classes, profile, told_of)
-        for campaign in campaigns_of(evidence, ledger.plans())
-    ]
+    return [recorded_campaign(ledger, campaign, classes, profile, told_of) for campaign in campaigns]
 
 
 def _plan(fleet: Mapping[str, Any], ledger: Reader, now: float) -> Plan | None:
@@ -147,14 +133,3 @@ def _plan(fleet: Mapping[str, Any], ledger: Reader, now: float) -> Plan | None:
     except PlanningError as exc:
         Display().warning(f"report: no plan of checkpoints: {exc}")
         return None
-
-
-def _write(path: Path, text: str) -> None:
-    """Put the whole text in place at once: a reader sees the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

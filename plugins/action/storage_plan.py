@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
+from ansible_collections.muster.cluster.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan import Plan
 from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan_table import FORMULAS, plan_lines
 from ansible_collections.muster.cluster.plugins.plugin_utils.storage.planning import (
@@ -32,18 +32,13 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-class ActionModule(ActionBase):
+class ActionModule(LocalAction):
     """Prints the plan and writes it down; asks no host."""
 
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(ARGUMENTS)
-    _requires_connection = False
-    _supports_check_mode = True
+    arguments = ARGUMENTS
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the plan and the file it is in."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, given = self.validate_argument_spec(argument_spec=ARGUMENTS)
         # Plain data, free of what Ansible attaches to a value to say where it came from.
         fleet = json.loads(json.dumps(given["fleet"]))
         try:
@@ -54,14 +49,9 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(f"storage_plan: fleet lacks {exc}") from exc
         written = {"cluster": fleet["cluster"], "formulas": list(FORMULAS), **plan.to_dict()}
         file = Path(given["dest"]).absolute()
-        if not self._task.check_mode:
-            try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
-            except OSError as exc:
-                raise AnsibleActionFail(f"storage_plan: cannot write {exc.filename}: {exc.strerror}") from exc
+        self.write({file: json.dumps(written, indent=2) + "\n"})
         Display().display("\n" + "\n".join(plan_lines(plan)) + "\n")
-        return result | {"changed": False, "plan": plan.to_dict(), "plan_file": str(file)}
+        return {"plan": plan.to_dict(), "plan_file": str(file)}
 
 
 def _planned(fleet: Mapping[str, Any], wishes: Wishes) -> Plan:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, VERDICTS, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.declared import ROCE
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.audit import Asking, Audited, audit
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.judging import QUESTIONS
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.plan import SwitchPlan, plans_of
@@ -63,18 +63,13 @@ def report_of(fleet: Fleet, results: Sequence[Audited], silent: Sequence[str], g
     }
 
 
-class ActionModule(ActionBase):
+class ActionModule(LocalAction):
     """Asks the switches from the control machine; needs no connection of Ansible's."""
 
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(ARGUMENTS)
-    _requires_connection = False
-    _supports_check_mode = True
+    arguments = ARGUMENTS
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the number of switches by verdict; the task fails unless every one passes."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, given = self.validate_argument_spec(argument_spec=ARGUMENTS)
         try:
             fleet = Fleet.from_variables(given["fleet"])
         except FleetError as exc:
@@ -101,17 +96,11 @@ class ActionModule(ActionBase):
         taken = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         report = {"taken": taken, **report_of(fleet, results, silent, given)}
         file = Path(given["dest"]).absolute()
-        if not self._task.check_mode:
-            try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-            except OSError as exc:
-                raise AnsibleActionFail(f"switch_audit: cannot write {exc.filename}: {exc.strerror}") from exc
+        self.write({file: json.dumps(report, indent=2) + "\n"})
         verdicts = Counter(each.verdict for each in results)
         counts = {verdict: verdicts[verdict] for verdict in VERDICTS}
         said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-        return result | {
-            "changed": False,
+        return {
             "failed": report["verdict"] != PASS,
             "msg": f"{said} of {len(results)} switches asked; report in {file}",
             "verdicts": counts,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.cabling import switches_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.declared import ROCE
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.local_action import LocalAction
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.sheets import sheets_of
 
 ARGUMENTS: dict[str, Any] = {
@@ -20,18 +21,13 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-class ActionModule(ActionBase):
+class ActionModule(LocalAction):
     """Writes one file for each switch and one for all; replaces those whose text changed."""
 
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(ARGUMENTS)
-    _requires_connection = False
-    _supports_check_mode = True
+    arguments = ARGUMENTS
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return how many sheets there are and which of them changed."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, given = self.validate_argument_spec(argument_spec=ARGUMENTS)
         try:
             fleet = Fleet.from_variables(given["fleet"])
         except FleetError as exc:
@@ -49,10 +45,7 @@ class ActionModule(ActionBase):
                 if path.exists() and path.read_text(encoding="utf-8") == text:
                     continue
                 changed.append(name)
-                if not self._task.check_mode:
-                    directory.mkdir(parents=True, exist_ok=True)
-                    path.write_text(text, encoding="utf-8")
+                self.write({path: text})
         except OSError as exc:
-            raise AnsibleActionFail(f"switch_sheets: cannot write {exc.filename}: {exc.strerror}") from exc
-        result |= {"changed": bool(changed), "files": count, "changed_files": changed}
-        return result | {"directory": str(directory)}
+            raise AnsibleActionFail(f"switch_sheets: cannot read {exc.filename}: {exc.strerror}") from exc
+        return {"changed": bool(changed), "files": count, "changed_files": changed, "directory": str(directory)}

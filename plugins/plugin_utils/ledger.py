@@ -54,6 +54,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, StaticPool
+from sqlalchemy.types import TypeDecorator
 
 SCHEMA = 1
 BUSY_SECONDS = 60.0
@@ -71,6 +72,33 @@ class LedgerError(Exception):
     def __init__(self, message: str, absent: bool = False) -> None:
         super().__init__(message)
         self.absent = absent
+
+
+class GarbledError(ValueError):
+    """A column that holds other data than was written; says which, what was found and what was expected."""
+
+
+class Data(TypeDecorator[Any]):
+    """JSON in the column of this name; what is none raises GarbledError when it is read."""
+
+    impl = JSON
+    cache_ok = True
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.name = name
+
+    def result_processor(self, dialect: Any, coltype: Any) -> Any:
+        """Return what reads a value."""
+        read = super().result_processor(dialect, coltype)
+
+        def checked(value: Any) -> Any:
+            try:
+                return value if read is None else read(value)
+            except ValueError as exc:
+                raise GarbledError(f"{self.name} is {value!r:.60}, expected JSON ({exc})") from exc
+
+        return checked
 
 
 TABLES = MetaData()
@@ -116,11 +144,11 @@ EVIDENCE = Table(
     Column("started", Double, nullable=False),
     Column("finished", Double),
     Column("boot_id", String, nullable=False),
-    Column("fingerprint", JSON, nullable=False),
+    Column("fingerprint", Data("evidence.fingerprint"), nullable=False),
     Column("expect_digest", String, nullable=False),
-    Column("findings", JSON, nullable=False),
-    Column("detail", JSON, nullable=False),
-    Column("raw", JSON, nullable=False),
+    Column("findings", Data("evidence.findings"), nullable=False),
+    Column("detail", Data("evidence.detail"), nullable=False),
+    Column("raw", Data("evidence.raw"), nullable=False),
     Column("muster_version", String, nullable=False),
     Column("imported", Double, nullable=False),
     Column("digest", String, nullable=False),
@@ -160,8 +188,8 @@ ROUND = Table(
     Column("seq", Integer, primary_key=True, autoincrement=True),
     Column("campaign", String, nullable=False),
     Column("number", Integer, nullable=False),
-    Column("plan", JSON, nullable=False),
-    Column("observations", JSON(none_as_null=True)),
+    Column("plan", Data("round.plan"), nullable=False),
+    Column("observations", Data("round.observations", none_as_null=True)),
     Column("started", Double, nullable=False),
     Column("finished", Double),
     UniqueConstraint("campaign", "number"),
@@ -423,17 +451,23 @@ class Reader:
 
     def rounds(self, campaign: str | None = None) -> list[StoredRound]:
         """Return the rounds of one campaign, or of all, in the order in which they were started."""
-        query = select(ROUND).order_by(ROUND.c.seq)
+        return list(self.each_round(campaign))
+
+    def each_round(self, campaign: str | None = None) -> Iterator[StoredRound]:
+        """Yield the same, read one by one: what thousands of nodes observed in one of them is large enough."""
+        query = select(ROUND.c.seq).order_by(ROUND.c.seq)
         if campaign is not None:
             query = query.where(ROUND.c.campaign == campaign)
-        names = StoredRound.__dataclass_fields__
-        return [StoredRound(**{key: row._mapping[key] for key in names}) for row in self._connection.execute(query)]
+        columns = [ROUND.c[name] for name in StoredRound.__dataclass_fields__]
+        for seq in list(self._connection.execute(query).scalars()):
+            row = self._connection.execute(select(*columns).where(ROUND.c.seq == seq)).one()
+            yield _round_of(row._asdict())
 
     def plans(self) -> list[StoredRound]:
         """Return the rounds of all campaigns, oldest first, without what they observed, which is large."""
         names = [name for name in StoredRound.__dataclass_fields__ if name != "observations"]
         query = select(*(ROUND.c[name] for name in names)).order_by(ROUND.c.seq)
-        return [StoredRound(**row._mapping, observations=None) for row in self._connection.execute(query)]
+        return [_round_of({**row._asdict(), "observations": None}) for row in self._connection.execute(query)]
 
 
 class Writer(Reader):
@@ -668,6 +702,16 @@ def _row_of(evidence: Evidence, now: float) -> dict[str, Any]:
     return row
 
 
+def _round_of(row: Mapping[str, Any]) -> StoredRound:
+    """Return a round; raises GarbledError where its columns hold other data than a plan and observations."""
+    for column, kind, wanted in (("plan", dict, "a mapping"), ("observations", list, "a list")):
+        if not isinstance(row[column], kind) and (column == "plan" or row[column] is not None):
+            found = type(row[column]).__name__
+            where = f"round {row['number']} of campaign {row['campaign']}"
+            raise GarbledError(f"{where}: round.{column} is {found}, expected {wanted}")
+    return StoredRound(**row)
+
+
 def _evidence_of(row: Any) -> Evidence:
     from_columns = {key: value for key, value in row._mapping.items() if key not in ("seq", "imported", "digest")}
     try:
@@ -752,6 +796,8 @@ def _explained(url: str | URL) -> Iterator[None]:
         _fail(url, str(exc.orig), exc)
     except SQLAlchemyError as exc:
         _fail(url, str(exc), exc)
+    except GarbledError as exc:
+        _fail(url, f"{exc}; restore it from a copy", exc)
 
 
 def _fail(url: str | URL, why: str, cause: Exception) -> NoReturn:

@@ -17,8 +17,13 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict impo
 
 from .observed import START, Sick, Site, rounds
 
-SMALL, LARGE = Site(32, rack=4, pod=16), Site(3072, rack=2, pod=384)
 SICK = Sick({"gpu-0007": 1.12}, {("gpu-0011", 3): 1.6}, {("gpu-0005", "gpu-0020"): 1.5})
+# By name the fleet, how many permutations were walked, what is wrong.
+PAGES = {
+    "few": (Site(3), 3, Sick({"gpu-0003": 1.3})),
+    "small": (Site(32, rack=4, pod=16), 31, SICK),
+    "large": (Site(3072, rack=2, pod=384), 60, SICK),
+}
 PROFILE = LatencyProfile("mini_cluster", "all_reduce", (65536, 262144, 1048576), {16: 60.0, 32: 60.0, 64: 60.0})
 # What a text may stand out of its plot, in CSS pixels: the browser's font is not the one that was laid out with.
 SLACK = 2
@@ -55,13 +60,14 @@ CONTRAST = """
 """
 
 
-def page_of(site: Site, permutations: int) -> str:
-    stored = rounds(site, permutations, SICK)
+def page_of(site: Site, permutations: int, faults: Sick) -> str:
+    stored = rounds(site, permutations, faults)
+    bad = {*faults.nodes, *(node for node, _ in faults.rails)}
     told = {1: "1 node slow with everybody, 1 rail, 1 pair", 2: "every boundary good"}
     one = Recorded("c0ffee-1", "hgx_h100", tuple(stored), measured(stored), told, PROFILE)
     verdicts, evidence = [], {}
     for name in site.names:
-        sick = name in ("gpu-0007", "gpu-0011")
+        sick = name in bad
         finding = Finding(
             "pair_bandwidth", "network", "fail" if sick else "pass", 42.0, 47.0, "GB/s", "measured", "none"
         )
@@ -73,10 +79,10 @@ def page_of(site: Site, permutations: int) -> str:
     return report_page(verdicts, evidence, about, site.places)
 
 
-@pytest.fixture(scope="module", params=["small", "large"])
+@pytest.fixture(scope="module", params=PAGES)
 def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / f"{request.param}.html"
-    path.write_text(page_of(SMALL, 31) if request.param == "small" else page_of(LARGE, 60), encoding="utf-8")
+    path.write_text(page_of(*PAGES[request.param]), encoding="utf-8")
     return path
 
 
@@ -112,7 +118,7 @@ def opened(browser: Any, file: Path) -> Iterator[Open]:
     assert complaints == []
 
 
-def test_heat_map_has_its_size_and_is_drawn(opened: Open) -> None:
+def test_heat_map_has_its_size_and_is_drawn(opened: Open, file: Path) -> None:
     page = opened()
     image = page.locator("figure.wide image").first
     box, plot = image.bounding_box(), page.locator("figure.wide svg").bounding_box()
@@ -131,10 +137,11 @@ def test_heat_map_has_its_size_and_is_drawn(opened: Open) -> None:
           return [canvas.width, canvas.height, seen.size];
         }"""
     )
-    assert colours[0] == colours[1] and 32 <= colours[0] <= 256 and colours[2] > 10
+    nodes = PAGES[file.stem][0].nodes
+    assert colours[0] == colours[1] and min(nodes, 32) <= colours[0] <= 256 and colours[2] > min(nodes, 10)
 
 
-def test_links_lead_to_their_evidence_and_open_it(opened: Open) -> None:
+def test_links_lead_to_their_evidence_and_open_it(opened: Open, file: Path) -> None:
     page = opened()
     broken = page.evaluate(
         """() => [...document.querySelectorAll('a[href]')].map(link => link.getAttribute('href'))
@@ -142,7 +149,7 @@ def test_links_lead_to_their_evidence_and_open_it(opened: Open) -> None:
     )
     assert broken == []
     # Of a rejected node, which is open or near the top, and of an admitted one behind its folded heading.
-    for name in ("gpu-0011", "gpu-0001"):
+    for name in (*PAGES[file.stem][2].nodes, "gpu-0001"):
         # Selectors by text take minutes among the elements of 3,000 nodes.
         to = page.evaluate(
             """name => {

@@ -238,12 +238,12 @@ class Walk:
         """Return the campaign that an earlier run left open for the very same nodes, else a new one."""
         identity, now = self.cohort.identity(self.stage, self.work.surroundings()), self.clock()
         with self.ledger.reading() as reader:
-            stored = [each for each in reader.rounds() if each.campaign.startswith(f"{identity}-")]
-        if stored:
-            rounds = [each for each in stored if each.campaign == stored[-1].campaign]
-            ended = rounds[-1].plan["kind"] == CONCLUDED
-            if not ended and 0 <= now - rounds[0].started < RESUME_SECONDS:
-                return Campaign(rounds[0].campaign, rounds[0].started, rounds)
+            plans = [each for each in reader.plans() if each.campaign.startswith(f"{identity}-")]
+            if plans:
+                last = plans[-1].campaign
+                started = next(each.started for each in plans if each.campaign == last)
+                if plans[-1].plan["kind"] != CONCLUDED and 0 <= now - started < RESUME_SECONDS:
+                    return Campaign(last, started, reader.rounds(last))
         return Campaign(f"{identity}-{int(now * 1000):x}", now)
 
     def _next(self, campaign: Campaign) -> Round | Conclusion:

@@ -6,7 +6,7 @@ users' jobs then meet the difference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
@@ -17,6 +17,21 @@ from ansible_collections.muster.cluster.plugins.module_utils.registry import owe
 CHECK = "transport"
 SUBJECT = "network"
 _LINKS = {"infiniband": "IB", "roce": "RoCE"}
+
+
+def ranks_by_node(items: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the observations by node, of each only its group and the node's own ranks.
+
+    Thousands of nodes have tens of thousands of ranks: not everybody's are to be looked through for each.
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    for item in items:
+        own: dict[str, list[Any]] = {}
+        for rank in item.get("ranks") or ():
+            own.setdefault(rank.get("node"), []).append(rank)
+        for node, ranks in own.items():
+            found.setdefault(node, []).append({"group": item["group"], "ranks": ranks})
+    return found
 
 
 def transport_findings(node: str, items: Sequence[Mapping[str, Any]], expect: Mapping[str, Any]) -> list[Finding]:

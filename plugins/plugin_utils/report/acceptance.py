@@ -18,7 +18,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured imp
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.plots import (
     PlotError,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.slow import TableView, tables_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.slow import TableView, slow_of, tables_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RoundView:
 
 @dataclass(frozen=True)
 class CampaignView:
-    """One campaign, ready to print; ``notes`` say what could not be shown and why."""
+    """One campaign, ready to print: ``slow`` names who is, ``notes`` say what could not be shown and why."""
 
     anchor: str
     hardware_class: str
@@ -63,6 +63,7 @@ class CampaignView:
     started: float
     took: str
     rounds: tuple[RoundView, ...]
+    slow: tuple[TableView, ...]
     figures: tuple[Figure, ...]
     tables: tuple[TableView, ...]
     notes: tuple[str, ...]
@@ -103,8 +104,9 @@ def campaign_view(recorded: Recorded, places: Places, number: int) -> CampaignVi
         first,
         _seconds(max(ends, default=first) - first),
         views,
+        slow_of(recorded.measured, places),
         tuple(figures),
-        tables_of(recorded.measured, places, recorded.profile),
+        tables_of(recorded.measured, recorded.profile),
         tuple(notes),
         of_node,
     )

@@ -1,4 +1,4 @@
-"""Nodes and pairs beside each other: how a bandwidth compares to the median of all, and how far apart two nodes are."""
+"""Nodes and pairs beside each other: how a bandwidth compares to what is usual, and how far apart two nodes are."""
 
 from __future__ import annotations
 
@@ -11,21 +11,31 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured imp
     Group,
     Measured,
     Pairs,
+    usual,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import counting_order
 
 Array = Any
 Places = Mapping[str, Mapping[str, Any]]
 
-# Below this share of the median something is worth a line; practical margin of numbers.md's statistics (3 to 5 %).
+# Below this share of what is usual something is worth a line; practical margin of numbers.md's statistics (3 to 5 %).
 SLOW = 0.95
 DISTANCES = ("same rack", "same pod", "across pods")
 
 
-def shares(pairs: Pairs) -> Array:
-    """Return (p,) each pair's bandwidth, the median over its rails, as a share of the median over all pairs."""
-    bandwidth = pairs.size / nan_median(pairs.ns)
-    return bandwidth / numpy.nanmedian(bandwidth)
+def usual_gb_per_s(measured: Measured, pairs: Pairs) -> float:
+    """Return the bandwidth that stands for 100 %: the median over all pairs, of few nodes that of the fastest pair."""
+    return pairs.size / usual(nan_median(pairs.ns), measured.few)
+
+
+def usual_said(measured: Measured) -> str:
+    """Return what stands for 100 %, as a person reads it."""
+    return "the fastest pair" if measured.few else "the median of all pairs"
+
+
+def shares(measured: Measured, pairs: Pairs) -> Array:
+    """Return (p,) each pair's bandwidth, the median over its rails, as a share of the usual one."""
+    return pairs.size / nan_median(pairs.ns) / usual_gb_per_s(measured, pairs)
 
 
 def distances(measured: Measured, places: Places) -> Mapping[int, Array]:
@@ -54,19 +64,24 @@ def _place_numbers(nodes: Sequence[str], places: Places, keys: tuple[str, ...]) 
     return numpy.array(found, dtype=numpy.int64)
 
 
-def node_shares(pairs: Pairs, nodes: int) -> Array:
-    """Return (nodes, rails) the median of a node's rail over its pairs, as a share of that rail's median over all."""
+def node_shares(measured: Measured, pairs: Pairs) -> Array:
+    """Return (nodes, rails) the median of a node's rail over its pairs, as a share of that rail's median over all.
+
+    Of few nodes the fastest pair instead of the median, in both.
+    """
+    middle = numpy.nanmax if measured.few else numpy.nanmedian
     speed = pairs.size / pairs.ns
-    share = speed / numpy.nanmedian(speed, axis=0, keepdims=True)
+    share = speed / middle(speed, axis=0, keepdims=True)
     ends, both = numpy.concatenate((pairs.one, pairs.other)), numpy.concatenate((share, share))
     order = numpy.argsort(ends, kind="stable")
     ends, both = ends[order], both[order]
-    found = numpy.full((nodes, both.shape[1]), numpy.nan)
-    starts = numpy.flatnonzero(numpy.diff(ends, prepend=-1))
-    for start, end in zip(starts, [*starts[1:], len(ends)], strict=True):
-        part = both[start:end]
-        if numpy.isfinite(part).any(axis=0).all():
-            found[int(ends[start])] = numpy.nanmedian(part, axis=0)
+    counts = numpy.bincount(ends, minlength=len(measured.nodes))
+    # A line for each node, as long as that of who has most pairs.
+    table = numpy.full((len(counts), counts.max(), both.shape[1]), numpy.nan)
+    table[ends, numpy.arange(len(ends)) - (numpy.cumsum(counts) - counts)[ends]] = both
+    found = numpy.full((len(counts), both.shape[1]), numpy.nan)
+    known = numpy.all(numpy.isfinite(table).any(axis=1), axis=1)
+    found[known] = middle(table[known], axis=1)
     return found
 
 
@@ -75,8 +90,8 @@ def slow_only_together(measured: Measured, pairs: Pairs) -> Array:
 
     Whoever is slow with everybody would be here once for each of its partners.
     """
-    own = numpy.nan_to_num(nan_median(node_shares(pairs, len(measured.nodes))), nan=0.0)
-    share = shares(pairs)
+    own = numpy.nan_to_num(nan_median(node_shares(measured, pairs)), nan=0.0)
+    share = shares(measured, pairs)
     low = numpy.nan_to_num(share, nan=2.0) < SLOW
     chosen = numpy.flatnonzero(low & (own[pairs.one] >= SLOW) & (own[pairs.other] >= SLOW))
     return chosen[numpy.argsort(share[chosen], kind="stable")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import size_text
 from ansible_collections.muster.cluster.plugins.plugin_utils.report import plots
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison import (
     LATENCY_BYTES,
@@ -15,7 +16,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison i
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.figures import CURVES_AT_MOST, Figure
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import TRAIN
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import moment, page_template
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.plots import Axes, Line, PlotError, size_text
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.plots import Axes, Line, PlotError
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.table import RULED, printed
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import printable
 from rich.table import Table

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import size_text
 from ansible_collections.muster.cluster.plugins.plugin_utils.report import plots
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.compared import (
     DISTANCES,
@@ -21,9 +22,11 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.compared imp
     shares,
     slow_only_together,
     slowest,
+    usual_gb_per_s,
+    usual_said,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import TRAIN, Group, Measured, Pairs
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.plots import Axes, Bands, Line, Marks, size_text
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.plots import Axes, Bands, Line, Marks
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import counting_order
 from markupsafe import Markup
 
@@ -86,7 +89,7 @@ def heat_cells(measured: Measured, pairs: Pairs, places: Places) -> Cells:
     for most in CELLS:
         cell, each = _cells_of(names, pod, rack, most)
         row = _rows(measured.nodes, names, cell)
-        values = _filled(pairs, row, cell[-1] + 1)
+        values = _filled(pairs, shares(measured, pairs), row, cell[-1] + 1)
         # Where few pairs were measured, a coarser picture shows more than one of dots.
         if len(names) <= CELLS[0] or numpy.isfinite(values).mean() > FILLED:
             break
@@ -102,10 +105,9 @@ def _rows(nodes: Sequence[str], ordered: Sequence[str], cell: Sequence[int]) -> 
     return numpy.array([of[node] for node in nodes], dtype=numpy.int64)
 
 
-def _filled(pairs: Pairs, row: Array, count: int) -> Array:
+def _filled(pairs: Pairs, share: Array, row: Array, count: int) -> Array:
     """Return (count, count) the worst share of the pairs in each cell, both ways round."""
     values = numpy.full((count, count), numpy.nan)
-    share = shares(pairs)
     known = numpy.isfinite(share)
     one, other = row[pairs.one[known]], row[pairs.other[known]]
     for at, to in ((one, other), (other, one)):
@@ -155,22 +157,23 @@ def _heat(measured: Measured, places: Places, name: str) -> Figure:
     possible = len(measured.nodes) * (len(measured.nodes) - 1) // 2
     covered = len(set(zip(*(each.tolist() for each in _sorted_ends(pairs)), strict=True)))
     caption = (
-        f"Each cell is {cells.each}: bandwidth of {size_text(pairs.size)}, the median over the rails, as a part of the "
-        f"median of all. In the order of pods, racks and nodes; the worst cell is at {worst:.0%}. "
+        f"Each cell is {cells.each}: bandwidth of {size_text(pairs.size)}, the median over the rails. "
+        f"100 % is {usual_gb_per_s(measured, pairs):.3g} GB/s, {usual_said(measured)}; the worst cell is at "
+        f"{worst:.0%}. In the order of pods, racks and nodes. "
         f"{covered:,} of {possible:,} pairs were measured ({covered / max(1, possible):.0%}), empty cells were not."
         + (" A triangle marks a line of who is slow with everybody." if marks.lines else "")
         + (" A ring marks a pair that is slow only together." if marks.rings else "")
     )
     alt = (
         f"Heat map of pair bandwidth at {size_text(pairs.size)} over {len(measured.nodes)} nodes, "
-        f"worst {worst:.0%} of the median"
+        f"worst {worst:.0%} of {usual_said(measured)}"
     )
     return Figure("Pairs", plots.heat_map(name, cells.values, cells.bands, marks, alt), caption, True, True)
 
 
 def _marks(measured: Measured, pairs: Pairs, cells: Cells) -> Marks:
     """Return what would be lost among many cells; where much is slow, the picture itself shows it."""
-    slow = numpy.flatnonzero(numpy.nan_to_num(nan_median(node_shares(pairs, len(measured.nodes))), nan=2.0) < SLOW)
+    slow = numpy.flatnonzero(numpy.nan_to_num(nan_median(node_shares(measured, pairs)), nan=2.0) < SLOW)
     lines = sorted({int(cells.row[index]) for index in slow})
     low = slow_only_together(measured, pairs)
     rings = {
@@ -348,29 +351,36 @@ def _few(counts: Sequence[int]) -> Sequence[int]:
 def _spread(measured: Measured, name: str) -> list[Figure]:
     first = slowest(measured)[:ROWS_AT_MOST]
     rows = [(each.node, each.typical, each.tail) for each in first]
-    typical = [each.tail for each in measured.spread]
-    return [
-        Figure(
-            "Iterations of all nodes",
-            plots.histogram(
-                f"{name}-tails",
-                typical,
-                "p99 as a multiple of the median of all nodes",
-                f"Histogram of {len(typical)} nodes' p99, {min(typical):.2f} to {max(typical):.2f} times the median",
-            ),
-            "How late a node's late iterations are. One heap is healthy; who stands apart holds up every job.",
-        ),
+    tails = [each.tail for each in measured.spread]
+    beside = "the fastest" if measured.few else "the median of all nodes"
+    figures = []
+    # Of so few every one has its line.
+    if len(tails) > ROWS_AT_MOST:
+        figures.append(
+            Figure(
+                "Iterations of all nodes",
+                plots.histogram(
+                    f"{name}-tails",
+                    tails,
+                    f"p99 as a multiple of {beside}",
+                    f"Histogram of {len(tails)} nodes' p99, {min(tails):.2f} to {max(tails):.2f} times {beside}",
+                ),
+                "How late a node's late iterations are. One heap is healthy; who stands apart holds up every job.",
+            )
+        )
+    figures.append(
         Figure(
             "Iterations of the slowest",
             plots.ranges(
                 f"{name}-slowest",
                 rows,
-                "time, as a multiple of the median of all nodes",
+                f"time, as a multiple of {beside}",
                 "; ".join(f"{node}: p50 {low:.2f}, p99 {high:.2f}" for node, low, high in rows[:4]),
             ),
             "Slow throughout: both marks far right. Slow now and then: a long line.",
-        ),
-    ]
+        )
+    )
+    return figures
 
 
 def _alt(what: str, lines: Iterable[Line], unit: str) -> str:

@@ -16,6 +16,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Store
 
 SENDRECV = "sendrecv"
 TRAIN = "train"
+# Of fewer nodes than this one slow one would pull the median down: they are held against the fastest instead.
+FEW_NODES = 8
 # So many things that could not be read are named one by one.
 NOTES_AT_MOST = 12
 _NAMED = 4
@@ -58,7 +60,7 @@ class Group:
 class Spread:
     """How one node's iterations compare: ``typical`` and ``tail`` are its slowest rank's p50 and p99.
 
-    Both as a part of the median over all nodes in the same measurement, the median over all of the node's measurements:
+    Both as a part of what is usual in the same measurement (``usual``), and what is usual of all of the node's own:
     those in pairs and by itself where there are any, as in a group everybody waits for the slowest.
     ``last`` of ``iterations`` is how often it was the slowest of its group; 0 of 0 where nobody counted.
     """
@@ -83,6 +85,11 @@ class Measured:
     notes: tuple[str, ...] = ()
 
     @property
+    def few(self) -> bool:
+        """Return whether the fastest stands for what is usual, the nodes being too few for a median."""
+        return len(self.nodes) < FEW_NODES
+
+    @property
     def empty(self) -> bool:
         """Return whether there is nothing to draw."""
         return not self.pairs and not self.groups
@@ -101,6 +108,11 @@ def measured(rounds: Iterable[StoredRound]) -> Measured:
                 told = f"lacks {exc}" if isinstance(exc, KeyError) else f"{type(exc).__name__}: {exc}"
                 reading.notes.append(f"round {stored.number}, job {index + 1}: {told}"[:300])
     return reading.finished()
+
+
+def usual(values: Array, few: bool) -> float:
+    """Return which of some times is as it should be: the median, of few nodes the shortest; NaN are left out."""
+    return float(numpy.nanmin(values) if few else numpy.nanmedian(values))
 
 
 def has_program(stored: StoredRound) -> bool:
@@ -149,11 +161,14 @@ class _Reading:
                 continue
             ns, p99 = size / matrix.gb[known, column], matrix.p99[known, column] * 1e9
             self.pairs.setdefault(size, []).append((one[known], other[known], ns, p99))
-            slowest, step = ns.max(axis=1), matrix.step[known]
+            slowest = ns.max(axis=1)
+            few = len(matrix.nodes) < FEW_NODES
+            # A permutation of few nodes has too few pairs to be held against each other.
+            step = numpy.zeros(len(slowest)) if few else matrix.step[known]
             typical = numpy.full(len(slowest), numpy.nan)
             for each in numpy.unique(step):
                 mine = step == each
-                typical[mine] = slowest[mine] / numpy.nanmedian(slowest[mine])
+                typical[mine] = slowest[mine] / usual(slowest[mine], few)
             tail = typical * matrix.ratio[known, column]
             self.own += [(one[known], typical, tail), (other[known], typical, tail)]
 
@@ -173,7 +188,7 @@ class _Reading:
                 counted[0] += found.last.get(node, 0)
                 counted[1] += found.iterations if found.last else 0
         for alike in same.values():
-            middle = float(numpy.median([found.seconds for found in alike]))
+            middle = usual(numpy.array([found.seconds for found in alike]), len(matrix.nodes) < FEW_NODES)
             rows = [
                 (self.index[node], found.seconds / middle, found.seconds / middle * ratio)
                 for found in alike
@@ -209,10 +224,11 @@ class _Reading:
         node, typical, tail = node[order], typical[order], tail[order]
         starts = numpy.flatnonzero(numpy.diff(node, prepend=-1))
         found = []
+        few = len(nodes) < FEW_NODES
         for start, end in zip(starts, [*starts[1:], len(node)], strict=True):
             name = nodes[int(node[start])]
             last, iterations = self.last.get(name, (0, 0))
-            mine = float(numpy.median(typical[start:end])), float(numpy.median(tail[start:end]))
+            mine = usual(typical[start:end], few), usual(tail[start:end], few)
             found.append(Spread(name, *mine, last, iterations))
         return tuple(found)
 

@@ -53,7 +53,7 @@ class About:
     """What the page says about itself: written (seconds since the epoch), and whatever of the rest is known.
 
     ``plan`` is that of the cluster's checkpoints, None where it declares none; ``recorded`` are the campaigns of
-    acceptance to draw.
+    acceptance to draw, ``lost`` says which others cannot be.
     """
 
     written: float
@@ -62,6 +62,7 @@ class About:
     ledger_id: str = ""
     plan: Plan | None = None
     recorded: tuple[Recorded, ...] = ()
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import size_text
 from markupsafe import Markup
 
 Array = Any
@@ -23,7 +24,9 @@ _COLOURS = {_INK: "var(--ink)", _DIM: "var(--dim)", _LINE: "var(--line)", _CARD:
     colour: f"var(--s{index + 1})" for index, colour in enumerate(_SERIES)
 }
 _MARKERS = "osD^vP*X"
-# Share of the median to colour: readable without red and green, and on a light as on a dark page.
+# So few numbers say little, so many have room above each other.
+LABELS_AT_LEAST, LABELS_AT_MOST = 3, 8
+# Share of what is usual to colour: readable without red and green, and on a light as on a dark page.
 HEAT_LOW, HEAT_HIGH = 0.6, 1.1
 _HEAT = ((0.0, "#a50f15"), (0.4, "#e6550d"), (0.64, "#fdae6b"), (0.74, "#c9d3dd"), (0.8, "#6b9bc8"), (1.0, "#1f5fa8"))
 
@@ -116,7 +119,8 @@ def curves(name: str, lines: Sequence[Line], axes: Axes, alt: str) -> Markup:
             plot.set_ylim(bottom=0)
         sizes = sorted({size for line in lines for size in line.x})
         drawn.size_axis(plot, sizes)
-        drawn.plain_values(plot, axes.log_y)
+        if axes.log_y:
+            drawn.log_axis(plot)
         plot.set_xlabel(axes.x)
         plot.set_ylabel(axes.y)
         # Below the plot: inside it there is always a curve where the legend wants to be.
@@ -127,7 +131,7 @@ def curves(name: str, lines: Sequence[Line], axes: Axes, alt: str) -> Markup:
 
 
 def heat_map(name: str, cells: Array, bands: Bands, marks: Marks, alt: str) -> Markup:
-    """Return shares of the median, (c, c) with NaN where nothing was measured, as an image with its scale.
+    """Return shares of what is usual, (c, c) with NaN where nothing was measured, as an image with its scale.
 
     Raises PlotError.
     """
@@ -194,7 +198,7 @@ def histogram(name: str, values: Sequence[float], label: str, alt: str) -> Marku
         )
         plot.set_yscale("log")
         plot.set_ylim(bottom=0.7, top=len(values) * 1.5)
-        drawn.plain_values(plot, True, minors=False)
+        drawn.log_axis(plot)
         plot.set_xlabel(label)
         plot.set_ylabel("nodes")
         return drawn.svg(figure, alt)
@@ -259,8 +263,8 @@ class _drawing:
         """Write sizes as people do, at most as many as there is room for."""
         from matplotlib.ticker import NullLocator  # noqa: PLC0415
 
-        # About eight labels side by side, and none so near to another that they touch.
-        room = math.log2(max(sizes) / min(sizes)) / 8 if len(sizes) > 1 else 0
+        # About six labels side by side, and none so near to another that they touch.
+        room = math.log2(max(sizes) / min(sizes)) / 6 if len(sizes) > 1 else 0
         shown = [sizes[-1]]
         for size in reversed(sizes[:-1]):
             if math.log2(shown[-1] / size) >= room:
@@ -270,20 +274,16 @@ class _drawing:
         if len(sizes) == 1:
             plot.set_xlim(sizes[0] / 2, sizes[0] * 2)
 
-    def plain_values(self, plot: Any, log: bool, minors: bool = True) -> None:
-        """Write 10 and 1000 rather than powers of ten."""
-        from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: PLC0415
+    def log_axis(self, plot: Any) -> None:
+        """Write a few numbers that people count in beside a logarithmic axis."""
+        from matplotlib.ticker import NullLocator  # noqa: PLC0415
 
-        if log:
-            plot.yaxis.set_major_formatter(
-                FuncFormatter(lambda value, _: f"{value:g}" if value < 1e6 else f"{value:.0e}")
-            )
-            low, high = plot.get_ylim()
-            if high / low > 12 or not minors:
-                plot.yaxis.set_minor_formatter(NullFormatter())
-            else:
-                plot.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
-            plot.tick_params(axis="y", which="minor", labelsize=8, labelcolor=_DIM)
+        # The limits come from the data; labels must not widen them.
+        low, high = plot.get_ylim()
+        at = log_ticks(low, high)
+        plot.set_yticks(at, [f"{value:,.12g}" for value in at])
+        plot.yaxis.set_minor_locator(NullLocator())
+        plot.set_ylim(low, high)
 
     def svg(self, figure: Any, alt: str) -> Markup:
         """Return the figure as it stands in the page: no outer names, ids of its own, the page's colours."""
@@ -307,12 +307,19 @@ class _drawing:
         return head + Markup(re.sub(r"\n\s*", "\n", body).strip())
 
 
-def size_text(size_bytes: int) -> str:
-    """Return a message size in few characters (``8M``), as nccl-tests takes it."""
-    for unit, factor in (("G", 2**30), ("M", 2**20), ("K", 2**10)):
-        if size_bytes >= factor:
-            return f"{size_bytes / factor:.3g}{unit}"
-    return f"{size_bytes}B"
+def log_ticks(low: float, high: float) -> list[float]:
+    """Return what to label between two values above 0: decades, else 1, 2 and 5 of each, else even steps.
+
+    At most as many as have room above each other.
+    """
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for digits in ((1,), (1, 2, 5)):
+        ticks = [value for decade in decades for digit in digits if low <= (value := digit * 10.0**decade) <= high]
+        if len(ticks) >= LABELS_AT_LEAST:
+            return ticks[:: -(-len(ticks) // LABELS_AT_MOST)]
+    return [float(value) for value in MaxNLocator(5).tick_values(low, high) if low <= value <= high]
 
 
 def _font(found: re.Match[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,11 +29,7 @@ def campaigns_of(evidence: Mapping[str, Sequence[Evidence]], plans: Iterable[Sto
     One that has rounds and no evidence yet comes after them if it is the newest of all: it is running, or stopped.
     """
     with_program = {stored.campaign: stored.started for stored in plans if has_program(stored)}
-    counted: Counter[str] = Counter()
-    for records in evidence.values():
-        mine = [record for record in records if record.stage == STAGE]
-        if mine:
-            counted[str(max(mine, key=lambda one: one.started).detail.get("campaign"))] += 1
+    counted = _named(evidence)
     found = [name for name in counted if name in with_program]
     found.sort(key=lambda name: (-counted[name], -with_program[name]))
     newest = max(with_program, key=lambda name: with_program[name], default=None)
@@ -41,21 +37,45 @@ def campaigns_of(evidence: Mapping[str, Sequence[Evidence]], plans: Iterable[Sto
     return [*chosen, newest] if newest is not None and newest not in found else chosen
 
 
+def lost_campaigns(evidence: Mapping[str, Sequence[Evidence]], plans: Iterable[StoredRound]) -> tuple[str, ...]:
+    """Return what has to be said of campaigns that evidence names and of which no round is recorded."""
+    known = {stored.campaign for stored in plans}
+    return tuple(
+        f"Campaign {name}, which the acceptance evidence of {count:,} node{'' if count == 1 else 's'} names, has no "
+        "rounds in the ledger, expected at least one: nothing of it can be shown."
+        for name, count in sorted(_named(evidence).items())
+        if name not in known
+    )
+
+
+def _named(evidence: Mapping[str, Sequence[Evidence]]) -> Counter[str]:
+    """Return of how many nodes the newest evidence of acceptance names a campaign."""
+    counted: Counter[str] = Counter()
+    for records in evidence.values():
+        mine = [record for record in records if record.stage == STAGE]
+        if mine and (name := max(mine, key=lambda one: one.started).detail.get("campaign")):
+            counted[str(name)] += 1
+    return counted
+
+
 def recorded_campaign(
     ledger: Reader, campaign: str, classes: Mapping[str, str | None], profile: LatencyProfile | None, told_of: Told
 ) -> Recorded:
     """Return one campaign; ``classes`` is the hardware class by node."""
-    rounds = ledger.rounds(campaign)
+    rounds: list[StoredRound] = []
+    said: dict[int, str] = {}
+
+    def each_told() -> Iterator[StoredRound]:
+        for stored in ledger.each_round(campaign):
+            rounds.append(replace(stored, observations=None))
+            if stored.finished is not None:
+                said[stored.number] = told_of(stored)
+            yield stored
+
+    found = measured(each_told())
     named = {node for stored in rounds for group in _groups(stored) for node in group}
     used = sorted({str(classes[node]) for node in named if classes.get(node)})
-    return Recorded(
-        campaign,
-        ", ".join(used),
-        tuple(replace(stored, observations=None) for stored in rounds),
-        measured(rounds),
-        {stored.number: told_of(stored) for stored in rounds if stored.finished is not None},
-        profile,
-    )
+    return Recorded(campaign, ", ".join(used), tuple(rounds), found, said, profile)
 
 
 def told_by_classes(fleet: Mapping[str, Any]) -> Told:

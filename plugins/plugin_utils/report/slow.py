@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import size_text
 from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile, latency_rows
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.compared import (
     DISTANCES,
@@ -18,8 +19,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.compared imp
     slow_only_together,
     slowest,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import TRAIN, Group, Measured, Pairs
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.plots import size_text
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import TRAIN, Group, Measured, Pairs, usual
 
 ROWS_AT_MOST = 12
 NOTHING = "not measured"
@@ -44,12 +44,16 @@ class TableView:
     note: str = ""
 
 
-def tables_of(measured: Measured, places: Places, profile: LatencyProfile | None) -> tuple[TableView, ...]:
-    """Return the tables that have something to say; ``profile`` is what mini-clusters must keep."""
-    tables: list[TableView | None] = []
-    if measured.pairs:
-        tables += [_slow_rails(measured), _slow_pairs(measured, places)]
-    tables += [_slow_groups(measured.groups), _stragglers(measured)]
+def slow_of(measured: Measured, places: Places) -> tuple[TableView, ...]:
+    """Return the tables of who is slow in pairs, none where nobody is."""
+    if not measured.pairs:
+        return ()
+    return tuple(table for table in (_slow_rails(measured), _slow_pairs(measured, places)) if table is not None)
+
+
+def tables_of(measured: Measured, profile: LatencyProfile | None) -> tuple[TableView, ...]:
+    """Return the other tables that have something to say; ``profile`` is what mini-clusters must keep."""
+    tables = [_slow_groups(measured.groups), _stragglers(measured)]
     if profile is not None:
         tables.append(_mini_clusters(measured.groups, profile))
     return tuple(table for table in tables if table is not None)
@@ -57,8 +61,8 @@ def tables_of(measured: Measured, places: Places, profile: LatencyProfile | None
 
 def _slow_rails(measured: Measured) -> TableView | None:
     pairs = measured.pairs[-1]
-    share = node_shares(pairs, len(measured.nodes))
-    typical = numpy.nanmedian(pairs.size / pairs.ns)
+    share = node_shares(measured, pairs)
+    typical = pairs.size / usual(pairs.ns, measured.few)
     low = numpy.nan_to_num(share, nan=2.0) < SLOW
     rows = []
     for index in numpy.flatnonzero(low.any(axis=1)):
@@ -69,15 +73,16 @@ def _slow_rails(measured: Measured) -> TableView | None:
         rows.append((worst, TableRow((measured.nodes[int(index)],), cells)))
     return _table(
         "Slow with everybody",
-        ("Node", "Rails", "Of the median", "Measured"),
+        ("Node", "Rails", _of_usual(measured), "Measured"),
         [row for _, row in sorted(rows, key=lambda each: each[0])],
-        f"The median over a rail's pairs at {size_text(pairs.size)} is below {SLOW:.0%} of all nodes'.",
+        f"The {'fastest' if measured.few else 'median'} of a rail's pairs at {size_text(pairs.size)} is below "
+        f"{SLOW:.0%} of all nodes'.",
     )
 
 
 def _slow_pairs(measured: Measured, places: Places) -> TableView | None:
     pairs = measured.pairs[-1]
-    chosen, share = slow_only_together(measured, pairs), shares(pairs)
+    chosen, share = slow_only_together(measured, pairs), shares(measured, pairs)
     between = distances(measured, places)[pairs.size]
     rows = [
         TableRow(
@@ -88,10 +93,14 @@ def _slow_pairs(measured: Measured, places: Places) -> TableView | None:
     ]
     return _table(
         "Slow only together",
-        ("Pair", "Distance", "Of the median", "Slowest rail"),
+        ("Pair", "Distance", _of_usual(measured), "Slowest rail"),
         rows,
         f"Both are good with others: suspect what lies between them. {len(chosen)} of {len(share)} measurements.",
     )
+
+
+def _of_usual(measured: Measured) -> str:
+    return "Of the fastest" if measured.few else "Of the median"
 
 
 def _rails_text(pairs: Pairs, index: int) -> str:
@@ -153,7 +162,8 @@ def _stragglers(measured: Measured) -> TableView | None:
         "Iterations of the slowest",
         ("Node", "p50", "p99", "p99 / p50", "Was last"),
         rows,
-        "Times as multiples of the median of all nodes; “was last”: iterations of groups in which it was the slowest.",
+        f"Times as multiples of {'the fastest' if measured.few else 'the median of all nodes'}; “was last”: iterations "
+        "of groups in which it was the slowest.",
     )
 
 

@@ -14,6 +14,8 @@ from rich.text import Text
 
 # Where there is no terminal there is no edge to wrap at: a reason fits on one or two lines of a log.
 PLAIN_WIDTH = 150
+# What Ansible takes a terminal to be wide when there is none.
+NO_TERMINAL_COLUMNS = 79
 # Six columns in less than this would be columns of syllables.
 NARROW_WIDTH = 64
 
@@ -27,6 +29,11 @@ _STYLES = {
 }
 # A rule under the head and nothing else; plain ASCII, so that any terminal, log and mail shows it.
 RULED = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+
+
+def width_of(columns: int, coloured: bool) -> int:
+    """Return how wide a table may be: as the terminal, or as wide as is usual where there seems to be none."""
+    return columns if coloured or columns > NO_TERMINAL_COLUMNS else PLAIN_WIDTH
 
 
 def verdict_table(rows: Iterable[Row], width: int = PLAIN_WIDTH, colour: bool = False) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign import walk
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import Abandoned, Means, RoundError
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, StoredRound
 
 SIZE = 8 * 2**20
 MOVE = {"sizes_bytes": [SIZE], "iterations": 2, "warmup": 1}
@@ -126,6 +128,14 @@ def verdicts(result: dict[str, Any]) -> dict[str, str]:
         (evidence,) = [Evidence.from_dict(item) for item in items]
         found[node] = worst(finding.verdict for finding in evidence.findings if finding.check == "pair_bandwidth")
     return found
+
+
+def test_what_other_campaigns_observed_is_not_read(ledger: Ledger, tmp_path: Path) -> None:
+    with ledger.writing() as writer:
+        writer.save_round(StoredRound("other-1", 1, {"kind": "walk", "groups": []}, [], 1.0, 2.0))
+    with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as database, database:
+        database.execute("update round set observations = 'of another campaign, and large'")
+    assert set(verdicts(Cluster(set()).accept(request(tmp_path))).values()) == {PASS}
 
 
 def test_slow_node_is_rejected_and_all_is_recorded(ledger: Ledger, tmp_path: Path) -> None:

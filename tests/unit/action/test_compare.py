@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,33 @@ def test_check_mode_leaves_no_trace(tmp_path: Path) -> None:
     result = play(tmp_path, exported(tmp_path, "east"), exported(tmp_path, "west"), "--check")
     assert result.returncode == 0, result.stdout + result.stderr
     assert not (tmp_path / "out").exists() and "times as fast as east" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("plan", "{", "west.sqlite: round.plan is '{', expected JSON"),
+        ("observations", "[1", "west.sqlite: round.observations is '[1', expected JSON"),
+        (None, None, "west.sqlite: database disk image is malformed; restore it from a copy"),
+    ],
+)
+def test_spoilt_ledger_is_named_and_the_page_before_stays(
+    tmp_path: Path, column: str | None, value: str | None, says: str
+) -> None:
+    right, file = fleet_file(tmp_path, "west", {"aa-1": 16}), tmp_path / "west.sqlite"
+    if column is None:
+        with file.open("r+b") as ledger:
+            ledger.truncate(file.stat().st_size // 2)
+    else:
+        with closing(sqlite3.connect(file)) as database, database:
+            database.execute(f"update round set {column} = ?", [value])
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/compare.html").write_text("as it was")
+    result = play(tmp_path, exported(tmp_path, "east"), right)
+    said = " ".join((result.stdout + result.stderr).split())
+    assert result.returncode == 2 and says in said and "Traceback" not in said, said
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["compare.html"]
+    assert (tmp_path / "out/compare.html").read_text() == "as it was"
 
 
 @pytest.mark.parametrize("case", ["class", "empty", "absent", "text", "ledger"])

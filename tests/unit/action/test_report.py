@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -166,6 +170,72 @@ def test_check_mode_leaves_no_trace(tmp_path: Path, site: dict[str, Any]) -> Non
     assert result.returncode == 0, result.stdout + result.stderr
     assert not (tmp_path / "out").exists()
     assert "gpu-03" in result.stdout
+
+
+def spoil_rounds(file: Path, column: str, value: str) -> None:
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute(f"update round set {column} = ?", [value])
+
+
+def cut(file: Path) -> None:
+    with file.open("r+b") as ledger:
+        ledger.truncate(file.stat().st_size // 2)
+
+
+def overwrite(file: Path) -> None:
+    file.write_bytes(b"\0garbage" * 4000)
+
+
+SPOILT: list[tuple[Callable[[Path], None], str]] = [
+    (cut, "ledger.sqlite: database disk image is malformed; restore it from a copy"),
+    (overwrite, "ledger.sqlite: file is not a database; restore it from a copy"),
+    (lambda file: spoil_rounds(file, "plan", "{"), "ledger.sqlite: round.plan is '{', expected JSON"),
+    (lambda file: spoil_rounds(file, "observations", "[1"), "ledger.sqlite: round.observations is '[1', expected JSON"),
+    (
+        lambda file: spoil_rounds(file, "plan", "[]"),
+        "ledger.sqlite: round 1 of campaign c0ffee-1: round.plan is list, expected a mapping; restore it from a copy",
+    ),
+    (
+        lambda file: spoil_rounds(file, "observations", "5"),
+        "ledger.sqlite: round 1 of campaign c0ffee-1: round.observations is int, expected a list; restore it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spoil", "says"), SPOILT)
+def test_spoilt_ledger_is_named_and_the_page_before_stays(
+    tmp_path: Path, site: dict[str, Any], spoil: Callable[[Path], None], says: str
+) -> None:
+    data = with_rounds(site)
+    spoil(tmp_path / "ledger.sqlite")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/report.html").write_text("as it was")
+    result = play(tmp_path, data)
+    said = " ".join((result.stdout + result.stderr).split())
+    assert result.returncode == 2 and says in said, said
+    assert "Traceback" not in said
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
+    assert (tmp_path / "out/report.html").read_text() == "as it was"
+
+
+def test_a_campaign_without_rounds_is_said_on_the_page(tmp_path: Path, site: dict[str, Any]) -> None:
+    data = with_rounds(site)
+    with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as database, database:
+        database.execute("delete from round")
+    assert play(tmp_path, data).returncode == 0
+    assert "Campaign c0ffee-1, which the acceptance evidence of 16 nodes names, has no rounds" in (
+        tmp_path / "out/report.html"
+    ).read_text(encoding="utf-8")
+
+
+def test_a_second_run_writes_the_same_but_for_its_time(tmp_path: Path, site: dict[str, Any]) -> None:
+    data, pages = with_rounds(site), []
+    for _ in range(2):
+        result = play(tmp_path, data)
+        assert result.returncode == 0, result.stdout + result.stderr
+        files = sorted((tmp_path / "out").iterdir())
+        pages.append({file.name: re.sub(r"Written [0-9: -]+ UTC", "", file.read_text()) for file in files})
+    assert pages[0] == pages[1] and len(pages[0]) == 3
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,10 @@ from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL
 from ansible_collections.muster.cluster.plugins.module_utils.nccl_log import NcclLog
 from ansible_collections.muster.cluster.plugins.module_utils.registry import required
 from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import transport_findings
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import (
+    ranks_by_node,
+    transport_findings,
+)
 
 RAILS = [f"mlx5_{number}" for number in range(8)]
 GOOD = NcclLog(dict.fromkeys(RAILS, "RoCE"), ("IB",), {"IB": 4}, {}, (), True, True, None)
@@ -43,6 +46,18 @@ def verdict(*observations: dict[str, Any], expect: dict[str, Any] = EXPECT) -> t
     (finding,) = transport_findings("gpu-1", observations, expect)
     assert (finding.check, finding.subject) == ("transport", "network")
     return finding.verdict, finding.reason
+
+
+def test_each_node_is_judged_by_its_own_ranks_of_every_job() -> None:
+    other = {**observation(GOOD)["ranks"][0], "node": "gpu-2"}
+    jobs = [{**job, "ranks": [*job["ranks"], other]} for job in (observation(GOOD), observation(GOOD, phase="walk"))]
+    found = ranks_by_node([*jobs, {"group": ["gpu-1"]}])
+    assert {node: [len(job["ranks"]) for job in mine] for node, mine in found.items()} == {
+        "gpu-1": [1, 1],
+        "gpu-2": [1, 1],
+    }
+    for node in ("gpu-1", "gpu-2"):
+        assert transport_findings(node, found[node], EXPECT) == transport_findings(node, jobs, EXPECT)
 
 
 def test_declared_road_passes_and_one_rank_without_channels_is_no_fault() -> None:

@@ -40,7 +40,7 @@ def view(one: Recorded, site: Site = SMALL) -> CampaignView:
 
 
 def table(seen: CampaignView, title: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    return [(row.nodes, row.cells) for each in seen.tables if each.title == title for row in each.rows]
+    return [(row.nodes, row.cells) for each in (*seen.slow, *seen.tables) if each.title == title for row in each.rows]
 
 
 def page_of(one: Recorded, site: Site = SMALL) -> str:
@@ -65,6 +65,30 @@ def test_a_healthy_fleet_has_nothing_slow() -> None:
     assert seen.notes == ()
 
 
+@pytest.mark.parametrize("nodes", [3, 4, 7])
+def test_one_slow_node_of_few_is_the_one_that_looks_slow(nodes: int) -> None:
+    few = Site(nodes, rack=2)
+    seen = view(one := recorded(few, Sick({"gpu-0003": 1.25})), few)
+    assert [(named, cells[0]) for named, cells in table(seen, "Slow with everybody")] == [(("gpu-0003",), "all")]
+    assert not table(seen, "Slow only together")
+    cells = heat_cells(one.measured, one.measured.pairs[-1], few.places)
+    slow = numpy.arange(nodes) == 2
+    assert numpy.nanmax(cells.values[slow]) < 0.85 and numpy.nanmin(cells.values[~slow][:, ~slow]) > 0.95
+    typical = {each.node: each.typical for each in one.measured.spread}
+    assert typical.pop("gpu-0003") > 1.2 and max(typical.values()) < 1.05
+    assert ", the fastest pair; the worst cell is at 7" in seen.figures[0].caption
+
+
+def test_a_slow_pair_of_few_nodes_is_no_slow_node() -> None:
+    seen = view(recorded(Site(3), Sick(pairs={("gpu-0001", "gpu-0002"): 1.5})), Site(3))
+    assert not table(seen, "Slow with everybody")
+    assert [named for named, _ in table(seen, "Slow only together")] == [("gpu-0001", "gpu-0002")]
+
+
+def test_of_more_nodes_the_median_stands_for_all() -> None:
+    assert " GB/s, the median of all pairs; the worst cell is at 6" in view(recorded()).figures[0].caption
+
+
 def test_who_comes_last_leads_the_stragglers() -> None:
     rows = table(view(recorded()), "Iterations of the slowest")
     assert {rows[0][0], rows[1][0]} == {("gpu-0007",), ("gpu-0011",)}
@@ -75,7 +99,7 @@ def test_who_comes_last_leads_the_stragglers() -> None:
 def test_mini_clusters_are_judged_by_their_limit_or_said_to_be_unmeasured() -> None:
     rows = table(view(recorded()), "Mini-clusters (mini cluster)")
     assert [(cells[0], cells[1]) for _, cells in rows] == [
-        (gpus, size) for gpus in ("16", "32", "48") for size in ("64K", "1M")
+        (gpus, size) for gpus in ("16", "32", "48") for size in ("64 KiB", "1 MiB")
     ]
     assert [cells[-1] for _, cells in rows] == ["yes"] * 4 + ["not measured"] * 2
     slow = view(recorded(profile=replace(PROFILE, limits={16: 1.0})))
@@ -132,7 +156,7 @@ def test_a_heat_map_keeps_its_worst_cell_however_many_nodes_share_one(site: Site
     assert heat.each == says
     assert heat.values.shape == (heat.bands.cells, heat.bands.cells) == (cells, cells)
     row, column = heat.row[slow.one[5]], heat.row[slow.other[5]]
-    assert heat.values[row, column] == heat.values[column, row] == pytest.approx(shares(slow)[5])
+    assert heat.values[row, column] == heat.values[column, row] == pytest.approx(shares(whole, slow)[5])
     assert numpy.nanmin(heat.values) == pytest.approx(0.5, abs=0.03)
 
 

@@ -168,7 +168,7 @@ def test_table_names_both_fleets_and_fits() -> None:
         "is",
     ]
     assert re.search(
-        r"sendrecv +2, across pods +256M +[0-9.]+ GB/s +[0-9.]+ GB/s +0\.8\d\d +[0-9.]+% +64, 64 +slower", text
+        r"sendrecv +2, across pods +256 MiB +[0-9.]+ GB/s +[0-9.]+ GB/s +0\.8\d\d +[0-9.]+% +64, 64 +slower", text
     )
     (line,) = [each for each in comparison_lines(both) if each.startswith("sendrecv")]
     assert line == "sendrecv: west is 0.80 times as fast as east; beyond the spread faster in 0, slower in 6 of 6"

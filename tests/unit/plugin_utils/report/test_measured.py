@@ -91,12 +91,13 @@ def test_inside_is_a_group_of_one_node_each_and_training_one_of_all() -> None:
     ]
 
 
-def test_spread_compares_a_nodes_pairs_with_the_median_of_their_permutation() -> None:
+def test_few_nodes_are_held_against_the_fastest_exchange_each_at_its_best() -> None:
     result = walked(0, [None, [100], [100]], [None, [110], [150]])
     slow = walked(1, [[300], None, [300]], [[330], None, [600]])
     spread = {each.node: each for each in measured([stored([BOTH], [result, slow])]).spread}
     assert (spread["b"].typical, spread["b"].tail) == pytest.approx((1.0, 1.5))
-    assert (spread["c"].typical, spread["c"].tail) == pytest.approx((1.0, 1.75))
+    assert (spread["c"].typical, spread["c"].tail) == pytest.approx((1.0, 1.5))
+    assert (spread["a"].typical, spread["a"].tail) == pytest.approx((3.0, 6.0))
 
 
 def test_wrong_data_is_kept_by_receiver() -> None:

@@ -9,6 +9,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evi
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, StoredRound
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.recorded import (
     campaigns_of,
+    lost_campaigns,
     plainly_told,
     recorded_campaign,
     told_by_classes,
@@ -53,6 +54,10 @@ def test_campaigns_that_the_newest_evidence_names_come_first_by_nodes() -> None:
         "d": [proof("d", "gone")],
     }
     assert campaigns_of(evidence, plans) == ["all", "one"]
+    assert lost_campaigns(evidence, plans) == (
+        "Campaign gone, which the acceptance evidence of 1 node names, has no rounds in the ledger, expected at least "
+        "one: nothing of it can be shown.",
+    )
 
 
 def test_a_campaign_without_evidence_is_shown_while_it_is_the_newest() -> None:

@@ -1,0 +1,163 @@
+"""What the planner, the ledger and the report cost together for a recorded campaign of 3,072 nodes.
+
+    PYTHONPATH=collections:. python -m tests.isolation.scale --bench build/bench.json
+
+The fleet is the documented one of 3,072 hosts with eight rails. Another process makes up what its rounds would have
+recorded, as the JSON that the controller sends. This one plans, writes the ledger, concludes, keeps the evidence and
+makes the page, all of it once: its processor time counts, that of loading programs too, and its memory at the peak.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.action.accept import accept
+from ansible_collections.muster.cluster.plugins.action.report import page_of
+from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, PASS, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import Means
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet as Declared
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import Verdict
+
+from .campaign import ROOT
+from .fleet import Fleet, Spec, as_json, expectations
+
+FLEET = ROOT / "inventory/example_roce/roce.fleet.yml"
+SPEC = Spec(3072, "five_slow_10", 0.01, rack=2, pod=192)
+SEED = 7
+FINGERPRINT = {"gpu_serials": "1", "gpu_vbios": "1", "gpu_driver": "1", "kernel": "6.1", "nccl": "1"}
+VERSIONS = {"torch": "2.6.0", "nccl": "2.26.2"}
+# What may be needed: seconds of one core, and 1 GB.
+SECONDS, MEBIBYTES = 60, 10**9 // 2**20
+
+
+def recorded(pipe: Connection, names: Sequence[str], road: Mapping[str, Any]) -> None:
+    """Answer each plan with the round's observations as JSON; None ends it and gives who is bad."""
+    fleet = Fleet(SPEC, SEED)
+    bad = [names[fleet.index[node]] for node in fleet.truth.bad]
+    fleet.nodes, fleet.index = list(names), {node: at for at, node in enumerate(names)}
+    while (plan := pipe.recv()) is not None:
+        items = [as_json(item) for item in fleet.run(plan)]
+        for item in items:
+            item["ranks"] = [
+                {"node": node, "rank": 0, "error": "", "phase": "end", "versions": VERSIONS, "transport": road}
+                for node in item["group"]
+                for _ in range(SPEC.rails)
+            ]
+        pipe.send_bytes(json.dumps(items).encode())
+    pipe.send(bad)
+
+
+def declared(place: Path) -> dict[str, Any]:
+    """Return ``muster_fleet`` with a ledger of its own, and the expectations that fit what is made up."""
+    fleet = Declared.load(FLEET)
+    variables = {**fleet.variables(), "nodes": fleet.node_variables()}
+    address = {"url": f"sqlite:///{place}/ledger.sqlite", "id": variables["ledger"]["id"]}
+    Ledger.create(address["url"], address["id"], fleet.cluster)
+    made_up = expectations(SPEC)
+    classes = {
+        name: {**expect, "collective": {**expect["collective"], **made_up}}
+        for name, expect in variables["classes"].items()
+    }
+    variables = {**variables, "ledger": address, "classes": classes}
+    return json.loads(json.dumps(variables))
+
+
+def road_of(fleet: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what NCCL's log says on a rank that goes the declared road."""
+    (expect,) = (each for each in fleet["classes"].values() if each["nic"])
+    devices = {rail["device"]: "RoCE" for rail in expect["nic"]["rails"]}
+    roads: dict[str, Any] = {"networks": ["IB"], "direct": {"IB": 4}, "staged": {}, "without_gpu_direct": []}
+    return {"devices": devices, **roads, "nvls": True, "complete": True, "version": "2.26.2"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play the campaign, print what it cost and write it down; 1 where that is too much or a verdict is wrong."""
+    parser = argparse.ArgumentParser(prog="scale", description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--bench", type=Path, help="the file to add the figures to")
+    options = parser.parse_args(arguments)
+    sys.path += [each for each in (str(ROOT), str(ROOT / "collections")) if each not in sys.path]
+    with tempfile.TemporaryDirectory() as name:
+        fleet = declared(Path(name))
+        nodes = sorted(node for node, each in fleet["nodes"].items() if each["role"] == "compute")
+        context = get_context("spawn")
+        pipe, other = context.Pipe()
+        process = context.Process(target=recorded, args=(other, nodes, road_of(fleet)), daemon=True)
+        process.start()
+        # Where that one dies, this one must not wait for it.
+        other.close()
+        found = measured(fleet, nodes, pipe)
+        pipe.send(None)
+        bad = sorted(pipe.recv())
+        process.join()
+    figures = {
+        "scale_3072_seconds": {"value": found["seconds"], "unit": "s of processor time: plan, ledger and page"},
+        "scale_3072_peak_mib": {"value": found["mebibytes"], "unit": "MiB"},
+    }
+    for figure, each in figures.items():
+        print(f"{figure:24} {each['value']:10} {each['unit']}")
+    print(f"{found['rounds']} rounds; planning and recording {found['campaign']} s, page {found['page']} s")
+    if options.bench:
+        others = json.loads(options.bench.read_text(encoding="utf-8")) if options.bench.exists() else {}
+        options.bench.parent.mkdir(exist_ok=True, parents=True)
+        options.bench.write_text(json.dumps({**others, **figures}, indent=2) + "\n", encoding="utf-8")
+    if found["rejected"] != bad:
+        print(f"MISSED rejected are {found['rejected']}, expected {bad}")
+        return 1
+    if found["seconds"] > SECONDS or found["mebibytes"] > MEBIBYTES:
+        print(f"MISSED expected at most {SECONDS} s and {MEBIBYTES} MiB")
+        return 1
+    return 0
+
+
+def measured(fleet: Mapping[str, Any], nodes: Sequence[str], pipe: Connection) -> dict[str, Any]:
+    """Bring the campaign to its conclusion, make the page, and return what that cost and who is rejected."""
+
+    def run_round(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+        pipe.send({key: given[key] for key in ("groups", "program")})
+        observations: list[dict[str, Any]] = json.loads(pipe.recv_bytes())
+        return observations
+
+    seen = {
+        node: [Evidence(f"pre-{node}", node, "preflight", 1.0, 2.0, "b", FINGERPRINT, "d").to_dict()] for node in nodes
+    }
+    # Modelled, so that no budget runs out on a busy machine.
+    clock = iter(range(10**6, 2 * 10**6))
+    result = accept(Request(fleet, nodes, evidence=seen), Means(run_round, lambda _: None, lambda: float(next(clock))))
+    # In a play each has a process of its own.
+    gc.collect()
+    campaign = time.process_time()
+    evidence = [Evidence.from_dict(item) for items in result["evidence"].values() for item in items]
+    judged = {item.node: worst(finding.verdict for finding in item.findings) for item in evidence}
+    states = {PASS: "admitted", FAIL: "rejected"}
+    verdicts = [
+        Verdict(item.node, states.get(judged[item.node], "held"), item.stage, item.findings) for item in evidence
+    ]
+    page, _ = page_of(verdicts, fleet)
+    assert page.count("<svg") > 10
+    seconds = time.process_time()
+    return {
+        "rounds": result["campaigns"][0]["rounds"],
+        "rejected": sorted(node for node, verdict in judged.items() if verdict == FAIL),
+        "campaign": round(campaign, 1),
+        "page": round(seconds - campaign, 1),
+        "seconds": round(seconds, 1),
+        "mebibytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
