@@ -137,20 +137,25 @@ class _Table:
         self.sound = self._sound_rows()
         self.values = [self._by_node(channel.value) for channel in view.channels]
         self.slowdowns: dict[int, tuple[Any, float]] = {}
-        self.held: dict[str, str] = {}
-        for node, blames in settled.held.items():
-            if node not in settled.rejected:
-                self.held[node] = blames[0].reason
-        for node, blames in settled.open.items():
-            if node not in settled.rejected:
-                self.held.setdefault(node, blames[0].reason)
+        self.mini_clusters = MiniClusters(settled.members, view.matrix, settled.plans, settings)
+        self.held = self._held()
+
+    def _held(self) -> dict[str, str]:
+        """Return why nodes are held, each by the first of its reasons."""
+        settled = self.settled
+        held: dict[str, str] = {}
+        for blamed in (settled.held, settled.open):
+            for node, blames in blamed.items():
+                if node not in settled.rejected:
+                    held.setdefault(node, blames[0].reason)
         for node, found in self.together.items():
             if found.bad and self._answers_for(node) and node in settled.members:
-                self.held.setdefault(node, self._slow_together(found))
-        self.mini_clusters = MiniClusters(settled.members, view.matrix, settled.plans, settings)
-        for node, why in self.mini_clusters.held().items():
-            if self._answers_for(node) and not stopped:
-                self.held.setdefault(node, why)
+                held.setdefault(node, self._slow_together(found))
+        if not self.stopped:
+            for node, why in self.mini_clusters.held().items():
+                if self._answers_for(node):
+                    held.setdefault(node, why)
+        return held
 
     def _sound_rows(self) -> tuple[Any, Any, tuple[int, int]]:
         """Return the exchanges of those that nothing speaks against, a place in a table by node for either side."""
