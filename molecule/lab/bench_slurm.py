@@ -113,6 +113,8 @@ def inventory(nodes: int) -> Path:
     shutil.rmtree(place, ignore_errors=True)
     (place / "group_vars").mkdir(parents=True)
     variables = VARIABLES.read_text(encoding="utf-8").replace("10.77.2.0/24", f"{SUBNET}.0/24")
+    # The scenario's lab is a second one beside the demo's; here there is only one.
+    variables = variables.replace("build/slurm_lab", "build/lab")
     (place / "group_vars/all.yml").write_text(variables, encoding="utf-8")
     declared = {
         **FLEET,
