@@ -316,10 +316,9 @@ def _checkpoint(section: Section, tiers: list[Tier], shipped: Mapping[str, Any])
     # A node's own disk is lost with the node: what is there is no checkpoint.
     tier = given.choice("tier", [each.name for each in tiers if each.shared])
     model = given.section("model", ("parameters", "ranks", "bytes_per_parameter"), required=True)
-    if given.number("target_seconds", 0, shipped["target_seconds"]) == 0:
-        raise given.error("target_seconds", "more than 0")
-    if "interval_seconds" in given and given.number("interval_seconds", 0) == 0:
-        raise given.error("interval_seconds", "more than 0")
+    for key in ("target_seconds", "interval_seconds", "failures_per_1000_node_days"):
+        if key in given and given.number(key, 0) == 0:
+            raise given.error(key, "more than 0")
     return Checkpoint(
         tier=tier,
         model=Model(

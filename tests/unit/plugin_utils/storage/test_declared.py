@@ -205,6 +205,10 @@ FAULTS: list[tuple[Callable[[dict[str, Any]], None], str]] = [
     (checkpoint(model={"parameters": 8, "ranks": 0}), "checkpoint.model.ranks: found 0, expected a whole number of at"),
     (checkpoint(target_seconds=0), "checkpoint.target_seconds: found 0, expected more than 0"),
     (
+        checkpoint(failures_per_1000_node_days=0),
+        "checkpoint.failures_per_1000_node_days: found 0, expected more than 0",
+    ),
+    (
         lambda data: data["hardware_classes"].update(lab_h100={"nvme": None}),
         r"tiers\[0\].kind: found kind local on class lab_h100 without NVMe drives",
     ),
