@@ -15,13 +15,14 @@ import numpy as np
 from ansible_collections.muster.cluster.plugins.module_utils.pairing import pairs as pairs_of
 from ansible_collections.muster.cluster.plugins.module_utils.pairing import rounds_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round, across_racks
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation import effects, schedule
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation import schedule
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import SENDRECV, Settings
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Halt, Matrix, Seen, matrix_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.mini_cluster import MiniClusters
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.settling import Settled, settle
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.telling import details, told
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.verdicts import conclusion_of, unjudged
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.view import view_of
 
 __all__ = ["conclude_early", "details", "next_round", "told"]
 
@@ -76,7 +77,7 @@ class Campaign:
         sizes, rails = settings.pairs.sizes_bytes, settings.ranks_per_node
         self.matrix: Matrix = matrix_of(self.order, self.seen, sizes, rails, spread)
         walks = [number for number, plan in self.plans.items() if plan.get("kind") in WALKS]
-        self.view = effects.view_of(self.matrix, self.members, settings, walks)
+        self.view = view_of(self.matrix, self.members, settings, walks)
         self.settled: Settled = settle(self.view, self.members, self.partners, self.plans)
         self.mini_clusters = MiniClusters(self.members, self.matrix, self.plans, settings)
 

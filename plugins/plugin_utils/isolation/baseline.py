@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.effects import LEAST_SPREAD, MAD_SIGMA
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import (
     SENDRECV,
     Settings,
     bus_bandwidth,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Seen, matrix_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.view import LEAST_SPREAD, MAD_SIGMA
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.effects import LEAST_SPREAD, MAD_SIGMA
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import (
     UNIT,
     Settings,
@@ -14,6 +13,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging i
     size_text,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import GroupResult, Matrix
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.view import LEAST_SPREAD, MAD_SIGMA
 
 # An outlier by the modified z-score (numbers.md section 9) lies 3.5 deviations out, of normal noise. The slowest of
 # many ranks strays farther: of 8 it passes 3.5 once in 600 times, 5 once in 20,000.

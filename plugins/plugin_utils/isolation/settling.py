@@ -14,19 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.effects import (
-    BOUNDARY,
-    INTERMITTENT,
-    LINK,
-    NODE,
-    PAIR,
-    Channel,
-    Suspect,
-    View,
-    across,
-    explain,
-    spread_of_nodes,
-)
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.effects import explain
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged, judged_groups
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import size_text
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import MINI_CLUSTER
@@ -36,6 +24,18 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.schedule 
     RARE_REPEATS,
     STEADY_REPEATS,
     Meeting,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.view import (
+    BOUNDARY,
+    INTERMITTENT,
+    LINK,
+    NODE,
+    PAIR,
+    Channel,
+    Suspect,
+    View,
+    across,
+    spread_of_nodes,
 )
 
 # The standard error of a median is so much larger than that of a mean.

@@ -11,7 +11,6 @@ import numpy as np
 from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.module_utils.registry import MINI_CLUSTER_CHECK
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.effects import Channel
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import UNIT, Settings, size_text
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.mini_cluster import MiniClusters
@@ -25,6 +24,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.settling 
     Settled,
     least_slowdown,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.view import Channel
 
 SUBJECT = "network"
 # Checks that pairs answer; the others take groups.
