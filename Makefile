@@ -11,10 +11,15 @@ export PYTHONUNBUFFERED := 1
 # Root's ControlMaster sockets and Ansible's temporary files stay inside the checkout.
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 
-.PHONY: help demo test test-lab test-rest test-vm lint unit recorded packaging browser lab lab-down molecule survival bench bench-full clean
+.PHONY: help demo test quick test-long lint types ansible-lint unit recorded packaging browser lab lab-down survival sanity bench bench-full clean
+
+# Files of tests stay together: their fixtures are made once.
+PARALLEL := --numprocesses=auto --dist=loadfile
+BENCH := PYTHONPATH=collections:. $(BIN)/python -m tests.bench
+PARTS := PYTHONPATH=. $(BIN)/python -m tests.parts
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.ready: pyproject.toml
 	@echo "Setting up Python packages in $(VENV)"
@@ -24,44 +29,43 @@ $(VENV)/.ready: pyproject.toml
 	@mkdir -p build
 	@$(VENV)/bin/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print("\n".join(p["project"]["dependencies"] + p["dependency-groups"]["dev"]))' > build/requirements.txt
 	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check -r build/requirements.txt
+	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: $(VENV)/.ready ## Set up the lab, run the whole chain, print the verdicts
 	@$(BIN)/python molecule/lab/demo.py
 
-# Those with container hosts, one after the other on one network.
-HOSTS := default burn_in gpu_stack
+test: $(VENV)/.ready ## Run everything CI runs, within the budget of tests/budget.yml
+	@$(PARTS) test
 
-test: $(VENV)/.ready ## Run everything CI runs, what needs the container lab beside what does not
-	@mkdir -p build
-	@{ $(MAKE) --no-print-directory --jobs=2 --output-sync=line test-lab test-rest && $(MAKE) --no-print-directory test-vm; } 2>&1 | tee build/test.log \
-	|| { echo "What failed, from build/test.log:"; grep -aE '(FAILED|ERROR|\bE) .*[[:alnum:]]|Error [0-9]+$$' build/test.log | tail -n 60; exit 1; }
+quick: $(VENV)/.ready ## Run linters, type checker and unit tests
+	@$(PARTS) quick
 
-test-lab: survival
-	for scenario in $(HOSTS); do molecule test -s "$$scenario"; done
+test-long: $(VENV)/.ready ## Run what make test leaves out: scenarios whole, more VM scenarios, the browser
+	@$(PARTS) test-long
 
-test-rest: lint unit packaging
-	molecule test -s infiniband
-
-# Alone: kernel machines that are emulated starve beside other work, and the bandwidth of their rails with them.
-test-vm: $(VENV)/.ready
-	molecule test -s fabric_vm
-
-lint: $(VENV)/.ready ## Check style and types
+lint: $(VENV)/.ready ## Check the style of Python and YAML
 	ruff check .
 	ruff format --check .
-	mypy -p ansible_collections.muster.cluster.plugins
 	yamllint --strict .
+
+ansible-lint: $(VENV)/.ready ## Check roles and playbooks
 	ansible-lint --offline -q
 
+types: $(VENV)/.ready ## Check types
+	mypy -p ansible_collections.muster.cluster.plugins
+
 unit: $(VENV)/.ready ## Run the unit tests, and those on a GPU where there is one
-	pytest tests/unit tests/recorded tests/fuzz tests/infiniband tests/gpu
+	pytest $(PARALLEL) tests/unit tests/architecture tests/recorded tests/fuzz tests/infiniband tests/gpu tests/oracle
 
 recorded: $(VENV)/.ready ## Judge what real machines printed (RECORDED=DIR), beside the true verdicts
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded $(RECORDED)
 
 packaging: $(VENV)/.ready ## Prove that names resolve from checkout, wheel and tarball
 	pytest tests/packaging
+
+sanity: $(VENV)/.ready ## Run ansible-test sanity over the built collection
+	$(BIN)/python tests/sanity/run.py
 
 browser: $(VENV)/.ready ## Open the report in a real browser; pictures of it in build/browser
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null 2>&1; } \
@@ -77,21 +81,11 @@ lab-down: $(VENV)/.ready ## Remove every trace of the lab
 survival: $(VENV)/.ready ## Run the demo, then everything it must survive
 	pytest tests/lab
 
-molecule: $(VENV)/.ready ## Run all Molecule scenarios, those too that take too long for every change (slurm, storage)
-	MOLECULE_GLOB='molecule/*/molecule.yml' molecule test
+bench: $(VENV)/.ready ## Measure what takes a quarter of an hour; prints and writes build/bench.json
+	@$(BENCH)
 
-bench: $(VENV)/.ready ## Measure; prints and writes build/bench.json
-	@$(BIN)/python molecule/lab/bench.py
-	@$(BIN)/python molecule/lab/bench_fabric.py
-	@$(BIN)/python molecule/lab/bench_slurm.py
-	@$(BIN)/python molecule/lab/bench_storage.py
-	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded --bench build/bench.json | tail -n 1
-	@PYTHONPATH=collections:. $(BIN)/python -m tests.fuzz
-	@PYTHONPATH=collections:. $(BIN)/python -m tests.isolation.scale --bench build/bench.json
-	@PYTHONPATH=collections:. $(BIN)/python -m tests.isolation --hosts 8,32,232 --noise 0.01 --seconds 60 --planning
-
-bench-full: $(VENV)/.ready ## Play all simulated fleets (days on one core); writes build/isolation.json
-	@PYTHONPATH=collections:. $(BIN)/python -m tests.isolation --jobs 0 --power --planning
+bench-full: $(VENV)/.ready ## Play all simulated fleets, part by part (days on one core); goes on where it was interrupted
+	@$(BENCH) --full
 
 clean: lab-down ## Remove the lab and everything built
 	rm -rf build dist $(VENV)

@@ -21,27 +21,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "collections"))
 
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence  # noqa: E402
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, PASS  # noqa: E402
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError  # noqa: E402
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.table import (  # noqa: E402
-    PLAIN_WIDTH,
-    verdict_table,
-)
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import (  # noqa: E402
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence  # noqa: E402
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, PASS  # noqa: E402
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError  # noqa: E402
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import (  # noqa: E402
     ReportError,
     Verdict,
     verdict_rows,
     verdicts_from,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_table import (  # noqa: E402
+    PLAIN_WIDTH,
+    verdict_table,
+)
 from lab_inventory import InventoryError, read_inventory  # noqa: E402
+from lab_tasks import counting, tasks_per_node  # noqa: E402
 
 INVENTORY = "inventory/lab"
 BUILD = ROOT / "build" / "demo"
 SSH_CONFIG = ROOT / "build" / "lab" / "ssh_config"
 USER = "alice"
-# What the callback task_count calls tasks with run_once.
-ONCE = "once for all hosts"
 # Tasks evaluated per compute node in a full run: a play costs tasks x hosts (a known rival: 799).
 TASK_BUDGET = {"host_base": 6, "rdma": 6, "roce": 6, "nccl": 3, "slurm": 12, "burn_in": 4}
 TASK_BUDGET_IN_ALL = 60
@@ -175,16 +174,6 @@ def _wrong(verdict: Verdict, expected: Expected) -> Iterator[str]:
     )
 
 
-def tasks_per_node(counted: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, int]:
-    """Return the most tasks evaluated on any of the nodes in each role or play, without what runs once for all."""
-    steps: dict[str, int] = {}
-    for node in nodes:
-        for step, tasks in counted["hosts"].get(node, {}).items():
-            steps[step] = max(steps.get(step, 0), tasks)
-    steps.pop(ONCE, None)
-    return steps
-
-
 class Demo:
     """Runs the steps; what differs from the expected outcome is gathered, not fatal."""
 
@@ -232,8 +221,7 @@ class Demo:
                 "site.yml",
                 "--extra-vars",
                 f"report_directory={BUILD.relative_to(ROOT)}",
-                ANSIBLE_CALLBACKS_ENABLED="muster.cluster.task_count",
-                MUSTER_TASK_COUNT_FILE=str(BUILD / counts),
+                **counting(BUILD / counts),
             )
         if status != self.site.status:
             self.wrong.append(f"site.yml: status {status}, expected {self.site.status}")

@@ -23,11 +23,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "collections"))
 
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.cabling import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.cabling_plan import (
     cables_of,
     switches_of,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 PACKAGES = {"ibsim": "ibsim-utils", "opensm": "opensm", "ibnetdiscover": "infiniband-diags"}
 TOOLS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,18 +42,22 @@ def write_files(directory: Path, state: Mapping[str, Any]) -> None:
     for path in set(before) - set(files) - {""}:
         (root / path).unlink(missing_ok=True)
         _prune(root, (root / path).parent)
+    for parent in {(root / path).parent for path in files}:
+        parent.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
         # What a role has set stays set when another fault is laid over the host, as on a real one.
         if lab_roce.is_setting(path) and (root / path).exists():
             continue
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
         # What a test makes grow, it makes grow as the unprivileged user that it runs as.
         write(root / path, text, 0o666 if "/hw_counters/" in path or path.startswith("ethtool/") else 0o644)
     write(written, "\n".join(sorted(files)))
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file in one step, so that a tool on the host never reads half of it."""
+    """Write a file in one step, so that a tool on the host never reads half of it; one that is right is left alone."""
+    with suppress(OSError):
+        if path.read_bytes() == text.encode() and path.stat().st_mode & 0o777 == mode:
+            return
     unfinished = path.with_name(path.name + ".new")
     unfinished.write_text(text, encoding="utf-8")
     unfinished.chmod(mode)

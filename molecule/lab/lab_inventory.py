@@ -11,7 +11,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "collections"))
 
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import SUFFIXES, Fleet  # noqa: E402
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import SUFFIXES, Fleet  # noqa: E402
 
 
 class InventoryError(Exception):

@@ -11,9 +11,9 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.muster.cluster.plugins.module_utils.answer import evidence_in
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import EvidenceError
-from ansible_collections.muster.cluster.plugins.plugin_utils.progress import HostProgress, SharedProgress
+from ansible_collections.muster.cluster.plugins.module_utils.words.answer import evidence_in
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import EvidenceError
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.progress import HostProgress, SharedProgress
 
 display = Display()
 

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import LedgerError
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger_copy import file_name, restore, save
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger_copy import file_name, restore, save
 
 
-class ActionModule(ActionBase):
+class ActionModule(LocalAction):
     """Save or restore a ledger."""
 
-    _supports_check_mode = True
-    _supports_async = False
-    TRANSFERS_FILES = False
+    arguments: ClassVar[dict[str, Any]] = {
+        "fleet": {"type": "dict", "required": True},
+        "directory": {"type": "path", "required": True},
+        "state": {"type": "str", "choices": ["saved", "restored"], "required": True},
+    }
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the task's result."""
-        super().run(tmp, task_vars)
-        _, given = self.validate_argument_spec(
-            argument_spec={
-                "fleet": {"type": "dict", "required": True},
-                "directory": {"type": "path", "required": True},
-                "state": {"type": "str", "choices": ["saved", "restored"], "required": True},
-            }
-        )
+    def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the copy's path, and whether copy or ledger was made."""
         fleet = given["fleet"]
         address = (fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"])
         path = Path(given["directory"]) / file_name(address[0])
-        try:
-            if given["state"] == "saved":
-                if not self._task.check_mode:
-                    save(*address, path)
-                return {"changed": True, "path": str(path)}
-            return {"changed": restore(*address, path, self._task.check_mode), "path": str(path)}
-        except LedgerError as exc:
-            raise AnsibleActionFail(str(exc)) from None
+        if given["state"] == "restored":
+            return {"changed": restore(*address, path, self.check), "path": str(path)}
+        if not self.check:
+            save(*address, path)
+        return {"changed": True, "path": str(path)}

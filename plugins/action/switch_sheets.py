@@ -4,38 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.cabling import switches_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.declared import ROCE
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.local_action import LocalAction
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.sheets import sheets_of
-
-ARGUMENTS: dict[str, Any] = {
-    "fleet": {"type": "dict", "required": True},
-    "switches": {"type": "list", "elements": "str", "default": []},
-    "dest": {"type": "path", "required": True},
-}
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_choice import require_switches
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_sheets import sheets_of
 
 
 class ActionModule(LocalAction):
     """Writes one file for each switch and one for all; replaces those whose text changed."""
 
-    arguments = ARGUMENTS
+    arguments: ClassVar[dict[str, Any]] = {
+        "fleet": {"type": "dict", "required": True},
+        "switches": {"type": "list", "elements": "str", "default": []},
+        "dest": {"type": "path", "required": True},
+    }
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return how many sheets there are and which of them changed."""
-        try:
-            fleet = Fleet.from_variables(given["fleet"])
-        except FleetError as exc:
-            raise AnsibleActionFail(f"switch_sheets: {exc}") from exc
-        if fleet.fabric.kind != ROCE:
-            raise AnsibleActionFail(f"switch_sheets: fabric.kind is {fleet.fabric.kind}, expected {ROCE}")
-        if unknown := sorted(set(given["switches"]) - set(switches_of(fleet.fabric))):
-            raise AnsibleActionFail(f"switch_sheets: {', '.join(unknown)} is no switch of fabric.switches")
+        fleet = Fleet.from_variables(given["fleet"])
+        require_switches(fleet, given["switches"])
         directory = Path(given["dest"]).absolute()
         count, changed = 0, []
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: due
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 version_added: 0.1.0
 short_description: Nodes on which a stage has to run now
 description:
@@ -20,16 +20,13 @@ options:
     description: The stage, such as C(burn_in).
     type: str
     required: true
-  fleet:
-    description: The fleet, C(muster_fleet).
-    type: dict
-    required: true
   evidence:
     description:
       - This run's preflight evidence by node, which says what parts each has now. Nothing is due on a node without, or
         whose preflight cannot be read.
     type: dict
     required: true
+extends_documentation_fragment: muster.cluster.fleet
 """
 
 EXAMPLES = r"""
@@ -56,10 +53,14 @@ from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError
-from ansible_collections.muster.cluster.plugins.plugin_utils.admission import Policy, PolicyError, runnable_stages
-from ansible_collections.muster.cluster.plugins.plugin_utils.cases import cases_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, EvidenceError
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
+    Policy,
+    runnable_stages,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.cases import cases_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
 
 def due(
@@ -94,5 +95,5 @@ class LookupModule(LookupBase):
         fleet, stage, evidence = (self.get_option(key) for key in ("fleet", "stage", "evidence"))
         try:
             return due(fleet, stage, [str(term) for term in terms], evidence, time.time())
-        except (LedgerError, PolicyError) as exc:
+        except MusterError as exc:
             raise AnsibleLookupError(f"due: {exc}") from exc

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from ansible.errors import AnsibleLookupError
-from ansible.plugins.lookup import LookupBase
-from ansible_collections.muster.cluster.plugins.lookup.zipapp import cache_directory, written
-
 DOCUMENTATION = """
 name: expect_file
 short_description: Write what is expected of a node to a file and return its path
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
   - Writes the expectations as JSON to a file C(expect.json) on the control machine and returns where it lies, so that
     one copy task can install it beside other files. C(muster health) judges by it.
@@ -41,6 +34,13 @@ _raw:
   elements: path
   sample: [/home/operator/.cache/muster/0a1b2c3d4e5f6071/expect.json]
 """
+
+import json
+from typing import Any
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.muster.cluster.plugins.lookup.zipapp import cache_directory, written
 
 
 class LookupModule(LookupBase):

@@ -16,7 +16,7 @@ options:
     description: The key, such as V(nodes).
     type: str
     required: true
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 """
 
 EXAMPLES = r"""
@@ -38,8 +38,8 @@ from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import fleet_at
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import fleet_at
 
 
 class LookupModule(LookupBase):
@@ -50,7 +50,7 @@ class LookupModule(LookupBase):
         section = self.get_option("section")
         try:
             fleets = [fleet_at(str(term)) for term in terms]
-        except FleetError as exc:
+        except MusterError as exc:
             raise AnsibleLookupError(str(exc)) from exc
         if section == "nodes":
             return [fleet.node_variables() for fleet in fleets]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: in_state
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 version_added: 0.1.0
 short_description: Nodes that are in a state
 description:
@@ -14,10 +14,7 @@ options:
   _terms:
     description: States, such as C(admitted).
     required: true
-  fleet:
-    description: The fleet, C(muster_fleet).
-    type: dict
-    required: true
+extends_documentation_fragment: muster.cluster.fleet
 """
 
 EXAMPLES = r"""
@@ -39,8 +36,9 @@ from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.muster.cluster.plugins.plugin_utils.cases import compute_nodes
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.cases import compute_nodes
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
 
 class LookupModule(LookupBase):
@@ -54,6 +52,6 @@ class LookupModule(LookupBase):
             ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=True)
             with ledger.reading() as reader:
                 states = reader.states()
-        except LedgerError as exc:
+        except MusterError as exc:
             raise AnsibleLookupError(f"in_state: {exc}") from exc
         return [name for name in compute_nodes(fleet) if states.get(name) in terms]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: infiniband_files
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 version_added: 0.1.0
 short_description: Files of a host with InfiniBand rails
 description:
@@ -19,10 +19,11 @@ options:
   places:
     description: Where the rails' devices are, as C(muster_expect.nic.rails) has it.
     type: list
+    elements: dict
     required: true
   ipoib: {description: "Mode of IPoIB, C(datagram) or C(connected); not set where there is none.", type: str}
   mtu_bytes: {description: MTU of the links., type: int, default: 4096}
-  partitions: {description: The fabric's partitions., type: list, default: []}
+  partitions: {description: The fabric's partitions., type: list, elements: dict, default: []}
   network:
     description: What configures the rails' interfaces.
     type: str
@@ -58,8 +59,8 @@ from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.infiniband_files import (
-    InfinibandError,
     Ipoib,
     absent_of,
     files_of,
@@ -80,7 +81,7 @@ class LookupModule(LookupBase):
         ipoib = Ipoib(mode, self.get_option("mtu_bytes"), self.get_option("partitions")) if mode else None
         try:
             files = files_of(self.get_option("name"), rails, ipoib, self.get_option("network"))
-        except InfinibandError as exc:
+        except MusterError as exc:
             raise AnsibleLookupError(f"infiniband_files: {exc}") from exc
         return [
             {

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree
-
-from ansible.errors import AnsibleLookupError
-from ansible.plugins.lookup import LookupBase
-
 DOCUMENTATION = """
 name: nccl_topology
 short_description: Content of a topology file for NCCL, checked
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
   - Returns the content of a file of the control machine that describes a host's PCI topology to NCCL
     (C(NCCL_TOPO_FILE)).
@@ -41,6 +34,13 @@ _raw:
   elements: str
   sample: ['<system version="1"><cpu numaid="0"/></system>']
 """
+
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
 
 
 class LookupModule(LookupBase):

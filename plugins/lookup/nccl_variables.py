@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ansible.errors import AnsibleLookupError
-from ansible.plugins.lookup import LookupBase
-from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError, Section
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.declared import read_fabric
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.nccl import nccl_variables
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rails import RAIL_KEYS, declared_rail
-
 DOCUMENTATION = """
 name: nccl_variables
 short_description: NCCL's variables of a node, each with its reason
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
   - Returns what role P(muster.cluster.nccl#role) writes to C(/etc/nccl.conf) of a node, as it follows from the declared
     fabric, the node's rails and its hardware class.
@@ -53,6 +44,15 @@ _raw:
       reason: 4.096 us x 2^22 is 17 s for each try, so that a link may flap and come back (MegaScale, OCI; default 20)
 """
 
+from typing import Any
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.nccl import nccl_variables
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import read_fabric
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import declared_rails
+
 
 class LookupModule(LookupBase):
     """Gives the variables as role nccl takes them."""
@@ -63,9 +63,7 @@ class LookupModule(LookupBase):
             raise AnsibleLookupError("nccl_variables: expected one term, the node, and the options fabric and expect")
         fabric, expect = kwargs["fabric"], kwargs["expect"]
         try:
-            top = Section({"fabric": fabric}, "muster_fleet", "", None)
-            node = Section(terms[0], "muster_node", "", None)
-            rails = tuple(declared_rail(rail) for rail in node.sections("rails", RAIL_KEYS))
-            return [each.to_dict() for each in nccl_variables(read_fabric(top), rails, expect)]
-        except FleetError as exc:
+            rails = declared_rails(terms[0].get("rails"))
+            return [each.to_dict() for each in nccl_variables(read_fabric(fabric), rails, expect)]
+        except MusterError as exc:
             raise AnsibleLookupError(str(exc)) from exc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: recorded
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 version_added: 0.1.0
 short_description: Ids of a node's evidence that the ledger has
 description:
@@ -13,14 +13,11 @@ options:
   _terms:
     description: Name of one compute node.
     required: true
-  fleet:
-    description: The fleet, C(muster_fleet).
-    type: dict
-    required: true
   stage:
     description: Whose evidence.
     type: str
     required: true
+extends_documentation_fragment: muster.cluster.fleet
 """
 
 EXAMPLES = r"""
@@ -42,7 +39,8 @@ from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
 
 class LookupModule(LookupBase):
@@ -58,5 +56,5 @@ class LookupModule(LookupBase):
             ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=True)
             with ledger.reading() as reader:
                 return reader.known(self.get_option("stage"), str(terms[0]))
-        except LedgerError as exc:
+        except MusterError as exc:
             raise AnsibleLookupError(f"recorded: {exc}") from exc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: roce_files
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 version_added: 0.1.0
 short_description: Files of a host with RoCE ports
 description:
@@ -44,7 +44,8 @@ from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.roce_files import RoceError, absent_of, files_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.roce_files import absent_of, files_of
 
 
 class LookupModule(LookupBase):
@@ -57,5 +58,5 @@ class LookupModule(LookupBase):
             raise AnsibleLookupError("roce_files: expected one term, a list of ports")
         try:
             return [{"files": files_of(terms[0], self.get_option("network")), "absent": absent_of()}]
-        except RoceError as exc:
+        except MusterError as exc:
             raise AnsibleLookupError(f"roce_files: {exc}") from exc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: roce_ports
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 version_added: 0.1.0
 short_description: Settings of a node's RoCE ports
 description:
@@ -67,19 +67,19 @@ from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.muster.cluster.plugins.module_utils.roce.decide import unsupported
 from ansible_collections.muster.cluster.plugins.module_utils.roce.settings import PortSettings
-from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError, Section
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.declared import read_fabric
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.host import port_settings
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rails import RAIL_KEYS, check_rails, declared_rail
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError, faults_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import read_fabric
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fabric_of_host import port_settings
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import check_rails, declared_rails
 
 
 def roce_ports(node: Mapping[str, Any], fabric: Mapping[str, Any], expect: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the settings of each rail; raises FleetError, and ValueError for what the backend cannot do."""
-    declared = read_fabric(Section({"fabric": fabric}, "muster_fleet", "", None))
-    whole = Section(node, "muster_node", "", None)
-    rails = [declared_rail(each) for each in whole.sections("rails", RAIL_KEYS)]
+    declared = read_fabric(fabric)
+    rails = declared_rails(node.get("rails"))
     if declared.kind == "roce":
-        check_rails(whole, [rail.device for rail in rails], expect["class"], expect, declared)
+        with faults_of("muster_node"):
+            check_rails([rail.device for rail in rails], expect["class"], expect, declared)
     ports = port_settings(declared, rails, expect)
     impossible = [text for port in ports for text in unsupported(PortSettings.from_dict(port))]
     if impossible:

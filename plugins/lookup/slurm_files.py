@@ -4,7 +4,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: slurm_files
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 version_added: 0.1.0
 short_description: Slurm's files of a fleet's controllers
 description:
@@ -43,8 +43,8 @@ from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
-from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.configuration import cluster_of, files_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_files import cluster_of, files_of
 
 
 class LookupModule(LookupBase):
@@ -56,7 +56,7 @@ class LookupModule(LookupBase):
             raise AnsibleLookupError("slurm_files: expected one term, the fleet (muster_fleet), and no options")
         try:
             files = files_of(cluster_of(terms[0]))
-        except FleetError as exc:
+        except MusterError as exc:
             raise AnsibleLookupError(f"slurm_files: {exc}") from exc
         except KeyError as exc:
             raise AnsibleLookupError(f"slurm_files: the fleet has no {exc}, expected muster_fleet as a whole") from exc

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: storage_exports
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 version_added: 0.1.0
 short_description: What a storage server of the fleet exports
 description:
@@ -18,10 +18,7 @@ options:
     description: Name of the server.
     type: str
     required: true
-  fleet:
-    description: The fleet, C(muster_fleet).
-    type: dict
-    required: true
+extends_documentation_fragment: muster.cluster.fleet
 """
 
 EXAMPLES = r"""
@@ -42,7 +39,7 @@ _list:
 from typing import Any
 
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.host import exports_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.storage_of_host import exports_of
 
 
 class LookupModule(LookupBase):

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: accept
-short_description: Proves nodes by collectives between them
+short_description: Test nodes with collectives
 version_added: 0.1.0
 description:
   - Measures all-reduce collectives between nodes through Slurm, in rounds of disjoint groups, until every node has
     either passed, been found at fault, or cannot be settled.
-  - Each round is a Slurm step whose ranks are started once and walk through a program; first one in which every node
-    meets every other, then one that asks suspects again, with partners that are proven good, beside groups along the
-    topology of everyone else, and all together. A node is rejected only for what speaks against it alone; a pair, a
+  - Each round is a Slurm step whose ranks are started once and run a program. The first is a pairwise sweep of all
+    nodes. The next measures suspects again with reference nodes, and at the same time groups of all other nodes along
+    the topology, and all together. A node is rejected only for what speaks against it alone; a pair, a
     boundary or many slow nodes at once are held and nobody is blamed.
   - Where the fleet's policy names a latency profile, groups as large as its mini-clusters run beside the others, and a
     node that was in none that kept the limit does not pass.
@@ -21,27 +21,12 @@ description:
   - Writes one acceptance evidence per node into the ledger. Judging it is the matter of M(muster.cluster.admit).
   - Delegate it to a host that can submit Slurm jobs, and run it once.
 options:
-  fleet:
-    description: The variable C(muster_fleet).
-    type: dict
-    required: true
-  nodes:
-    description: Nodes under test, those whose earlier stages are passed. Nodes of different hardware classes are tested
-      apart.
-    type: list
-    elements: str
-    required: true
   partners:
-    description: Admitted nodes that may vouch for nodes under test when those cannot prove one another, or fill up
-      their mini-clusters.
+    description: Admitted nodes that may serve as reference nodes, or fill up mini-clusters, when the nodes under test
+      are too few.
     type: list
     elements: str
     default: []
-  evidence:
-    description: Preflight evidence of this run, as a list by node; gives boot id and fingerprint. A node without it is
-      skipped.
-    type: dict
-    required: true
   environment:
     description: Variables that the ranks get, for example where Python finds torch.
     type: dict
@@ -68,11 +53,8 @@ options:
     type: list
     elements: str
     default: []
-attributes:
-  check_mode:
-    description: Says which round would be next; runs nothing and writes nothing.
-    support: full
-author: The Muster developers
+extends_documentation_fragment: muster.cluster.rounds
+author: The Muster developers (@muster-cluster)
 """
 
 EXAMPLES = r"""

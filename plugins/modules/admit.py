@@ -7,50 +7,46 @@ DOCUMENTATION = r"""
 module: admit
 short_description: Judge nodes and open the gate for those that passed
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Imports this run's preflight evidence into the ledger and judges every targeted node by the evidence of each stage
-    that came last. Only passes on every required part, fresh and about the node as it is now, admit a node; a node that
-    was unreachable or not examined in this run is C(testing).
-  - Closes the gate first, commits the ledger, and opens the gate last, so that a run killed at any point leaves no node
-    open that the ledger does not admit; the next run carries on.
-  - Stops and changes nothing where the ledger is missing, another's, or older than the one the gate was rendered from.
-  - Closes no node without a reason of its own where that would be more than C(policy.close_limit_percent) of a
-    partition's open nodes, and at least two; then only nodes with a measured fault, an operator's decision, or that
-    Slurm lost too are closed and recorded, none is opened, and the task fails.
-  - A node in service whose hardware class changed in the fleet file is C(testing) until it is proven as that.
+  - Imports the preflight evidence of this run into the ledger and judges every targeted node by the newest evidence of
+    each stage. A node is admitted only if every required part passed, with fresh evidence about the node as it is now.
+    A node that was unreachable or not examined in this run is C(testing).
+  - Closes the gate first, commits the ledger, and opens the gate last. So a killed run leaves no node open that the
+    ledger does not admit, and the next run continues.
+  - Stops without changes if the ledger is missing, belongs to another fleet, or is older than the gate.
+  - Limits closures without a reason of the node itself to C(policy.close_limit_percent) of a partition's open nodes;
+    one node is always allowed. Beyond that, only nodes with a measured fault or an operator's decision, or that Slurm
+    lost too, are closed and recorded, no node is opened, and the task fails.
+  - A node in service whose hardware class changed in the fleet file is C(testing) until it passes as that class.
   - A node in service, targeted or not, that its own health check drained for a fault (C(muster:health:...) in Slurm)
     becomes C(quarantined), a decision of C(health) that an operator releases.
-  - Where C(policy.heartbeat_seconds) is set, only a node whose health check passed in this run is admitted, and only
-    one on which Slurm runs it stays in service.
-  - Nodes that Slurm keeps down because they rebooted, and nodes that Muster's own checks drained, come back when their
-    preflight of this run passed, as described for M(muster.cluster.slurm_gate#module).
+  - If C(policy.heartbeat_seconds) is set, a node is admitted only if its health check passed in this run, and stays in
+    service only while Slurm runs that check.
+  - Nodes that Slurm keeps down because they rebooted, and nodes that Muster's own checks drained, are resumed when
+    their preflight of this run passed, as described for M(muster.cluster.slurm_gate).
   - Run it once, delegated to the controller.
 
 options:
-  fleet:
-    description: The fleet, C(muster_fleet).
-    type: dict
-    required: true
   nodes:
     description:
       - Names of the nodes to judge, reachable or not. Every other node keeps its state.
-      - With an empty list the gate is reconciled with the ledger and nothing is judged.
+      - With an empty list the gate is updated from the ledger and nothing is judged.
     type: list
     elements: str
     required: true
   evidence:
     description:
-      - This run's preflight evidence by node, one record or a list of them. What the ledger has already may be given
-        again; of another stage nothing is accepted.
+      - This run's preflight evidence by node, one record or a list of them. Evidence that the ledger already has is
+        accepted; evidence of another stage is not.
     type: dict
     default: {}
   health:
-    description: What C(node_check) said of each examined node's health check, by node.
+    description: Result of each examined node's health check, as returned by C(node_check).
     type: dict
     default: {}
   stopped:
-    description: Nodes that a task of this run failed on, and the reason, empty where it is not known.
+    description: Nodes on which a task of this run failed, with the reason; empty if it is unknown.
     type: dict
     default: {}
   unreachable:
@@ -60,14 +56,15 @@ options:
     default: []
   close_only:
     description:
-      - Close the gate for admitted nodes that are no longer so by this run's evidence; open none and leave every other
-        state as it is. For the moment after preflight, before long tests.
+      - Close the gate for admitted nodes whose evidence is no longer valid after this run's preflight; open no node and
+        keep every other state. Used after preflight, before long tests.
     type: bool
     default: false
   allow_mass_close:
-    description: Close as many nodes as the verdicts say.
+    description: Close any number of nodes.
     type: bool
     default: false
+extends_documentation_fragment: muster.cluster.fleet
 attributes:
   check_mode:
     description: Returns the verdicts and what would be opened and closed; ledger and gate stay as they are.
@@ -93,7 +90,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 verdicts:
-  description: One verdict per targeted node. C(stage) is the one that decided, empty for an operator's decision.
+  description:
+    - One verdict per targeted node. C(stage) is the one that decided, empty for an operator's decision.
+    - C(findings) are those that did not pass. Those that did are in the ledger, in the records named in C(evidence).
   returned: always
   type: list
   elements: dict
@@ -104,6 +103,7 @@ verdicts:
       findings:
         - {check: gpu_inventory, subject: "gpu SXM5 0000:ab:00.0", verdict: fail, measured: missing, expected: present,
            unit: "", reason: not listed by nvidia-smi, action: reboot}
+      evidence: [0b0e7d1e-6f0c-4d4e-9a51-1f6f6b0c2a11, 6a3f3d52-8d0b-4a58-93f4-0c7b0a3b5e77]
 transitions:
   description: Changes of state recorded in the ledger.
   returned: always

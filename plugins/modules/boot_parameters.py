@@ -5,27 +5,27 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: boot_parameters
-short_description: Declare parameters of the kernel at the boot loader
+short_description: Set kernel parameters in the boot loader
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Keeps a drop-in of grub's on Debian and Ubuntu, C(/etc/default/grub.d/90-muster.cfg), lets C(update-grub) write the
-    boot loader's configuration, and reads in that one whether every kernel would be started with the parameters.
-  - Never reboots. What waits for a reboot is returned, and whether one is due; what it is for is kept in
-    C(/var/lib/muster/reboot.json). What still waits after the reboot that was for it is due no other one, and an error
-    with O(allow_reboot).
-  - A host without C(/boot/grub/grub.cfg) is an error, as is a parameter that a later drop-in undoes.
+  - Writes a drop-in of grub on Debian and Ubuntu, C(/etc/default/grub.d/90-muster.cfg), runs C(update-grub), and
+    verifies in its result that every kernel would be started with the parameters.
+  - Never reboots. Returns what waits for a reboot, and whether a reboot is due. The cause is kept in
+    C(/var/lib/muster/reboot.json). A cause that a reboot did not remove does not lead to another reboot; with
+    O(allow_reboot) it is an error.
+  - A host without C(/boot/grub/grub.cfg) is an error. So is a parameter that a later drop-in removes.
 attributes:
   check_mode: {support: full, description: Reads only.}
   diff_mode: {support: full, description: Shows the drop-in before and after.}
 options:
   parameters:
-    description: Parameters such as V(iommu=pt), in this order. Empty leaves a drop-in without any.
+    description: Parameters such as V(iommu=pt), in this order. An empty list writes a drop-in without parameters.
     type: list
     elements: str
     required: true
   pending:
-    description: What else waits for a reboot.
+    description: Other reasons for a reboot.
     type: list
     elements: str
     default: []
@@ -34,11 +34,11 @@ options:
     type: bool
     default: false
   tool_path:
-    description: PATH in which the tools are.
+    description: PATH of the tools.
     type: str
     default: /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
   root:
-    description: What stands before C(/boot), C(/etc/default), C(/proc) and C(/var/lib/muster).
+    description: Prefix of C(/boot), C(/etc/default), C(/proc) and C(/var/lib/muster).
     type: path
     default: /
 """
@@ -51,30 +51,30 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was done, or would be.
+  description: Steps that were done, or would be.
   returned: always
   type: list
   elements: str
   sample: [write /etc/default/grub.d/90-muster.cfg, update-grub]
 pending:
-  description: What holds from the next boot on.
+  description: Changes that become effective at the next boot.
   returned: always
   type: list
   elements: str
   sample: [the kernel was started without iommu=pt]
 uncleared:
-  description: What of it the reboot that was for it did not bring.
+  description: Pending changes that their reboot did not make effective.
   returned: always
   type: list
   elements: str
   sample: []
 reboot:
-  description: Whether a reboot is allowed, and something waits for which there was none yet.
+  description: Whether a reboot is allowed and something waits that had no reboot yet.
   returned: always
   type: bool
   sample: false
 rebooted:
-  description: Whether an earlier run had this host rebooted, or meant to; its drain may be left.
+  description: Whether an earlier run rebooted this host or tried to; its drain may still be set.
   returned: always
   type: bool
   sample: false
@@ -83,9 +83,9 @@ rebooted:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils import boot
-from ansible_collections.muster.cluster.plugins.module_utils.evidence_store import write_atomically
-from ansible_collections.muster.cluster.plugins.module_utils.host import TOOL_PATH, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.boot import kernel_command_line as boot
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
 
 ARGUMENTS = {
     "parameters": {"type": "list", "elements": "str", "required": True},
@@ -106,7 +106,7 @@ def still_known(last: boot.Reboot | None, now: str, uncleared: list[str]) -> boo
 def keep(record: Path, before: boot.Reboot | None, after: boot.Reboot | None) -> None:
     """Keep what a reboot is for, or nothing."""
     if after and after != before:
-        write_atomically(record, after.to_json())
+        replace_file(record, after.to_json())
     elif before and not after:
         record.unlink()
 
@@ -134,7 +134,7 @@ def main() -> None:
         if steps and not module.check_mode:
             if write:
                 drop_in.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-                write_atomically(drop_in, text)
+                replace_file(drop_in, text)
             boot.update(host)
             if left := boot.loaded_later(host, parameters):
                 raise boot.BootError(

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: burn_in_job
-short_description: Start burn-in on a node, or attach to the one under way
+short_description: Start burn-in on a node, or attach to a running one
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Starts C(muster-burn-in.service) with a plan, unless a run is under way (whatever its plan; its evidence says what
-    it was judged by) or one has ended whose evidence is not yet in the ledger. Then that one is reported.
-  - An ended run whose evidence is of another node, as on a host made from a disk image, or cannot be read, could never
-    be collected. RV(discarded) then says so, a new run starts, and the old files stay where they are.
-  - A run under way for another node name fails the task, as somebody else may be waiting for it.
-  - A run that was cut off, by a reboot or by the end of its process, is closed first and reported as ended.
-  - Gathering evidence changes nothing on the host, so the result is never C(changed). Check mode starts nothing.
+  - Starts C(muster-burn-in.service) with a plan, unless a run is active (with any plan; its evidence contains it) or
+    the ledger does not yet have the evidence of a completed run. Then that run is returned.
+  - The evidence of a completed run may be unreadable, or belong to another node (on a host made from a disk image).
+    Such evidence could never be collected. Then RV(discarded) states the reason, a new run starts, and the old files
+    stay.
+  - An active run for another node name fails the task, because somebody else may be waiting for it.
+  - A run that was interrupted, by a reboot or by the end of its process, is closed first and returned as completed.
+  - Collecting evidence does not change the host, so the result is never C(changed). Check mode starts nothing.
   - C(muster.cluster.burn_in_wait) waits for the end and fetches the evidence.
 options:
   node:
@@ -23,45 +24,45 @@ options:
     type: str
     required: true
   profile:
-    description: Name of the burn-in profile, which policy compares.
+    description: Name of the burn-in profile. The policy compares it.
     type: str
     required: true
   steps:
     description:
-      - "What to do, in order. Each step is C(seconds) with or without C(run) (stresses side by side, each with its
+      - "Steps in order. Each step is C(seconds) with or without C(run) (stresses side by side, each with its
         settings), C(run) with C(limit_seconds) for what has a length of its own, or C(reboot) (C(warm),
         C(power_cycle))."
     type: list
     elements: dict
     required: true
   interval_seconds:
-    description: Time from one examination to the next while a step goes on.
+    description: Time from one examination to the next during a step.
     type: float
     required: true
   allow_reboot:
-    description: The switch for planned reboots. A plan that has some is refused without it.
+    description: Whether planned reboots are allowed. If false, a plan with reboots is refused.
     type: bool
     default: false
   stop_on_fail:
-    description: End at the first failed finding, since a failed node gains nothing from more hours.
+    description: End at the first failed finding, because more hours do not help a failed node.
     type: bool
     default: true
   expect:
-    description: What the node's hardware class must have, C(muster_expect).
+    description: Expectations of the node's hardware class, C(muster_expect).
     type: dict
     required: true
   known:
-    description: Ids of the node's burn-in evidence that the ledger has.
+    description: Ids of the node's burn-in evidence that the ledger already has.
     type: list
     elements: str
     default: []
   tool:
-    description: The program on the node, as the role C(burn_in) installs it.
+    description: Path of the node program, which role C(burn_in) installs.
     type: path
     default: /usr/libexec/muster/muster
 attributes:
   check_mode:
-    description: Reports, and starts nothing.
+    description: Returns the state and starts nothing.
     support: full
 """
 
@@ -79,7 +80,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 id:
-  description: Id of the run, which is its evidence's; empty where nothing ever ran.
+  description: Id of the run and of its evidence; empty if there was no run.
   returned: success
   type: str
   sample: 0f6e2f6c-0b55-4f0e-9d2d-bf5d4a3f9f0e
@@ -94,12 +95,12 @@ started_now:
   type: bool
   sample: true
 discarded:
-  description: Why an ended run that was never collected gives way to a new one; empty where none does.
+  description: Why a completed run was discarded without being collected; empty if none was.
   returned: success
   type: str
   sample: "run 0f6e2f6c: evidence of something else: node is 'gpu-02', expected 'gpu-01'"
 plan_differs:
-  description: What the reported run does otherwise than asked for; admission judges it by what it says.
+  description: Differences between the returned run and the arguments. Admission judges the run as it is.
   returned: success
   type: list
   elements: str
@@ -112,9 +113,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.answer import evidence_in
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import EvidenceError, expect_digest_of
-from ansible_collections.muster.cluster.plugins.module_utils.evidence_store import write_atomically
+from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
+from ansible_collections.muster.cluster.plugins.module_utils.words.answer import evidence_in
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import EvidenceError, expect_digest_of
 
 UNIT = "muster-burn-in.service"
 PLAN = "/etc/muster/burn_in.json"
@@ -187,7 +188,7 @@ def ask(module: AnsibleModule, action: str) -> dict[str, Any]:
 
 def start(module: AnsibleModule, plan: dict[str, Any]) -> None:
     """Hand the plan to the unit; comes back when the run has begun."""
-    write_atomically(Path(PLAN), json.dumps(plan, indent=1, sort_keys=True) + "\n")
+    replace_file(Path(PLAN), json.dumps(plan, indent=1, sort_keys=True) + "\n")
     rc, _stdout, stderr = module.run_command(["systemctl", "start", UNIT])
     if rc != 0:
         _rc, log, _stderr = module.run_command(["journalctl", "-u", UNIT, "-n", "5", "-o", "cat", "--no-pager"])

@@ -5,21 +5,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cabling
-short_description: Compares the live fabric with the cabling plan
+short_description: Compare the live fabric with the cabling plan
 description:
-  - The fleet's declaration makes the plan, with both ends of every cable. What hosts printed of the live fabric is held
-    against it. Each fault is told once, with both ends in the plan's terms.
-  - Swapped pairs, crossed rails, a wrong leaf or port, dead, missing, narrow, slow and erring links, missing and extra
-    hosts, switches and cables.
-  - Fails unless every cable that was asked about is as planned. What cannot be read, or was cut short, is never taken
-    for a match.
-  - Writes C(plan.csv) for those who pull the cables and, after a comparison, C(report.json). Runs on the control
-    machine.
+  - Derives the plan, with both ends of every cable, from the fleet file, and compares it with what hosts show of the
+    live fabric. Reports each fault once, with both ends as in the plan.
+  - Finds swapped pairs, crossed rails, wrong leaves and ports, dead, missing, narrow, slow and erroneous links, missing
+    and additional hosts, switches and cables.
+  - Fails unless every checked cable is as planned. Unreadable or truncated output never counts as a match.
+  - Writes C(plan.csv) for the people who install the cables and, after a comparison, C(report.json). Runs on the
+    control machine.
 options:
-  fleet:
-    description: The variable C(muster_fleet).
-    type: dict
-    required: true
   infiniband:
     description:
       - Results of C(ibnetdiscover -p) (or C(ibnetdiscover)), C(iblinkinfo -l) and
@@ -29,21 +24,22 @@ options:
     description: Result of M(muster.cluster.lldp_neighbors_info) by host.
     type: dict
   others:
-    description: Patterns of hosts and switches that belong to the fabric although no cable of theirs is planned.
+    description: Patterns of hosts and switches that are in the fabric without a planned cable.
     type: list
     elements: str
     default: []
   dest:
-    description: Directory of the files, on the control machine.
+    description: Directory of the files on the control machine.
     type: path
     required: true
+extends_documentation_fragment: muster.cluster.fleet
 attributes:
   check_mode:
     description: Compares and writes nothing.
     support: full
 notes:
-  - With neither O(infiniband) nor O(lldp) it writes the plan and compares nothing.
-author: The Muster developers
+  - Without O(infiniband) and O(lldp) it only writes the plan.
+author: The Muster developers (@muster-cluster)
 """
 
 EXAMPLES = r"""
@@ -64,17 +60,17 @@ cables:
   type: int
   sample: 8192
 verdict:
-  description: V(pass), V(fail) or V(incomplete), the worst of what the comparison found.
+  description: V(pass), V(fail) or V(incomplete), the worst result of the comparison.
   returned: after a comparison
   type: str
   sample: pass
 msg:
-  description: One line for each fault, and for what could not be known.
+  description: One line for each fault and for each incomplete result.
   returned: after a comparison
   type: str
   sample: 8192 cables planned, 0 faults
 files:
-  description: Paths of what was written.
+  description: Paths of the written files.
   returned: always
   type: list
   elements: str

@@ -8,21 +8,10 @@ module: collective_round
 short_description: Run one round of acceptance collectives through Slurm
 version_added: 0.1.0
 description:
-  - Runs on a host that can submit Slurm jobs, as root. Starts one exclusive job per group of nodes, all at the same
-    time, as an unprivileged user, and waits until each has ended or has reached its deadline.
-  - What a group does never fails the module, it is an observation. The module fails only where Slurm itself does not
-    answer.
-  - Jobs of the same campaign that an interrupted run left behind are cancelled first; jobs past their deadline are
-    cancelled too.
+  - Starts one exclusive job per group of nodes, all at the same time, and waits until each has ended or has reached
+    its deadline.
+extends_documentation_fragment: muster.cluster.slurm_round
 options:
-  campaign:
-    description: Identity of the acceptance campaign; part of every job name.
-    type: str
-    required: true
-  number:
-    description: Number of the round within the campaign.
-    type: int
-    required: true
   groups:
     description: Disjoint lists of node names; each list is one collective.
     type: list
@@ -55,30 +44,10 @@ options:
     description: How long it waits for them beyond I(start_seconds).
     type: int
     default: 0
-  environment:
-    description: Variables that the ranks get, beyond a plain PATH.
-    type: dict
-    default: {}
   port:
     description: Port on which the first group's rank 0 listens; each further group takes the next one, of a hundred.
     type: int
     required: true
-  partition:
-    description: Slurm partition that only the user may use.
-    type: str
-    default: acceptance
-  user:
-    description: User as whom the jobs run.
-    type: str
-    default: muster
-  executable:
-    description: Path of the muster program on the nodes.
-    type: str
-    default: /usr/libexec/muster/muster
-  start_seconds:
-    description: How long a job may wait until Slurm starts it, and nodes until their slurmd answers.
-    type: int
-    default: 30
   timeout_seconds:
     description: How long ranks wait for each other, at the start and in each collective.
     type: int
@@ -143,9 +112,9 @@ cancelled:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.collective_phases import Asked, run_phases
-from ansible_collections.muster.cluster.plugins.module_utils.round_module import PORTS, arguments, jobs_of, run
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_round import Patience
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.collective_phases import Asked, run_phases
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.round_module import PORTS, arguments, jobs_of, run
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.slurm_round import Patience
 
 
 def main() -> None:
@@ -170,7 +139,8 @@ def main() -> None:
             asked.check(len(job.group))
     except (KeyError, TypeError, ValueError) as exc:
         module.fail_json(msg=f"collective: {type(exc).__name__} {exc}, expected the class' collective settings")
-    run(module, jobs, asked, run_phases, Patience(frozenset(given["patient"]), given["patience_seconds"]))
+    patience = Patience(frozenset(given["patient"]), given["patience_seconds"])
+    run(module, lambda slurm: run_phases(slurm, jobs, asked, given["start_seconds"], patience))
 
 
 if __name__ == "__main__":

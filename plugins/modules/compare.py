@@ -9,27 +9,26 @@ short_description: Compare the acceptance measurements of two fleets
 version_added: 0.1.0
 author: The Muster developers (@muster-cluster)
 description:
-  - Puts what two fleets measured beside each other, such as a RoCE and an InfiniBand cluster after tuning. For each
-    collective, number of nodes, distance and size, the median of each, their ratio, the spread and the number of
-    measurements.
-  - A difference counts where it exceeds the larger of both spreads.
+  - Compares the measurements of two fleets, such as a RoCE and an InfiniBand cluster. Each row has, for a collective,
+    number of nodes, distance and size, both medians, their ratio, the spread and the number of measurements.
+  - A difference counts if it exceeds the larger of both spreads.
   - Prints a table and writes C(compare.json) and C(compare.html), a page that loads nothing and runs nothing.
   - Refuses fleets that have no hardware class in common, and one without measurements.
-  - Never reports a change, asks no host, and writes nothing in check mode.
+  - Never reports a change, contacts no host, and writes nothing in check mode.
 options:
   left:
     description:
-      - What is compared with. A fleet file (C(*.fleet.yml)), whose ledger is read, or the C(acceptance.json) that
-        M(muster.cluster.report) wrote for a fleet that is somewhere else.
-      - Of a ledger the campaign that measured most nodes of a class is taken, the newest of several.
+      - Left side. A fleet file (C(*.fleet.yml)), whose ledger is read, or the C(acceptance.json) that
+        M(muster.cluster.report) wrote for a fleet at another place.
+      - From a ledger it takes the campaign with the most nodes of a class, and the newest of several.
     type: path
     required: true
   right:
-    description: What is compared, as I(left).
+    description: Right side, as O(left).
     type: path
     required: true
   dest:
-    description: Directory of the control machine; made if it is missing.
+    description: Directory on the control machine; created if it is missing.
     type: path
     required: true
 """
@@ -44,7 +43,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 comparison:
-  description: The comparison, as it is in the file.
+  description: The comparison as in the file.
   returned: success
   type: dict
   sample:

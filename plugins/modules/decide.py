@@ -7,33 +7,30 @@ DOCUMENTATION = r"""
 module: decide
 short_description: Record an operator's decision about a node
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Records a decision, which stands above all evidence until it is released. The gate follows with the next
-    M(muster.cluster.admit). Waits for one that is under way.
+  - Records a decision, which overrides all evidence until it is released. The next M(muster.cluster.admit) updates the
+    gate. Waits for a running admission.
   - Needs no connection to the host.
 
 options:
-  fleet:
-    description: The fleet, C(muster_fleet).
-    type: dict
-    required: true
   node:
     description: Name of a compute node.
     type: str
     required: true
   decision:
-    description: What the node is to be; V(release) leaves it to its evidence again.
+    description: New decision; V(release) ends a decision, so that the evidence counts again.
     type: str
     choices: [quarantined, spare, retired, release]
     required: true
   reason:
-    description: Why, for those who come later.
+    description: Reason, for later readers.
     type: str
     required: true
+extends_documentation_fragment: muster.cluster.fleet
 attributes:
   check_mode:
-    description: Tells the transition that would be made.
+    description: Returns the transition that would be recorded.
     support: full
 """
 
@@ -48,7 +45,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 state:
-  description: The node's state now.
+  description: New state of the node.
   returned: success
   type: str
   sample: quarantined

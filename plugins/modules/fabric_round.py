@@ -8,22 +8,11 @@ module: fabric_round
 short_description: Run one round of fabric tests through Slurm
 version_added: 0.1.0
 description:
-  - Runs on a host that can submit Slurm jobs, as root. Starts one exclusive job per group of nodes, all at the same
-    time, as an unprivileged user, and waits until each has ended or has reached its deadline. A group of one is looped
+  - Starts one exclusive job per group of nodes, all at the same time, and waits until each has ended or has reached
+    its deadline. A group of one is looped
     back.
-  - What a group does never fails the module, it is an observation. The module fails only where Slurm itself does not
-    answer.
-  - Jobs of the same campaign that an interrupted run left behind are cancelled first; jobs past their deadline are
-    cancelled too.
+extends_documentation_fragment: muster.cluster.slurm_round
 options:
-  campaign:
-    description: Identity of the campaign; part of every job name.
-    type: str
-    required: true
-  number:
-    description: Number of the round within the campaign.
-    type: int
-    required: true
   groups:
     description: Disjoint lists of one or two node names.
     type: list
@@ -39,30 +28,10 @@ options:
       C(control_class), C(counters), C(path) and C(root).
     type: dict
     required: true
-  environment:
-    description: Variables that the tests get, beyond a plain PATH.
-    type: dict
-    default: {}
   port:
     description: Port on which the two ends of a group meet; the tests use those that follow.
     type: int
     required: true
-  partition:
-    description: Slurm partition that only the user may use.
-    type: str
-    default: acceptance
-  user:
-    description: User as whom the jobs run.
-    type: str
-    default: muster
-  executable:
-    description: Path of the muster program on the nodes.
-    type: str
-    default: /usr/libexec/muster/muster
-  start_seconds:
-    description: How long a job may wait until Slurm starts it, and nodes until their slurmd answers.
-    type: int
-    default: 30
   timeout_seconds:
     description: How long one end waits for the other.
     type: int
@@ -128,8 +97,8 @@ cancelled:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.fabric_job import Settings
-from ansible_collections.muster.cluster.plugins.module_utils.round_module import arguments, jobs_of, run
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.fabric_job import FabricCodec
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.round_module import arguments, run_job
 
 
 def main() -> None:
@@ -147,16 +116,7 @@ def main() -> None:
     unknown = sorted({node for group in given["groups"] for node in group} - set(given["nodes"]))
     if unknown:
         module.fail_json(msg=f"nodes: nothing about {', '.join(unknown)}, expected address and rails of every node")
-    settings = Settings(
-        partition=given["partition"],
-        program=given["executable"],
-        nodes=given["nodes"],
-        test=given["test"],
-        deadline_seconds=given["deadline_seconds"],
-        timeout_seconds=given["timeout_seconds"],
-    )
-    # A group has its nodes to itself, so that all of them can use the same ports.
-    run(module, jobs_of(given, {}), settings)
+    run_job(module, FabricCodec(given["executable"], given["nodes"], given["test"], given["timeout_seconds"]), {})
 
 
 if __name__ == "__main__":

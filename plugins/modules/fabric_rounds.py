@@ -5,7 +5,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fabric_rounds
-short_description: Proves every rail of nodes with perftest between them
+short_description: Test every rail of nodes with perftest
 version_added: 0.1.0
 description:
   - Measures bandwidth and latency of every rail through Slurm, in rounds of disjoint groups, one rail at a time and all
@@ -21,42 +21,15 @@ description:
     node is written. Judging it is the matter of M(muster.cluster.admit).
   - Delegate it to a host that can submit Slurm jobs, and run it once.
 options:
-  fleet:
-    description: The variable C(muster_fleet).
-    type: dict
-    required: true
-  nodes:
-    description: Nodes under test, those whose earlier stages are passed. Nodes of different hardware classes are tested
-      apart.
-    type: list
-    elements: str
-    required: true
   partners:
-    description: Admitted nodes that may vouch for nodes under test when those cannot prove one another.
+    description: Admitted nodes that may serve as reference nodes when the nodes under test are too few.
     type: list
     elements: str
     default: []
-  evidence:
-    description: Preflight evidence of this run, as a list by node; gives boot id and fingerprint. A node without it is
-      skipped.
-    type: dict
-    required: true
-  environment:
-    description: Variables that the tests get.
-    type: dict
-    default: {}
   port:
     description: First of the 1,000 ports on which the two ends of a pair meet; each round uses others than the last.
     type: int
     default: 29400
-  budget_seconds:
-    description: How long all rounds may take. Nodes that are not settled by then are incomplete.
-    type: int
-    default: 3600
-  round_seconds:
-    description: How long one round may take before it counts as hanging.
-    type: int
-    default: 300
   cabling:
     description:
       - What was read of the live fabric, from which the finding C(cabling) on every rail comes where C(verify_cabling)
@@ -65,11 +38,8 @@ options:
         C(ibnetdiscover -p), C(iblinkinfo -l) and C(ibqueryerrors --threshold-file /dev/null) by tool.
     type: dict
     default: {}
-attributes:
-  check_mode:
-    description: Says which round would be next; runs nothing and writes nothing.
-    support: full
-author: The Muster developers
+extends_documentation_fragment: muster.cluster.rounds
+author: The Muster developers (@muster-cluster)
 """
 
 EXAMPLES = r"""

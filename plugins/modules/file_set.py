@@ -5,14 +5,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: file_set
-short_description: Write a set of small files, and remove those that no longer belong to it
+short_description: Write a set of small files and remove files that no longer belong to it
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Writes all files in one task, where one for each would cost a connection each. They belong to the user that the
-    task runs as; directories that are missing are made.
+  - Writes all files in one task, because a task for each file costs a connection each. The files belong to the user of
+    the task. Missing directories are created.
 attributes:
-  check_mode: {support: full, description: Says what would change.}
+  check_mode: {support: full, description: Shows what would change.}
   diff_mode: {support: full, description: Shows the files before and after.}
 options:
   files:
@@ -21,11 +21,11 @@ options:
     elements: dict
     required: true
     suboptions:
-      path: {description: Where., type: path, required: true}
-      content: {description: What., type: str, required: true}
+      path: {description: Path of the file., type: path, required: true}
+      content: {description: Content of the file., type: str, required: true}
       mode: {description: Permissions in octal digits., type: str, default: "0644"}
   absent:
-    description: Glob patterns; what they name and O(files) does not is removed.
+    description: Glob patterns. Matching files that are not in O(files) are removed.
     type: list
     elements: str
     default: []
@@ -44,7 +44,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 written:
-  description: Paths of the files that were new or had another content or mode.
+  description: Paths of new files, and of files whose content or mode changed.
   returned: always
   type: list
   elements: str
@@ -58,12 +58,11 @@ removed:
 """
 
 import glob
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
 
 ARGUMENTS = {
     "files": {
@@ -88,21 +87,6 @@ def present(path: str) -> tuple[str | None, int | None]:
     return place.read_text(encoding="utf-8", errors="replace"), place.stat().st_mode & 0o7777
 
 
-def write(path: str, content: str, mode: int) -> None:
-    """Write a file in one step, with its permissions from the first moment on."""
-    place = Path(path)
-    place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(content)
-            os.fchmod(descriptor, mode)
-        Path(temporary).replace(place)
-    except OSError:
-        Path(temporary).unlink()
-        raise
-
-
 def main() -> None:
     """Write and remove."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
@@ -117,7 +101,7 @@ def main() -> None:
                 written.append(each["path"])
                 differences.append(_difference(each["path"], content, each["content"], permissions, mode))
                 if not module.check_mode:
-                    write(each["path"], each["content"], mode)
+                    replace_file(each["path"], each["content"], mode)
         found = {path for pattern in module.params["absent"] for path in glob.glob(pattern)}  # noqa: PTH207 -- text
         for path in sorted(found - wanted):
             removed.append(path)

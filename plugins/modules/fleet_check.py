@@ -5,27 +5,24 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fleet_check
-short_description: Validates the declared fleet
+short_description: Validate the declared fleet
 description:
-  - Fails with file, key, what was found and what was expected unless the variable C(muster_fleet) is a valid
-    declaration.
-  - The inventory plugin P(muster.cluster.fleet#inventory) has validated its file already. This is for a fleet that a
+  - Fails unless the variable C(muster_fleet) is a valid declaration. The error names file, key, found and expected
+    value.
+  - The inventory plugin P(muster.cluster.fleet#inventory) validates its own file. This module is for a fleet that a
     plain YAML inventory declares.
-  - Runs on the control machine; no host is touched and nothing is changed.
+  - Runs on the control machine. Contacts no host and changes nothing.
 options:
-  fleet:
-    description: The variable C(muster_fleet).
-    type: dict
-    required: true
   name:
-    description: What errors call the declaration, such as the file it is in.
+    description: Name of the declaration in errors, such as its file.
     type: str
     default: muster_fleet
+extends_documentation_fragment: muster.cluster.fleet
 attributes:
   check_mode:
-    description: Does the same in check mode.
+    description: Works the same in check mode.
     support: full
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 """
 
 EXAMPLES = r"""

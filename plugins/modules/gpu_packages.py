@@ -7,45 +7,45 @@ DOCUMENTATION = r"""
 module: gpu_packages
 short_description: Install a GPU software stack in exact versions
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Brings packages to exactly the declared versions on Debian and Ubuntu, from the declared repositories, and keeps
-    them there by apt's preferences and by a hold. What an earlier declaration named and this one does not is removed.
-  - Before anything is changed, every wanted version is looked for and the whole installation is rehearsed, on package
-    lists that are the module's own. An installation that stopped half way is repaired.
-  - Where all is as declared, no repository is asked.
-  - Tells whether the kernel runs another driver than the declared one, which takes a reboot to change.
+  - Installs packages in exactly the declared versions on Debian and Ubuntu, from the declared repositories, and keeps
+    these versions by apt preferences and a hold. Packages of an earlier declaration that are missing here are removed.
+  - Before any change it checks that every version is available and rehearses the whole installation, with its own
+    package lists. An interrupted installation is repaired.
+  - Contacts no repository if everything is as declared.
+  - Returns whether the kernel still runs another driver, which only a reboot changes.
 attributes:
   check_mode: {support: full, description: Rehearses everything and changes nothing.}
   diff_mode: {support: full, description: Shows packages and apt's files before and after.}
 options:
   driver: {description: "The driver's version, such as V(570.86.15).", type: str, required: true}
   packages:
-    description: Packages to install, the driver's among them; a fabric manager has to be of the driver's version.
+    description: Packages to install, including the driver. A fabric manager must have the version of the driver.
     type: list
     elements: dict
     required: true
     suboptions:
       name: {description: Name of the package., type: str, required: true}
-      version: {description: "Its whole version, as C(apt-cache madison) prints it.", type: str, required: true}
+      version: {description: "Its full version, as C(apt-cache madison) prints it.", type: str, required: true}
   repositories:
-    description: Where the packages are.
+    description: Repositories of the packages.
     type: list
     elements: dict
     required: true
     suboptions:
       url: {description: Address of a mirror or of NVIDIA's repository., type: str, required: true}
-      suite: {description: "Suite; V(/) is a repository without suites, as NVIDIA's are.", type: str, default: /}
+      suite: {description: "Suite; V(/) for a repository without suites, such as NVIDIA's.", type: str, default: /}
       components: {description: Components of the suite., type: list, elements: str, default: []}
       signing_key: {description: ASCII-armored public key of the repository., type: str, required: true}
   drop_ins:
     description:
-      - Text by unit of a drop-in C(muster.conf), there before a package starts its unit.
+      - Text of a drop-in C(muster.conf) by unit, written before a package starts its unit.
     type: dict
     default: {}
-  root: {description: "What stands before C(/proc) and C(/sys).", type: path, default: /}
+  root: {description: "Prefix of C(/proc) and C(/sys).", type: path, default: /}
   timeout_seconds:
-    description: Time limit of one installation. DKMS builds kernel modules meanwhile.
+    description: Time limit of one installation, in which DKMS builds kernel modules.
     type: float
     default: 3600
 """
@@ -64,14 +64,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was done, or would be.
+  description: Steps that were done, or would be.
   returned: always
   type: list
   elements: str
   sample: [install nvidia-open-570 570.86.15-0ubuntu1 in place of 565.57.01-0ubuntu1]
-disruptive: {description: Whether software that jobs may use changes., returned: always, type: bool, sample: true}
+disruptive: {description: Whether software changes that jobs may use., returned: always, type: bool, sample: true}
 reboot:
-  description: Why the host has to be rebooted, empty if it has not.
+  description: Why the host needs a reboot; empty if it does not.
   returned: always
   type: str
   sample: driver 565.57.01 is loaded, declared is 570.86.15
@@ -79,31 +79,30 @@ reboot:
 
 import os
 import re
-from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.apt import (
-    PREFERENCES,
-    SOURCES,
+from ansible_collections.muster.cluster.plugins.module_utils.host.apt import (
+    REPOSITORY,
     Apt,
     AptError,
-    Plan,
-    check_declaration,
-    declared_before,
-    plan,
-    preferences_text,
+    differences,
+    listing,
     sources_text,
+    text_of,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.host import Host, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.exact_packages import (
+    PREFERENCES,
+    SOURCES,
+    ExactPackages,
+    Plan,
+    preferences_text,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Host, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import Systemd
+from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
 
 BURN_IN = "muster-burn-in.service"
 LOADED = "/proc/driver/nvidia/version"
-REPOSITORY = {
-    "url": {"type": "str", "required": True},
-    "suite": {"type": "str", "default": "/"},
-    "components": {"type": "list", "elements": "str", "default": []},
-    "signing_key": {"type": "str", "required": True, "no_log": False},
-}
 PACKAGE = {"name": {"type": "str", "required": True}, "version": {"type": "str", "required": True}}
 ARGUMENTS = {
     "driver": {"type": "str", "required": True},
@@ -138,62 +137,19 @@ def why_reboot(host: Host, driver: str) -> str:
 
 def leave_burn_in_alone(host: Host) -> None:
     """Raise AptError while a burn-in is at work: a change or a reboot beneath it would be found a fault of the host."""
-    if host.run(["systemctl", "is-active", "--quiet", BURN_IN], 30).rc == 0:
+    if Systemd(host).is_active(BURN_IN):
         raise AptError(f"{BURN_IN} is at work on this host: wait for its end, or stop it with 'muster burn-in stop'")
 
 
-def text_of(path: str) -> str:
-    """Return a file's text, nothing where there is none."""
-    return Path(path).read_text(encoding="utf-8") if Path(path).exists() else ""
-
-
-def put(path: str, text: str) -> None:
-    """Replace a file as a whole."""
-    staged = Path(f"{path}.muster-new")
-    staged.parent.mkdir(mode=0o755, exist_ok=True)
-    staged.write_text(text, encoding="utf-8")
-    staged.chmod(0o644)
-    staged.replace(path)
-
-
-def reconcile(apt: Apt, driver: str, wanted: dict[str, str], files: dict[str, str], check: bool) -> tuple[Plan, list]:
-    """Bring packages and apt's files to what is declared; return the plan and the files that differ."""
-    check_declaration(driver, wanted)
-    before = {path: text_of(path) for path in files}
-    planned = plan(wanted, declared_before(before[PREFERENCES]), apt.status())
-    differ = [path for path in files if before[path] != files[path]]
-    if planned.disruptive:
-        leave_burn_in_alone(apt.host)
-    if planned.install or SOURCES in differ:
-        apt.rehearse(files[SOURCES], files[PREFERENCES], planned)
-    if not check:
-        for path in differ:
-            put(path, files[path])
-        if planned.install or SOURCES in differ:
-            apt.update()
-        if planned.disruptive:
-            apt.change(planned)
-        # A new version comes without the hold of the old one.
-        apt.hold(plan(wanted, (), apt.status()).hold)
-        left = plan(wanted, (), apt.status())
-        if left.disruptive or left.hold:
-            raise AptError(f"after all steps there was still to do: {'; '.join(left.steps())}")
-    diff = [
-        {"before_header": path, "after_header": path, "before": before[path], "after": files[path]} for path in differ
-    ]
-    return planned, diff
-
-
-def listing(planned: Plan) -> dict[str, str]:
+def shown(planned: Plan) -> list[dict[str, str]]:
     """Return the packages before and after, as a diff shows them."""
-    before = [f"{name} {old}" for name, old, _new in planned.install if old] + [f"{name}" for name in planned.remove]
-    before += [f"{name} ({state})" for name, state in planned.repair]
-    after = [f"{name} {new}" for name, _old, new in planned.install] + [
-        f"{name} (installed)" for name, _ in planned.repair
-    ]
-    after += [f"{name} (held)" for name in planned.hold]
-    heads = {"before_header": "packages", "after_header": "packages"}
-    return {**heads, "before": "".join(f"{line}\n" for line in before), "after": "".join(f"{line}\n" for line in after)}
+    if not planned.steps():
+        return []
+    before = [f"{name} {old}" for name, old, _new in planned.install if old]
+    before += [*planned.remove, *(f"{name} ({state})" for name, state in planned.repair)]
+    after = [f"{name} {new}" for name, _old, new in planned.install]
+    after += [f"{name} (installed)" for name, _state in planned.repair] + [f"{name} (held)" for name in planned.hold]
+    return [listing(before, after)]
 
 
 def main() -> None:
@@ -202,7 +158,7 @@ def main() -> None:
     params = module.params
     os.environ.update(DEBIAN_FRONTEND="noninteractive", NEEDRESTART_MODE="l")
     wanted = {package["name"]: package["version"] for package in params["packages"]}
-    host = LocalHost(root=params["root"])
+    host, removed = LocalHost(root=params["root"]), []
     try:
         files = {
             SOURCES: sources_text(params["repositories"]),
@@ -210,20 +166,28 @@ def main() -> None:
             **{f"/etc/systemd/system/{unit}.d/muster.conf": text for unit, text in params["drop_ins"].items()},
         }
         apt = Apt(host, params["timeout_seconds"])
-        if why_reboot(host, params["driver"]):
+        packages = ExactPackages(apt, params["driver"], wanted, files)
+        planned = packages.plan(text_of(PREFERENCES))
+        differ = differences(files)
+        if planned.disruptive or why_reboot(host, params["driver"]):
             leave_burn_in_alone(host)
-        planned, diff = reconcile(apt, params["driver"], wanted, files, module.check_mode)
+        asked = bool(planned.install) or any(each["after_header"] == SOURCES for each in differ)
+        if asked:
+            removed = packages.rehearse(planned)
+        if not module.check_mode:
+            for each in differ:
+                replace_file(each["after_header"], each["after"], 0o644)
+            if asked:
+                apt.fetch_alone(files[SOURCES])
+            packages.install(planned)
         reboot = why_reboot(host, params["driver"])
-    except AptError as exc:
+    except (AptError, OSError) as exc:
         module.fail_json(msg=str(exc), steps=[], disruptive=False, reboot="")
     steps = planned.steps()
-    steps += [f"write {each['after_header']}" for each in diff]
+    steps += [f"remove {name}, which apt removes with it" for name in removed]
+    steps += [f"write {each['after_header']}" for each in differ]
     module.exit_json(
-        changed=bool(steps),
-        steps=steps,
-        disruptive=planned.disruptive,
-        reboot=reboot,
-        diff=[*([listing(planned)] if planned.steps() else []), *diff],
+        changed=bool(steps), steps=steps, disruptive=planned.disruptive, reboot=reboot, diff=[*shown(planned), *differ]
     )
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: infiniband_rails
-short_description: Name the InfiniBand adapters of a host and read its rails back
+short_description: Set the node descriptions of a host and verify its InfiniBand rails
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Fails unless every rail's device is there and its link layer is InfiniBand. The link layer is a setting of the NIC's
-    firmware (C(LINK_TYPE_P1)), which is not this module's.
-  - Sets the node description of every adapter to the host's name and the device, as the cabling plan names them. It
-    lasts until the next boot; C(rdma-ndd) sets it again.
-  - With O(ready), waits until every port is active, a full member of the declared partitions, and its IPoIB interfaces
-    have the declared mode and MTU; fails where that does not come.
+  - Fails unless the device of every rail exists and its link layer is InfiniBand. The link layer is a setting of the
+    NIC firmware (C(LINK_TYPE_P1)), which this module does not change.
+  - Sets the node description of every adapter to the name of the host and the device, as in the cabling plan. It lasts
+    until the next boot, when C(rdma-ndd) sets it again.
+  - With O(ready), waits until every port is active and a full member of the declared partitions, and its IPoIB
+    interfaces have the declared mode and MTU. Otherwise it fails.
 attributes:
-  check_mode: {support: full, description: Says what would be named otherwise; does not wait.}
+  check_mode: {support: full, description: Shows node descriptions that would change; does not wait.}
   diff_mode: {support: full, description: Shows the node descriptions before and after.}
 options:
   name: {description: Name of the host in the fabric., type: str, required: true}
@@ -28,21 +28,21 @@ options:
     suboptions:
       rail: {description: Number of the rail., type: int, required: true}
       device: {description: RDMA device., type: str, required: true}
-      interface: {description: IPoIB interface; looked up where it is left out., type: str}
+      interface: {description: IPoIB interface; found by the device if omitted., type: str}
   ready:
-    description: What has to be read back.
+    description: Values to verify.
     type: dict
     suboptions:
       partitions: {description: Partition keys., type: list, elements: int, default: []}
-      ipoib: {description: Mode of IPoIB; left out where there is none., type: str, choices: [datagram, connected]}
+      ipoib: {description: IPoIB mode; omit it without IPoIB., type: str, choices: [datagram, connected]}
       children:
-        description: Keys of the partitions with an interface of their own.
+        description: Keys of the partitions that have their own interface.
         type: list
         elements: int
         default: []
       mtu_bytes: {description: MTU of the links., type: int, default: 4096}
       wait_seconds: {description: How long to wait., type: float, default: 60}
-  root: {description: "What stands before C(/sys).", type: path, default: /}
+  root: {description: "Prefix of C(/sys).", type: path, default: /}
 """
 
 EXAMPLES = r"""
@@ -66,11 +66,13 @@ descriptions:
   sample: {mlx5_0: gpu-0001 mlx5_0}
 """
 
-import time
+import operator
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.infiniband import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.machine import LocalMachine
+from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import poll
+from ansible_collections.muster.cluster.plugins.module_utils.nic.infiniband_rails import (
     Ipoib,
     Rail,
     RailError,
@@ -80,7 +82,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.infiniband import (
     lacking,
     wrong_descriptions,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.roce.machine import LocalMachine
 
 ARGUMENTS = {
     "name": {"type": "str", "required": True},
@@ -147,11 +148,11 @@ _SIDES = ("before", "after")
 def _wait(machine: LocalMachine, rails: list[Rail], ready: dict[str, Any]) -> None:
     mode = ready["ipoib"]
     ipoib = Ipoib(mode, interface_mtu(mode, ready["mtu_bytes"]), tuple(ready["children"])) if mode else None
-    deadline = time.monotonic() + ready["wait_seconds"]
-    while texts := lacking(machine, rails, ready["partitions"], ipoib):
-        if time.monotonic() >= deadline:
-            raise RailError(f"after {ready['wait_seconds']:g} s {'; '.join(texts)}")
-        time.sleep(POLL_SECONDS)
+    texts = poll(
+        lambda: lacking(machine, rails, ready["partitions"], ipoib), operator.not_, ready["wait_seconds"], POLL_SECONDS
+    )
+    if texts:
+        raise RailError(f"after {ready['wait_seconds']:g} s {'; '.join(texts)}")
 
 
 if __name__ == "__main__":

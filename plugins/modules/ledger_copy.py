@@ -5,29 +5,26 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ledger_copy
-short_description: Save a cluster's ledger to a file, or make it again from one
+short_description: Save a cluster's ledger to a file, or restore it
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - V(saved) copies the ledger as of one moment while others write to it, by SQLite's own means or C(pg_dump).
-  - V(restored) makes a ledger that is missing from its copy. One that is there is left as it is.
+  - V(saved) writes a consistent copy of the ledger while others write to it, with SQLite's backup or C(pg_dump).
+  - V(restored) creates a missing ledger from its copy. An existing ledger is not changed.
 options:
-  fleet:
-    description: The fleet, C(muster_fleet).
-    type: dict
-    required: true
   directory:
-    description: Where the copy is, C(ledger.sqlite) or C(ledger.dump).
+    description: Directory of the copy, C(ledger.sqlite) or C(ledger.dump).
     type: path
     required: true
   state:
-    description: What is wanted.
+    description: Wanted state.
     type: str
     choices: [saved, restored]
     required: true
+extends_documentation_fragment: muster.cluster.fleet
 attributes:
   check_mode:
-    description: Tells whether a ledger would be made.
+    description: Returns whether a ledger would be created.
     support: full
 """
 
@@ -41,7 +38,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: The copy.
+  description: Path of the copy.
   returned: success
   type: str
   sample: /srv/backup/lab/ledger.sqlite

@@ -5,29 +5,26 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ledger_create
-short_description: Make a cluster's ledger, once
+short_description: Create a cluster's ledger once
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Makes the ledger that the fleet file names. A ledger that is there already is left as it is.
-  - Fails where the controller's gate says that there has been a ledger, unless O(recreate) is set, and in any case
-    where the controller cannot be asked.
+  - Creates the ledger that the fleet file names. An existing ledger is not changed.
+  - Fails if the gate of the controller shows that there was a ledger, unless O(recreate) is set. Always fails if the
+    controller does not answer.
   - Run it once, delegated to the controller.
 
 options:
-  fleet:
-    description: The fleet, C(muster_fleet).
-    type: dict
-    required: true
   recreate:
     description:
-      - Make a new ledger although there has been one; every node has to be proven again. It counts on from the gate's
-        generation, so that no copy of the lost ledger is taken for one of the new.
+      - Create a new ledger although there was one; every node must be proven again. The new ledger continues the
+        generation of the gate, so that copies of the lost ledger are recognised as older.
     type: bool
     default: false
+extends_documentation_fragment: muster.cluster.fleet
 attributes:
   check_mode:
-    description: Tells whether a ledger would be made.
+    description: Returns whether a ledger would be created.
     support: full
 """
 

@@ -7,21 +7,17 @@ DOCUMENTATION = r"""
 module: ledger_guard
 short_description: Stop unless the ledger can be trusted
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Opens the ledger and compares it with the gate's file on the controller. Fails where the ledger is missing, empty,
-    not a ledger, another's, or an older copy than the one the gate was rendered from.
-  - A controller that does not answer is warned of, since it may be about to be provisioned.
+  - Opens the ledger and compares it with the gate file on the controller. Fails if the ledger is missing, empty, not a
+    ledger, that of another fleet, or older than the gate.
+  - Warns if the controller does not answer, because it may not be provisioned yet.
   - Run it once, delegated to the controller, before anything else.
 
-options:
-  fleet:
-    description: The fleet, C(muster_fleet).
-    type: dict
-    required: true
+extends_documentation_fragment: muster.cluster.fleet
 attributes:
   check_mode:
-    description: It never changes anything.
+    description: Never changes anything.
     support: full
 """
 
@@ -40,12 +36,12 @@ generation:
   type: int
   sample: 12
 nodes:
-  description: How many nodes the ledger knows.
+  description: Number of nodes in the ledger.
   returned: success
   type: int
   sample: 4
 compared:
-  description: Whether the controller could be asked.
+  description: Whether the controller answered.
   returned: success
   type: bool
   sample: true

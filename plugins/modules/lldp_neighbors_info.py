@@ -1,35 +1,35 @@
 #!/usr/bin/python
-"""What a host hears of its switches over LLDP."""
+"""Read the LLDP neighbours of a host."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lldp_neighbors_info
-short_description: What a host hears of its switches over LLDP
+short_description: Read the LLDP neighbours of a host
 description:
-  - Runs C(lldpctl -f json) of lldpd, and reads which network interface each RDMA device has.
-  - Reads only. A host that cannot be asked is no failure of the task, RV(reason) says why, so that one sick host does
-    not end the run of all.
+  - Runs C(lldpctl -f json) of lldpd, and reads the network interface of each RDMA device.
+  - Reads only. If the neighbours cannot be read, the task does not fail and RV(reason) states why, so that one sick
+    host does not end the run.
 options:
   timeout_seconds:
-    description: How long C(lldpctl) may take.
+    description: Time limit of C(lldpctl).
     type: int
     default: 30
   tool_path:
-    description: PATH in which C(lldpctl) is.
+    description: PATH of C(lldpctl).
     type: str
     default: /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
   root:
-    description: What stands before C(/sys).
+    description: Prefix of C(/sys).
     type: path
     default: /
 attributes:
   check_mode:
-    description: Does the same in check mode.
+    description: Works the same in check mode.
     support: full
 notes:
   - Needs lldpd on the host, and switches that send LLDP.
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 """
 
 EXAMPLES = r"""
@@ -40,7 +40,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 lldp:
-  description: What C(lldpctl -f json) printed.
+  description: Output of C(lldpctl -f json).
   returned: always
   type: str
   sample: '{"lldp": {"interface": [{"eth0": {"via": "LLDP"}}]}}'
@@ -50,7 +50,7 @@ interfaces:
   type: dict
   sample: {mlx5_0: eth0}
 reason:
-  description: Why the host could not be asked, empty where it was.
+  description: Why the neighbours could not be read; empty if they were.
   returned: always
   type: str
   sample: "lldpctl: not found"
@@ -58,7 +58,7 @@ reason:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.host import TOOL_PATH, LocalHost
+from ..module_utils.host.host import TOOL_PATH, LocalHost
 
 ARGV = ("lldpctl", "-f", "json")
 ARGUMENTS = {

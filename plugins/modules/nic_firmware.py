@@ -5,16 +5,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nic_firmware
-short_description: Bring the firmware settings of NICs to what is declared
+short_description: Set the firmware settings of NICs
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Queries every NIC with C(mstconfig) or, where that is not installed, C(mlxconfig), and sets what differs for the
-    next boot of the device. Every setting is read back; a device that ignores one is an error.
-  - A key that the device does not know, a list, and a value that cannot be read are errors, before anything is set on
-    that NIC. A key that C(ADVANCED_PCI_SETTINGS) or another declared C(ADVANCED_) key unlocks may appear later.
-  - What is in force changes with a reset of the device only, which is done with O(allow_reset) alone; firmware is never
-    flashed. What waits for a reset or a reboot is returned.
+  - Queries every NIC with C(mstconfig), or with C(mlxconfig) if that is not installed, and sets different values for
+    the next boot of the device. Every setting is read back; a device that ignores one is an error.
+  - An unknown key, a list, and an unreadable value are errors, before any change of that NIC. A key that
+    C(ADVANCED_PCI_SETTINGS) or another declared C(ADVANCED_) key unlocks may appear later.
+  - New values become effective with a reset of the device, which needs O(allow_reset), or with a reboot. Pending values
+    are returned. Firmware is never flashed.
 attributes:
   check_mode: {support: full, description: Queries only.}
   diff_mode: {support: full, description: Shows the values for the next boot before and after.}
@@ -28,23 +28,23 @@ options:
       device: {description: "Name in messages, such as V(mlx5_0).", type: str, required: true}
       address: {description: "PCI address, such as V(0000:1a:00.0).", type: str, required: true}
   settings:
-    description: Settings that every NIC has to have; none are set where it is empty.
+    description: Settings of every NIC; an empty list sets nothing.
     type: list
     elements: dict
     required: true
     suboptions:
       key: {description: "Name, such as V(MAX_ACC_OUT_READ).", type: str, required: true}
       wanted:
-        description: Its value by number, name, or both, such as V(2), V(ETH) or C(ETH(2\)).
+        description: Its value as number, name, or both, such as V(2), V(ETH) or C(ETH(2\)).
         type: str
         required: true
-  firmware: {description: Version to compare with; empty where none is declared., type: str, default: ""}
+  firmware: {description: Expected version; empty for no comparison., type: str, default: ""}
   allow_reset:
-    description: Whether a NIC is reset where a setting waits for it. Its links go down.
+    description: Whether a NIC with a pending setting is reset. Its links go down.
     type: bool
     default: false
   tool_path:
-    description: PATH in which the tools are.
+    description: PATH of the tools.
     type: str
     default: /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 """
@@ -61,19 +61,19 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was set, or would be.
+  description: Settings that were changed, or would be.
   returned: always
   type: list
   elements: str
   sample: ["mlx5_0: MAX_ACC_OUT_READ 128 in place of 0"]
 pending:
-  description: What holds from the next reset or reboot on.
+  description: Values that become effective at the next reset or reboot.
   returned: always
   type: list
   elements: str
   sample: ["mlx5_0: MAX_ACC_OUT_READ is 0, 128 from the next boot on"]
 other_firmware:
-  description: NICs that run another version than O(firmware); left alone, check C(nic_firmware) is their finding.
+  description: NICs with another version than O(firmware). They are not changed; check C(nic_firmware) reports them.
   returned: always
   type: list
   elements: str
@@ -81,15 +81,15 @@ other_firmware:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host import TOOL_PATH, LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.nic_config import tool_of, wanted_of
-from ansible_collections.muster.cluster.plugins.module_utils.nic_firmware import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.nic.firmware_apply import (
     Device,
     Nic,
     NicError,
     Report,
     reconcile,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.nic.firmware_settings import tool_of
 
 NIC = {"device": {"type": "str", "required": True}, "address": {"type": "str", "required": True}}
 # "key" is the name of a setting, and no secret.
@@ -107,7 +107,7 @@ def main() -> None:
     """Set what differs on each NIC."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     params = module.params
-    wanted, reports, failed = wanted_of(params["settings"]), {}, []
+    wanted, reports, failed = {each["key"]: each["wanted"] for each in params["settings"]}, {}, []
     host = LocalHost(params["tool_path"])
     # Neither tools nor NICs are asked for what nobody declared.
     nics = [Nic(nic["address"], nic["device"]) for nic in params["nics"]] if wanted or params["firmware"] else []

@@ -7,12 +7,12 @@ DOCUMENTATION = r"""
 module: node_check
 short_description: Examine a node and return the evidence
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Runs C(muster examine) on the node and returns what it found. A sick node is an answer, not a failure.
-  - The answer has to carry the id that this run of the module made, this node, stage and expectations; evidence of
-    anything else, such as an older run, fails the task.
-  - Gathering evidence changes nothing on the host, so the result is never C(changed). Raw outputs are kept on the node
+  - Runs C(muster examine) on the node and returns its evidence. A sick node is a result, not a failure.
+  - The evidence must contain the id that this run created, this node, stage and expectations. Any other evidence, such
+    as that of an older run, fails the task.
+  - Collecting evidence does not change the host, so the result is never C(changed). Raw outputs are kept on the node
     under C(/var/lib/muster/evidence), except in check mode, which leaves no trace.
 options:
   node:
@@ -20,27 +20,27 @@ options:
     type: str
     required: true
   expect:
-    description: What the node's hardware class must have, C(muster_expect).
+    description: Expectations of the node's hardware class, C(muster_expect).
     type: dict
     required: true
   stage:
-    description: Whose checks to run.
+    description: Stage whose checks run.
     type: str
     choices: [preflight, burn_in]
     default: preflight
   health:
     description:
-      - Ask the node's health check too, C(muster health), after the examination and by C(/etc/muster/expect.json). In
-        check mode its last word is judged instead.
+      - Also run the node's health check, C(muster health), after the examination, with C(/etc/muster/expect.json). In
+        check mode its last result is judged instead.
     type: bool
     default: false
   tool:
-    description: The program on the node, as the role C(burn_in) installs it.
+    description: Path of the node program, which role C(burn_in) installs.
     type: path
     default: /usr/libexec/muster/muster
 attributes:
   check_mode:
-    description: Examines, and keeps nothing on the node.
+    description: Examines, and writes nothing on the node.
     support: full
 """
 
@@ -54,7 +54,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 evidence:
-  description: The evidence, as the ledger takes it; null in check mode where the program is not installed yet.
+  description: The evidence, as the ledger takes it; null in check mode if the program is not installed yet.
   returned: success
   type: dict
   sample: {format: 1, id: 0f6e2f6c-0b55-4f0e-9d2d-bf5d4a3f9f0e, node: gpu-01, stage: preflight, findings: []}
@@ -72,13 +72,13 @@ findings:
             reason: less than declared by over 5 %, action: reseat}]
 health:
   description:
-    - What the health check said; null where it was not asked. One that gives no answer, or not about this node and
-      boot, is C(incomplete). C(service_age_seconds) tells when Slurm ran it last, before this, null for never.
+    - Result of the health check; null if it did not run. No answer, or one about another node or boot, is
+      C(incomplete). C(service_age_seconds) is the age of the last run by Slurm; null for never.
   returned: success
   type: dict
   sample: {verdict: pass, findings: [], evidence: null, service_age_seconds: 120.5}
 seconds:
-  description: How long the examination took on the node.
+  description: Duration of the examination on the node.
   returned: success
   type: float
   sample: 0.9
@@ -92,12 +92,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.answer import evidence_in
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, EvidenceError, expect_digest_of
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding, worst
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.probes import heartbeat
+from ansible_collections.muster.cluster.plugins.module_utils.words.answer import evidence_in
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import (
+    Evidence,
+    EvidenceError,
+    expect_digest_of,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding, worst
 
 # Exit status of muster health by verdict.
 EXIT_STATUS = {PASS: 0, FAIL: 1, INCOMPLETE: 2}

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: opensm_config
-short_description: Write OpenSM's configuration once the installed version takes all of it
+short_description: Write the configuration of OpenSM after the installed version accepted it
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - OpenSM goes on without what it does not understand. This module lets the installed version load the configuration
-    (C(opensm -F FILE -c DUMP), which starts nothing) and compares what it understood with what was meant. A key or
-    routing engine that the version lacks and a value that it misreads are errors, and the file stays as it was.
+  - OpenSM ignores what it does not understand. This module lets the installed version load the configuration
+    (C(opensm -F FILE -c DUMP), which starts nothing) and compares the result with the settings. A key or routing engine
+    that the version lacks, or a value that it misreads, is an error, and the file is not changed.
   - The manager is bound to one InfiniBand port by its GUID.
 attributes:
-  check_mode: {support: full, description: Proves the configuration and writes nothing.}
+  check_mode: {support: full, description: Tests the configuration and writes nothing.}
   diff_mode: {support: full, description: Shows the file before and after.}
 options:
   path: {description: The configuration file., type: path, required: true}
@@ -24,11 +24,11 @@ options:
     type: dict
     required: true
   device:
-    description: RDMA device to which the manager is bound; empty where the host has one InfiniBand port.
+    description: RDMA device of the manager; may be empty if the host has only one InfiniBand port.
     type: str
     default: ""
-  program: {description: OpenSM itself., type: path, default: /usr/sbin/opensm}
-  root: {description: "What stands before C(/sys).", type: path, default: /}
+  program: {description: Path of OpenSM., type: path, default: /usr/sbin/opensm}
+  root: {description: "Prefix of C(/sys).", type: path, default: /}
 seealso:
   - module: muster.cluster.opensm_info
 """
@@ -51,8 +51,8 @@ import tempfile
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.opensm import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.nic.opensm import (
     OpensmError,
     infiniband_ports,
     port_of,

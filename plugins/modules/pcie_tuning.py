@@ -5,16 +5,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: pcie_tuning
-short_description: Set what a node's PCIe devices need, now and at every boot
+short_description: Set PCIe options now and at every boot
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Sets the NICs' largest read request and relaxed ordering, turns access control (ACS) off on the bridges above
-    given devices, and lets the NICs' interrupts go to the CPUs next to them. C(irqbalance), which would move
-    them, is masked.
-  - Everything is read again afterwards; a device that does not keep a setting is an error.
-  - The settings are kept in O(path), from which C(muster pcie apply) sets them at boot; unit O(unit) is enabled, whose
-    file has to be there.
+  - Sets maximum read request and relaxed ordering of the NICs, turns access control (ACS) off on the bridges above the
+    given devices, and binds the interrupts of the NICs to their local CPUs. C(irqbalance), which would move them, is
+    masked.
+  - Every setting is read back; a device that does not keep one is an error.
+  - The settings are stored in O(path), from which C(muster pcie apply) sets them at boot. The unit O(unit) is enabled;
+    its file must exist.
 attributes:
   check_mode: {support: full, description: Reads only.}
   diff_mode: {support: full, description: Shows the file before and after.}
@@ -28,27 +28,27 @@ options:
       device: {description: "Name in messages, such as V(mlx5_0).", type: str, required: true}
       address: {description: "PCI address, such as V(0000:1a:00.0).", type: str, required: true}
   max_read_request_bytes:
-    description: Largest read that each NIC asks for. Left alone where it is not given.
+    description: Maximum read request of the NICs. Unchanged if omitted.
     type: int
   relaxed_ordering:
-    description: Whether the NICs' writes may pass each other. Left alone where it is not given.
+    description: Whether the NICs use relaxed ordering. Unchanged if omitted.
     type: bool
   acs_off_above:
-    description: PCI addresses of devices on whose way to the root port access control has to be off.
+    description: PCI addresses of devices. ACS is turned off on the bridges between them and the root port.
     type: list
     elements: str
     default: []
   local_interrupts:
-    description: Whether interrupts of the NICs go to the CPUs next to them only.
+    description: Whether the interrupts of the NICs are bound to their local CPUs.
     type: bool
     default: true
-  path: {description: Where the settings are kept., type: path, default: /etc/muster/pcie.json}
+  path: {description: File of the settings., type: path, default: /etc/muster/pcie.json}
   unit: {description: Unit that sets them at boot., type: str, default: muster-pcie.service}
   tool_path:
-    description: PATH in which the tools are.
+    description: PATH of the tools.
     type: str
     default: /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-  root: {description: "What stands before C(/proc) and C(/sys).", type: path, default: /}
+  root: {description: "Prefix of C(/proc) and C(/sys).", type: path, default: /}
 """
 
 EXAMPLES = r"""
@@ -63,7 +63,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was set, or would be.
+  description: Settings that were changed, or would be.
   returned: always
   type: list
   elements: str
@@ -74,11 +74,12 @@ import json
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.evidence_store import write_atomically
-from ansible_collections.muster.cluster.plugins.module_utils.expectations import ExpectationError
-from ansible_collections.muster.cluster.plugins.module_utils.host import TOOL_PATH
-from ansible_collections.muster.cluster.plugins.module_utils.pcie import PcieError, Settings, apply
-from ansible_collections.muster.cluster.plugins.module_utils.roce.machine import LocalMachine
+from ansible_collections.muster.cluster.plugins.module_utils.boot.pcie_settings import PcieError, Settings, apply
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH
+from ansible_collections.muster.cluster.plugins.module_utils.host.machine import LocalMachine
+from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import Systemd, SystemdError
+from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 
 RAIL = {"device": {"type": "str", "required": True}, "address": {"type": "str", "required": True}}
 ARGUMENTS = {
@@ -95,16 +96,12 @@ ARGUMENTS = {
 
 
 def enable(host: LocalMachine, unit: str, check: bool) -> list[str]:
-    """Return what was done so that the unit starts at boot; raises PcieError."""
-    state = host.run(["systemctl", "is-enabled", unit], 30)
-    if state.rc is None:
-        raise PcieError(f"systemctl is-enabled {unit}: {state.error}")
-    if state.stdout.strip() == "enabled":
+    """Return what was done so that the unit starts at boot; raises SystemdError."""
+    systemd = Systemd(host)
+    if systemd.enabled(unit) == "enabled":
         return []
     if not check:
-        done = host.run(["systemctl", "enable", unit], 60)
-        if done.rc != 0:
-            raise PcieError(f"systemctl enable {unit}: {done.error or done.stderr.strip()}")
+        systemd.do("enable", unit)
     return [f"enable {unit}"]
 
 
@@ -124,9 +121,9 @@ def main() -> None:
             steps.append(f"write {kept}")
             if not module.check_mode:
                 kept.parent.mkdir(mode=0o755, exist_ok=True)
-                write_atomically(kept, text)
+                replace_file(kept, text)
         steps += enable(host, params["unit"], module.check_mode)
-    except (ExpectationError, PcieError, OSError) as exc:
+    except (ReadError, PcieError, SystemdError, OSError) as exc:
         module.fail_json(msg=str(exc), steps=[])
     diff = {"before_header": str(kept), "after_header": str(kept), "before": before, "after": text}
     shown = {"before_header": "PCIe", "after_header": "PCIe", "before": "", "after": "".join(f"{s}\n" for s in steps)}

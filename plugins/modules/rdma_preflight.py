@@ -5,22 +5,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rdma_preflight
-short_description: Tell whether a host can have the declared RDMA software
+short_description: Check that a host supports the declared RDMA software
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Fails where the declaration cannot be met, before anything is changed.
+  - Fails before any change if the host does not support the declaration.
   - DMA-BUF needs Linux 5.12 or later, C(nvidia_peermem) the kernel module of that name, which comes with NVIDIA's
     driver. DOCA-OFED needs a repository, and the version of every package.
 attributes:
-  check_mode: {support: full, description: Reads only; a driver that is yet to come is not missed.}
+  check_mode: {support: full, description: Reads only; a missing driver is no error.}
 options:
   peer_memory:
-    description: How NICs reach GPU memory.
+    description: How NICs access GPU memory.
     type: str
     choices: [dmabuf, nvidia_peermem, none]
     required: true
-  source: {description: Where the packages come from., type: str, choices: [distribution, doca], required: true}
+  source: {description: Source of the packages., type: str, choices: [distribution, doca], required: true}
   packages:
     description: Packages, such as V(perftest) or V(perftest=24.04.0).
     type: list
@@ -28,7 +28,7 @@ options:
     required: true
   repository: {description: Address of the repository of V(doca)., type: str, default: ""}
   tool_path:
-    description: PATH in which the tools are.
+    description: PATH of the tools.
     type: str
     default: /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 """
@@ -43,7 +43,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 wrong:
-  description: What of the declaration cannot be met.
+  description: Unsupported parts of the declaration.
   returned: always
   type: list
   elements: str
@@ -51,8 +51,8 @@ wrong:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host import TOOL_PATH, LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.peer_memory import DMABUF, NONE, PEERMEM, why_not
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.nic.peer_memory import DMABUF, NONE, PEERMEM, why_not
 
 ARGUMENTS = {
     "peer_memory": {"type": "str", "choices": [DMABUF, PEERMEM, NONE], "required": True},

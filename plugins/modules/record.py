@@ -5,32 +5,29 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: record
-short_description: Put evidence into the ledger
+short_description: Record evidence in the ledger
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Appends the evidence that hosts gave of one stage to the ledger at once, so that a run that dies before admission
-    loses none of it.
-  - A host's word is taken about itself and about the stage it was asked for. Acceptance, which is measured between
-    nodes, is recorded by M(muster.cluster.accept).
-  - Evidence that the ledger has already changes nothing. What cannot be imported is returned in RV(refused) and
-    warned of; its node then lacks it, which admits nobody.
+  - Appends the evidence of one stage from many hosts to the ledger, so that a run that is killed before admission loses
+    nothing.
+  - A host reports only about itself and the requested stage. Acceptance, which is measured between nodes, is recorded
+    by M(muster.cluster.accept).
+  - Evidence that the ledger already has changes nothing. Refused evidence is returned in RV(refused) with a warning.
+    Its node lacks this evidence and is not admitted.
   - Needs no connection to the host. One task for many hosts is one transaction.
 
 options:
-  fleet:
-    description: The fleet, C(muster_fleet).
-    type: dict
-    required: true
   stage:
-    description: The stage of which the evidence is; any other is refused.
+    description: Stage of the evidence; any other evidence is refused.
     type: str
-    choices: [preflight, burn_in, fabric, storage, health]
+    choices: [preflight, burn_in, health]
     required: true
   evidence:
-    description: Evidence by host, one record each; one that names another node is refused.
+    description: Evidence by host, one record each. Evidence of another node is refused.
     type: dict
     required: true
+extends_documentation_fragment: muster.cluster.fleet
 attributes:
   check_mode:
     description: Returns what would be recorded.
@@ -38,7 +35,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Record burn-in
+- name: Record the burn-in
   muster.cluster.record:
     fleet: "{{ muster_fleet }}"
     stage: burn_in
@@ -48,13 +45,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 recorded:
-  description: Ids that are in the ledger now.
+  description: Ids that are now in the ledger.
   returned: success
   type: list
   elements: str
   sample: [0f6e2f6c-0b55-4f0e-9d2d-bf5d4a3f9f0e]
 refused:
-  description: What was not imported, and why.
+  description: Refused evidence with the reason.
   returned: success
   type: list
   elements: dict

@@ -5,36 +5,37 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: report
-short_description: Write the verdicts on nodes as JSON and as one HTML page, and show them as a table
+short_description: Write the verdicts as JSON and as an HTML page, and print them as a table
 version_added: 0.1.0
 author: The Muster developers (@muster-cluster)
 description:
   - Writes C(verdicts.json) and C(report.html) into a directory of the control machine and prints one line per node.
-  - The page loads nothing and runs nothing, so that it can be sent to a vendor as it is. Nodes that need somebody come
-    first, with what was measured, what was expected and what to do; evidence, serial numbers and versions follow.
-  - Where the ledger has acceptance rounds of these nodes, the page shows what they measured (heat map of pairs, curves
-    by rail and distance, timeline), and C(acceptance.json) holds it for M(muster.cluster.compare). Plots need
-    matplotlib; without it the page has all the rest and says so.
+  - The page loads nothing and runs nothing, so it can be sent to a vendor. Nodes that need an action come first, with
+    measured and expected value and action. Evidence, serial numbers and versions follow.
+  - If the ledger has acceptance rounds of these nodes, the page shows their measurements (heat map of pairs, curves by
+    rail and distance, timeline), and C(acceptance.json) contains them for M(muster.cluster.compare). Plots need
+    matplotlib; without it the page states that they are missing.
   - Evidence is read from the ledger. Text that came from hosts is escaped.
   - Never reports a change, and writes nothing in check mode.
 options:
   verdicts:
     description:
       - The verdicts that M(muster.cluster.admit) returned.
-      - Each has C(node), C(state), C(stage) and C(findings).
+      - Each has C(node), C(state), C(stage), C(findings), and in C(evidence) the ids of the records that it was judged
+        by; their other findings are read from the ledger.
     type: list
     elements: dict
     required: true
   fleet:
     description:
       - The fleet, as the inventory gives it in C(muster_fleet). Its C(cluster), C(nodes) and C(ledger) are used.
-      - Of C(policy) the latency profile is used, of C(fabric) its kind, where they are there.
-      - Where it declares C(storage.checkpoint), the page ends with the plan of M(muster.cluster.storage_plan).
+      - The latency profile of C(policy) and the kind of C(fabric) are used if present.
+      - If it declares C(storage.checkpoint), the page ends with the plan of M(muster.cluster.storage_plan).
     type: dict
     required: true
   dest:
     description:
-      - Directory of the control machine; made if it is missing.
+      - Directory on the control machine; created if it is missing.
       - Each file is replaced as a whole.
     type: path
     required: true
@@ -66,7 +67,7 @@ report_file:
   type: str
   sample: /srv/cluster/build/report/report.html
 acceptance_file:
-  description: Path of what acceptance measured, null where the ledger has nothing of it; in check mode not written.
+  description: Path of the acceptance measurements; null if the ledger has none; not written in check mode.
   returned: success
   type: str
   sample: /srv/cluster/build/report/acceptance.json

@@ -5,32 +5,32 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: roce_port
-short_description: Set the RoCE ports of this host, and read every setting back
+short_description: Set and verify the RoCE ports of this host
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Sets trust of DSCP, PFC, DCQCN, ToS of RDMA-CM, the device-wide traffic class, MTU, rings, buffers, DCBX mode, ARP
-    and reverse path filter of each port, and reads them back. A device that takes a setting and does not show it
-    afterwards fails the task, as does a port without a RoCE v2 GID of its declared address.
-  - What a port's backend cannot do is an error before anything is changed, on any port.
-  - All ports of a host in one task. A port that fails does not keep the others from being set.
+  - Sets DSCP trust, PFC, DCQCN, ToS of RDMA-CM, the device-wide traffic class, MTU, rings, buffers, DCBX mode, ARP and
+    reverse path filter of each port, and reads them back. The task fails if a device accepts a setting but does not
+    show it, and if a port has no RoCE v2 GID of its declared address.
+  - A setting that the backend does not support is an error before any change of any port.
+  - Sets all ports of a host in one task. A failed port does not stop the others.
 attributes:
   check_mode:
     support: full
-    description: Says what would change; what cannot be read yet, as on a host without its driver, is a warning.
+    description: Shows what would change. Unreadable settings, as on a host without its driver, are a warning.
   diff_mode: {support: full, description: Shows settings before and after.}
 options:
   ports:
-    description: The ports, as P(muster.cluster.roce_ports#lookup) gives them; C(rail) and C(gateway) are not used.
+    description: Ports, as returned by P(muster.cluster.roce_ports#lookup); C(rail) and C(gateway) are not used.
     type: list
     elements: dict
     required: true
   wait_seconds:
-    description: How long to wait for a device, or for the GID of an address, that is late.
+    description: How long to wait for a late device or GID.
     type: float
     default: 30
-  root: {description: What stands before every path., type: path, default: /}
-  tool_path: {description: PATH in which tools are looked up; the usual system directories by default., type: str}
+  root: {description: Prefix of every path., type: path, default: /}
+  tool_path: {description: PATH of the tools; the usual system directories by default., type: str}
 seealso:
   - plugin: muster.cluster.roce_ports
     plugin_type: lookup
@@ -45,7 +45,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ports:
-  description: Each port with those of its settings that were changed.
+  description: Each port with its changed settings.
   returned: always
   type: list
   elements: dict
@@ -60,12 +60,12 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.expectations import ExpectationError
-from ansible_collections.muster.cluster.plugins.module_utils.host import TOOL_PATH
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH
+from ansible_collections.muster.cluster.plugins.module_utils.host.machine import LocalMachine
 from ansible_collections.muster.cluster.plugins.module_utils.roce.apply import Outcome, apply, check
 from ansible_collections.muster.cluster.plugins.module_utils.roce.decide import shown, unsupported
-from ansible_collections.muster.cluster.plugins.module_utils.roce.machine import LocalMachine
 from ansible_collections.muster.cluster.plugins.module_utils.roce.settings import PortSettings
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 
 ARGUMENTS = {
     "ports": {"type": "list", "elements": "dict", "required": True},
@@ -76,7 +76,7 @@ ARGUMENTS = {
 
 
 def settings_of(ports: list[dict[str, Any]]) -> list[PortSettings]:
-    """Return the ports' settings; raises ExpectationError."""
+    """Return the ports' settings; raises ReadError."""
     return [
         PortSettings.from_dict(
             {key: value for key, value in port.items() if key not in ("rail", "gateway")}, f"ports[{n}]"
@@ -100,7 +100,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     try:
         ports = settings_of(module.params["ports"])
-    except ExpectationError as exc:
+    except ReadError as exc:
         module.fail_json(msg=str(exc))
     if impossible := [text for port in ports for text in unsupported(port)]:
         module.fail_json(msg="; ".join(impossible))

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_accounts
-short_description: Keep cluster, accounts and users in Slurm's accounting database
+short_description: Set cluster, accounts and users in Slurm's accounting database
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
   - Adds the cluster, declared accounts and their users, and sets declared limits, with C(sacctmgr) as root.
-  - What is not declared is left alone, limits that are no longer declared too; nothing is ever removed.
-  - A limit has to be declared in the form in which C(sacctmgr) prints it; another one is an error.
+  - Everything else is not changed, including limits that are no longer declared. Nothing is removed.
+  - A limit must have the form in which C(sacctmgr) prints it; any other form is an error.
 attributes:
-  check_mode: {support: full, description: Says what would change.}
-  diff_mode: {support: none, description: The result says what was done.}
+  check_mode: {support: full, description: Shows what would change.}
+  diff_mode: {support: none, description: The result lists the steps.}
 options:
   cluster: {description: Name of the cluster., type: str, required: true}
   accounts:
@@ -30,8 +30,8 @@ options:
         description: Limits of the account as a whole, such as C(GrpTRES) or C(MaxWall).
         type: dict
         default: {}
-      description: {description: What it is for., type: str, default: ""}
-      organization: {description: Whose it is., type: str, default: ""}
+      description: {description: Description of the account., type: str, default: ""}
+      organization: {description: Organization of the account., type: str, default: ""}
   timeout_seconds: {description: Time limit of one C(sacctmgr)., type: float, default: 60}
 """
 
@@ -45,7 +45,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was done, or would be.
+  description: Steps that were done, or would be.
   returned: always
   type: list
   elements: str
@@ -53,8 +53,8 @@ steps:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_accounts import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_accounts import (
     Account,
     AccountsError,
     Database,

@@ -7,22 +7,22 @@ DOCUMENTATION = r"""
 module: slurm_archive
 short_description: Save or restore Slurm's state directory or accounting database
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - V(saved) writes an archive while Slurm runs, of one moment, readable by root alone.
-  - V(restored) puts an archive in the place of what is there, which is kept. The daemon has to be stopped. Whether the
-    archive is whole is looked at first.
+  - V(saved) writes a consistent archive while Slurm runs, readable by root only.
+  - V(restored) replaces the present contents with an archive, and keeps them. The daemon must be stopped. The archive
+    is verified first.
 attributes:
-  check_mode: {support: full, description: Looks at the archive and changes nothing.}
+  check_mode: {support: full, description: Verifies the archive and changes nothing.}
   diff_mode: {support: none, description: Archives are not text.}
 options:
-  state: {description: What is wanted., type: str, choices: [saved, restored], required: true}
+  state: {description: Wanted state., type: str, choices: [saved, restored], required: true}
   path: {description: The archive on this host., type: path, required: true}
   directory: {description: "The controller's StateSaveLocation.", type: path}
   database: {description: Name of the database in this host's MariaDB., type: str}
   owner: {description: Owner of the state directory., type: str, default: slurm}
-  keep: {description: Where a dump of the database that is replaced goes., type: path, default: /var/lib/muster/backup}
-  timeout_seconds: {description: Time limit of a dump or its return., type: float, default: 3600}
+  keep: {description: Directory for a dump of the replaced database., type: path, default: /var/lib/muster/backup}
+  timeout_seconds: {description: Time limit of a dump or its restore., type: float, default: 3600}
 """
 
 EXAMPLES = r"""
@@ -35,7 +35,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 kept:
-  description: Where what was replaced lies now, empty where nothing was there.
+  description: Path of the replaced contents; empty if there were none.
   returned: always
   type: str
   sample: /var/lib/slurm/slurmctld/.before-restore.1
@@ -45,8 +45,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host import Host, LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_archive import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Host, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_archive import (
     ArchiveError,
     check_database,
     check_state,

@@ -5,30 +5,30 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_config
-short_description: Try Slurm's configuration, swap it in as a whole, and put it back where it does not run
+short_description: Test Slurm's configuration, replace it as a whole, and restore it if it fails
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Runs on a Slurm controller. A second slurmctld is started on the new files in network and process namespaces of its
-    own, with a state directory of its own. Where it does not come up, or finds something wrong, the task fails in its
-    words and nothing is changed.
-  - Then all files are replaced, and slurmctld is restarted or told to read them again, as the keys that changed need.
-    Running jobs go on. Where it does not answer on the new files, the old ones are put back, it is started on them, and
-    the task fails. The files before the last swap are kept in C(/var/lib/muster/slurm/previous).
-  - A swap that was interrupted is undone by the next run, which then begins anew.
-  - A file that an earlier run wrote and O(files) no longer has is removed.
+  - Runs on a Slurm controller. A second slurmctld is started with the new files, in its own network and process
+    namespaces and with its own state directory. If it does not start or reports an error, the task fails with its
+    message, and nothing is changed.
+  - Then all files are replaced, and slurmctld rereads them, or restarts if a changed key needs it. Running jobs
+    continue. If slurmctld does not answer with the new files, the old files are restored, it is started with them, and
+    the task fails. The files before the last replacement are in C(/var/lib/muster/slurm/previous).
+  - The next run reverts an interrupted replacement and begins again.
+  - A file of an earlier run that is not in O(files) is removed.
   - The file of user partitions is written once, closed, and belongs to M(muster.cluster.slurm_gate) from then on. With
-    O(gate_path) it lies in a directory that two controllers share, and a link leads there.
-  - A node that is no longer declared is closed in that file. It is an error where jobs run on such a node, or where
-    more than a fifth of all nodes go at once, unless O(accept_removal).
-  - It is an error where Slurm's state directory is empty on a controller that has had a configuration, unless
-    O(accept_empty_state).
+    O(gate_path) it is in a directory that two controllers share, with a link to it.
+  - A node that is no longer declared is closed in that file. It is an error if jobs run on such a node, or if more than
+    a fifth of all nodes are removed at once, unless O(accept_removal) is set.
+  - It is an error if Slurm's state directory is empty on a controller that had a configuration, unless
+    O(accept_empty_state) is set.
 attributes:
-  check_mode: {support: full, description: Tries the files and changes nothing.}
+  check_mode: {support: full, description: Tests the files and changes nothing.}
   diff_mode: {support: full, description: Shows the files before and after.}
 options:
   files:
-    description: The files, C(slurm.conf) among them; lookup P(muster.cluster.slurm_files#lookup) makes them.
+    description: The files, C(slurm.conf) among them; from the lookup P(muster.cluster.slurm_files#lookup).
     type: list
     elements: dict
     required: true
@@ -36,30 +36,30 @@ options:
       name: {description: Name in O(directory)., type: str, required: true}
       content: {description: Content., type: str, required: true}
   partitions:
-    description: User partitions as they are written once, closed.
+    description: User partitions. They are written once, without nodes.
     type: list
     elements: dict
     required: true
     suboptions:
       name: {description: Name of the partition., type: str, required: true}
-      default: {description: Whether jobs that name no partition go here., type: bool, default: false}
-      hardware_classes: {description: Ignored; a fleet's partition may be given as it is., type: list, elements: str}
-      parameters: {description: Further C(slurm.conf) keys of the partition., type: dict, default: {}}
+      default: {description: Whether this is the default partition of jobs., type: bool, default: false}
+      hardware_classes: {description: Ignored; allows to pass a fleet's partition as it is., type: list, elements: str}
+      parameters: {description: Additional C(slurm.conf) keys of the partition., type: dict, default: {}}
   state_directory: {description: Slurm's C(StateSaveLocation)., type: path, default: /var/lib/slurm/slurmctld}
   state:
-    description: V(tried) only tries the files; with two controllers, before either is changed.
+    description: V(tried) only tests the files; with two controllers, before either is changed.
     type: str
     choices: [tried, swapped]
     default: swapped
   gate_path:
-    description: Where the file of user partitions really lies.
+    description: Real path of the file of user partitions.
     type: path
     default: /etc/slurm/muster_partitions.conf
-  accept_removal: {description: Whether nodes with jobs and many nodes at once may go., type: bool, default: false}
+  accept_removal: {description: Whether nodes with jobs or many nodes may be removed., type: bool, default: false}
   accept_empty_state: {description: Whether slurmctld may start without saved state., type: bool, default: false}
-  directory: {description: Where Slurm's configuration lies., type: path, default: /etc/slurm}
+  directory: {description: Directory of Slurm's configuration., type: path, default: /etc/slurm}
   work_directory:
-    description: Where journal and previous files lie.
+    description: Directory of journal and previous files.
     type: path
     default: /var/lib/muster/slurm
   trial_seconds: {description: Time limit of the trial., type: float, default: 60}
@@ -84,7 +84,7 @@ files:
   elements: str
   sample: [slurm.conf]
 restarted: {description: Whether slurmctld was restarted., returned: always, type: bool, sample: false}
-reconfigured: {description: Whether Slurm was told to read its files., returned: always, type: bool, sample: true}
+reconfigured: {description: Whether Slurm reread its files., returned: always, type: bool, sample: true}
 started: {description: Whether slurmctld was down and was started., returned: always, type: bool, sample: false}
 undone: {description: Whether an interrupted swap was undone first., returned: always, type: bool, sample: false}
 closed:
@@ -93,23 +93,17 @@ closed:
   type: list
   elements: str
   sample: []
-gate: {description: Whether the file of user partitions was put there., returned: always, type: bool, sample: false}
+gate: {description: Whether the file of user partitions was written., returned: always, type: bool, sample: false}
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.slurm import (
-    GATE_FILE,
-    STATE_SAVE_LOCATION,
-    GateError,
-    Partition,
-)
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_configuration import (
-    Configuration,
-    ConfigurationError,
-    Places,
-    Wanted,
-)
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.configuration_swap import Places
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GATE_FILE, Partition
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import SlurmGateError
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_conf import ConfigurationError
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_configuration import Configuration, Wanted
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate import STATE_SAVE_LOCATION
 
 PARTITION = {
     "name": {"type": "str", "required": True},
@@ -163,7 +157,7 @@ def main() -> None:
             configuration.try_out()
             module.exit_json(changed=False)
         module.exit_json(**configuration.settle(module.check_mode).to_dict())
-    except GateError as exc:
+    except SlurmGateError as exc:
         module.fail_json(msg=str(exc))
     except ConfigurationError as exc:
         module.fail_json(msg=str(exc), **exc.result)

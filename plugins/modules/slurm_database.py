@@ -5,24 +5,24 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_database
-short_description: Make slurmdbd's database and user in the MariaDB of this host
+short_description: Create database and user of slurmdbd in the MariaDB of this host
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Makes database and user, and lets the user do everything in that database and nothing elsewhere. Runs as root, which
-    MariaDB knows by its socket.
+  - Creates database and user, and grants the user all rights on this database only. Runs as root, which MariaDB
+    authenticates by its Unix socket.
   - Nothing is ever dropped.
 attributes:
-  check_mode: {support: full, description: Says what would change.}
-  diff_mode: {support: none, description: The result says what was done.}
+  check_mode: {support: full, description: Shows what would change.}
+  diff_mode: {support: none, description: The result lists the steps.}
 options:
   name: {description: Name of the database., type: str, default: slurm_acct_db}
   user: {description: Name of the user., type: str, default: slurm}
   password:
-    description: The user's password; without one, MariaDB knows the user of that name on this host by its socket.
+    description: Password of the user. Without it MariaDB authenticates the user of that name by its Unix socket.
     type: str
     default: ""
-  timeout_seconds: {description: Time limit of one question to MariaDB., type: float, default: 60}
+  timeout_seconds: {description: Time limit of one query., type: float, default: 60}
 """
 
 EXAMPLES = r"""
@@ -33,7 +33,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was done, or would be.
+  description: Steps that were done, or would be.
   returned: always
   type: list
   elements: str
@@ -47,6 +47,7 @@ import subprocess
 from dataclasses import dataclass
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 
 ARGUMENTS = {
     "name": {"type": "str", "default": "slurm_acct_db"},
@@ -57,7 +58,7 @@ ARGUMENTS = {
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
-class DatabaseError(Exception):
+class DatabaseError(MusterError):
     """What MariaDB did not do."""
 
 

@@ -5,24 +5,23 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_drain
-short_description: Drain this host in Slurm, or give it back
+short_description: Drain or resume this host in Slurm
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Runs on the compute node itself. A host without slurmd and without job steps has nothing to drain and is left alone;
-    where one of them runs, Slurm's controller has to answer.
-  - V(drained) keeps new jobs off and waits until no job is left. A drain that is there already, whoever made it, stays
-    as it is.
-  - V(resumed) lifts a drain with the same O(reason) only, never anybody else's.
+  - Runs on the compute node itself. A host without slurmd and without job steps needs no drain. If one of them runs,
+    the Slurm controller must answer.
+  - V(drained) drains the node and waits until no job is left. An existing drain is not changed, whoever set it.
+  - V(resumed) lifts only a drain with the same O(reason).
 attributes:
-  check_mode: {support: full, description: Says what would change; does not wait.}
+  check_mode: {support: full, description: Shows what would change; does not wait.}
 options:
   node: {description: Name of this host in Slurm., type: str, required: true}
-  state: {description: What is wanted., type: str, choices: [drained, resumed], required: true}
-  reason: {description: "Reason of the drain; has to begin with C(muster:).", type: str, required: true}
+  state: {description: Wanted state., type: str, choices: [drained, resumed], required: true}
+  reason: {description: "Reason of the drain; must begin with C(muster:).", type: str, required: true}
   wait_seconds:
     description:
-      - How long to wait for jobs to end; with 0 they are looked for once. The node stays drained in any case.
+      - How long to wait for jobs to end; 0 checks once. The node stays drained in any case.
       - With V(resumed), how long to wait for slurmd, which may be late after a reboot.
     type: float
     default: 0
@@ -42,7 +41,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 slurm_state:
-  description: What Slurm says of the node, empty where it runs no Slurm.
+  description: State of the node in Slurm; empty on a host without Slurm.
   returned: always
   type: str
   sample: IDLE+DRAIN
@@ -51,8 +50,14 @@ slurm_state:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host import Host, LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.slurm import OUR_REASON, Controller, GateError, NodeState
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Host, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import poll, wait_until
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import (
+    OUR_REASON,
+    NodeState,
+    SlurmGateError,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import Controller
 
 ARGUMENTS = {
     "node": {"type": "str", "required": True},
@@ -83,10 +88,10 @@ def main() -> None:
         module.fail_json(msg=f"reason is {reason!r}, expected one that begins with {OUR_REASON!r}")
     host = LocalHost()
     deadline = time.monotonic() + params["wait_seconds"]
-    while not serves_slurm(host):
-        if state == "drained" or module.check_mode or time.monotonic() >= deadline:
-            module.exit_json(changed=False, slurm_state="")
-        time.sleep(POLL_SECONDS)
+    # A node to be drained on which slurmd does not run takes no jobs; one to be resumed may just be starting it.
+    patience = 0.0 if state == "drained" or module.check_mode else params["wait_seconds"]
+    if not wait_until(lambda: serves_slurm(host), patience, POLL_SECONDS):
+        module.exit_json(changed=False, slurm_state="")
     controller = Controller(host, params["timeout_seconds"])
     try:
         current = controller.node(node)
@@ -97,10 +102,10 @@ def main() -> None:
             else:
                 controller.resume(node)
             current = controller.node(node)
-        while state == "drained" and current.busy and not module.check_mode and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
-            current = controller.node(node)
-    except GateError as exc:
+        if state == "drained" and current.busy and not module.check_mode:
+            left = deadline - time.monotonic()
+            current = poll(lambda: controller.node(node), lambda seen: not seen.busy, left, POLL_SECONDS)
+    except SlurmGateError as exc:
         module.fail_json(msg=str(exc))
     if state == "drained" and current.busy and not module.check_mode:
         module.fail_json(

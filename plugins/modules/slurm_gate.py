@@ -7,21 +7,20 @@ DOCUMENTATION = r"""
 module: slurm_gate
 short_description: Reconcile Slurm's user partitions with a ledger
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Runs on the Slurm controller. Writes the file of user partitions that C(slurm.conf) includes, which is what a
-    controller that restarts believes, and brings the running controller to the same nodes with C(scontrol).
-  - Nodes are closed first, in the file and then live. Drains that were lost with Slurm's state are restored next.
-    Nodes are opened last; when file or controller do not follow, the opening is undone. What the controller lists is
-    read back.
-  - Nothing is changed when the file was rendered from another ledger or from a newer copy of this one.
-  - When the controller does not answer, nodes are closed in the file, none is opened, and the task fails; it succeeds
+  - Runs on the Slurm controller. Writes the file of user partitions that C(slurm.conf) includes, which a
+    restarted controller reads, and sets the same nodes in the running controller with C(scontrol).
+  - Closes nodes first, in the file and then in the controller. Then restores drains that were lost with Slurm's state.
+    Opens nodes last; if file or controller fail, the opening is reverted. The result in the controller is read back.
+  - Changes nothing if the file was written from another ledger or from a newer copy of this one.
+  - If the controller does not answer, nodes are closed in the file, no node is opened, and the task fails. It succeeds
     with RV(live=false) only if nothing is open and nothing is to be opened.
-  - At every write what Slurm saved of its partitions is dropped. A standby controller that takes over would restore
-    them from there, and reopen a node that the file closes.
-  - Jobs that run on a node go on when it is closed, unless O(leaving_jobs) says otherwise.
+  - Every write drops the partitions that Slurm saved. A backup controller that takes over would restore them, and
+    reopen a node that the file closes.
+  - Running jobs continue when their node is closed, unless O(leaving_jobs) is V(end).
 attributes:
-  check_mode: {support: full, description: Says what would change and changes nothing.}
+  check_mode: {support: full, description: Shows what would change and changes nothing.}
   diff_mode: {support: full, description: Shows the file before and after.}
 options:
   partitions:
@@ -31,17 +30,17 @@ options:
     required: true
     suboptions:
       name: {description: Name of the partition., type: str, required: true}
-      default: {description: Whether jobs that name no partition go here., type: bool, default: false}
+      default: {description: Whether this is the default partition of jobs., type: bool, default: false}
       nodes: {description: The nodes to be open; none closes the partition., type: list, elements: str, required: true}
-      hardware_classes: {description: Ignored; a fleet's partition may be given as it is., type: list, elements: str}
-      parameters: {description: Further C(slurm.conf) keys of the partition., type: dict, default: {}}
+      hardware_classes: {description: Ignored; allows to pass a fleet's partition as it is., type: list, elements: str}
+      parameters: {description: Additional C(slurm.conf) keys of the partition., type: dict, default: {}}
   ledger_id: {description: The ledger from which the partitions come., type: str, required: true}
   generation:
-    description: The ledger's generation. A newer one alone is written to the file and does not count as a change.
+    description: Generation of the ledger. A newer generation alone is written, but does not count as a change.
     type: int
     required: true
   drains:
-    description: Reason by node of the manual drains that the ledger knows.
+    description: Reasons of the manual drains in the ledger, by node.
     type: dict
     default: {}
   resume:
@@ -58,9 +57,8 @@ options:
     default: {}
   leaving_jobs:
     description:
-      - What becomes of jobs that run in a user partition on a node which is not open there.
-      - V(end) puts them back into the queue, from where they start elsewhere, and cancels those that cannot be started
-        again.
+      - What happens to jobs of a user partition on a node that is not open there.
+      - V(end) requeues them, so that they start elsewhere, and cancels jobs that cannot be requeued.
     type: str
     choices: [finish, end]
     default: finish
@@ -71,8 +69,8 @@ options:
   path: {description: The included file., type: path, default: /etc/slurm/muster_partitions.conf}
   state_save_location:
     description:
-      - Slurm's C(StateSaveLocation). A marker kept there goes with Slurm's state, and tells so that drains were lost
-        and not lifted. C(slurmctld -c) forgets drains and leaves the marker; they count as lifted then.
+      - Slurm's C(StateSaveLocation). A marker there is lost together with Slurm's state, and so shows that drains were
+        lost and not lifted. C(slurmctld -c) forgets drains and leaves the marker; they count as lifted then.
     type: path
     default: /var/lib/slurm/slurmctld
   timeout_seconds: {description: Time limit of one C(scontrol)., type: float, default: 60}
@@ -92,8 +90,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-opened: {description: Nodes that were opened by partition., returned: always, type: dict, sample: {batch: [gpu-02]}}
-closed: {description: Nodes that were closed by partition., returned: always, type: dict, sample: {batch: [gpu-03]}}
+opened: {description: Opened nodes by partition., returned: always, type: dict, sample: {batch: [gpu-02]}}
+closed: {description: Closed nodes by partition., returned: always, type: dict, sample: {batch: [gpu-03]}}
 live: {description: Whether the controller answered., returned: always, type: bool, sample: true}
 drains_found:
   description: Drains that are not Muster's, after the restoring; empty also where the controller does not answer.
@@ -109,7 +107,7 @@ drains_lifted:
   elements: str
   sample: [gpu-01]
 resumed:
-  description: Nodes on which jobs are let again.
+  description: Resumed nodes.
   returned: always
   type: list
   elements: str
@@ -128,18 +126,12 @@ slurm_state_lost:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.slurm import (
-    GATE_FILE,
-    STATE_SAVE_LOCATION,
-    Care,
-    Controller,
-    Examined,
-    Gate,
-    GateError,
-    GateFile,
-    Partition,
-)
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GATE_FILE, GateFile, Partition
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import Care, Examined
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import SlurmGateError
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import Controller
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate import STATE_SAVE_LOCATION, Gate
 
 PARTITION = {
     "name": {"type": "str", "required": True},
@@ -182,7 +174,7 @@ def main() -> None:
         drains = {name: str(reason) for name, reason in params["drains"].items()}
         before = gate.text()
         result = gate.reconcile(wanted, drains, module.check_mode, params["adopt"])
-    except GateError as exc:
+    except SlurmGateError as exc:
         module.fail_json(msg=str(exc), **exc.result)
     if result["changed"]:
         result["diff"] = {

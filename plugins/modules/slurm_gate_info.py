@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 module: slurm_gate_info
 short_description: Read Slurm's user partitions, drains and node states
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
   - Runs on the Slurm controller and changes nothing. Says from which ledger the partition file was rendered and who is
     open, what the running controller has, and whether nodes can be reached from here.
@@ -89,14 +89,11 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.slurm import (
-    GATE_FILE,
-    STATE_SAVE_LOCATION,
-    Controller,
-    Gate,
-    GateError,
-)
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GATE_FILE
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import SlurmGateError
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import Controller
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate import STATE_SAVE_LOCATION, Gate
 
 ARGUMENTS = {
     "probe": {"type": "dict", "default": {}},
@@ -128,7 +125,7 @@ def main() -> None:
     )
     try:
         result = gate.describe()
-    except GateError as exc:
+    except SlurmGateError as exc:
         module.fail_json(msg=str(exc))
     names = sorted(params["probe"])
     with ThreadPoolExecutor(max_workers=64) as pool:

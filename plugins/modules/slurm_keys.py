@@ -5,32 +5,32 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_keys
-short_description: Make the keys of munge and of Slurm's tokens once, and bring them to a host
+short_description: Create the keys of munge and of Slurm's tokens once, and write them on hosts
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - With V(made) on one host of the cluster, keys that are neither given nor there are made there; all are returned, for
-    a task with C(no_log).
-  - With V(present), keys are written on a host, for their owner alone to read. Units that were started before their key
-    was written are restarted, also where that was left undone by a run that was killed.
-  - A key of a size that its reader refuses is an error, and nothing is written.
+  - V(made) runs on one host of the cluster. It creates missing keys there and returns all keys, for a task with
+    C(no_log).
+  - V(present) writes keys on a host, readable only by their owner. Units that were started before their key was written
+    are restarted, also after a run that was killed in between.
+  - A key with an invalid size is an error, and nothing is written.
 attributes:
-  check_mode: {support: full, description: Says which keys would be written.}
+  check_mode: {support: full, description: Shows which keys would be written.}
   diff_mode: {support: none, description: Keys are secrets.}
 options:
-  state: {description: What is wanted., type: str, choices: [made, present], default: present}
+  state: {description: Wanted state., type: str, choices: [made, present], default: present}
   keys:
     description: The keys.
     type: list
     elements: dict
     required: true
     suboptions:
-      path: {description: Where., type: path, required: true}
-      owner: {description: "User that reads it; its own group is the file's.", type: str, required: true}
-      content: {description: Base64 of the key; empty where none is given., type: str, default: ""}
+      path: {description: Path of the key., type: path, required: true}
+      owner: {description: "Owner of the file, with its own group.", type: str, required: true}
+      content: {description: Base64 of the key; empty if none is given., type: str, default: ""}
       bytes_least: {description: Smallest size., type: int, default: 32}
       bytes_most: {description: Largest size., type: int, default: 1024}
-      bytes_made: {description: Size of a key that is made., type: int, default: 128}
+      bytes_made: {description: Size of a created key., type: int, default: 128}
       units: {description: Units that read the key when they start., type: list, elements: str, default: []}
 """
 
@@ -55,7 +55,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 contents:
-  description: Base64 of the keys by path; empty in check mode for one that is yet to be made.
+  description: Base64 of the keys by path; empty in check mode for a missing key.
   returned: with state made
   type: dict
   sample: {/etc/munge/munge.key: "(a secret)"}
@@ -72,13 +72,15 @@ import base64
 import binascii
 import os
 import pwd
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host import Host, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Host, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import Systemd, SystemdError
+from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 
 KEY = {
     "path": {"type": "path", "required": True},
@@ -96,7 +98,7 @@ ARGUMENTS = {
 MODE = 0o400
 
 
-class KeyTrouble(Exception):
+class KeyTrouble(MusterError):
     """A key that cannot be used."""
 
 
@@ -126,29 +128,17 @@ def written(path: str, owner: str) -> tuple[bytes, bool] | None:
 
 def write(path: str, data: bytes, owner: str) -> None:
     """Write a key in one step, readable by its owner alone from the first moment on."""
-    place = Path(path)
     try:
         user = pwd.getpwnam(owner)
     except KeyError:
         # Made before the package that brings the user: the package then takes it over, or the next step does.
         user = pwd.getpwuid(0)
-    place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            os.fchmod(descriptor, MODE)
-            os.fchown(descriptor, user.pw_uid, user.pw_gid)
-        Path(temporary).replace(place)
-    except OSError:
-        Path(temporary).unlink()
-        raise
+    replace_file(path, data, MODE, (user.pw_uid, user.pw_gid))
 
 
 def outdated(host: Host, unit: str, path: str) -> bool:
     """Return whether a unit runs since before its key was written."""
-    shown = host.run(["systemctl", "show", "--property=ActiveState,ActiveEnterTimestampMonotonic", unit], 30).stdout
-    properties = dict(line.partition("=")[::2] for line in shown.splitlines())
+    properties = Systemd(host).properties(unit, ("ActiveState", "ActiveEnterTimestampMonotonic"))
     if properties.get("ActiveState") != "active" or not Path(path).exists():
         return False
     running = time.clock_gettime(time.CLOCK_MONOTONIC) - int(properties["ActiveEnterTimestampMonotonic"]) / 1e6
@@ -182,9 +172,10 @@ def bring(host: Host, keys: list[dict[str, Any]], check: bool) -> dict[str, Any]
             write(key["path"], data, key["owner"])
         late = [unit for unit, path in units.items() if outdated(host, unit, path)]
         for unit in late:
-            done = host.run(["systemctl", "restart", unit], 90)
-            if done.rc != 0:
-                raise KeyTrouble(f"{unit} does not start with its key: {done.error or done.stderr.strip()}")
+            try:
+                Systemd(host).restart(unit)
+            except SystemdError as exc:
+                raise KeyTrouble(f"{unit} does not start with its key: {exc}") from exc
     missing = [key["path"] for key in keys if not key["content"]] if check else []
     paths = [key["path"] for key, _data in differ] + missing
     return {"changed": bool(paths or late), "written": paths, "restarted": late}

@@ -5,43 +5,43 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_packages
-short_description: Install Slurm's packages of one release
+short_description: Install the packages of one Slurm release
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Installs packages on Debian and Ubuntu and holds Slurm's to the declared release. Users and directories that Slurm
-    needs are made first where they are missing.
-  - Before anything is changed it is made sure that the packages are to be had in that release.
-  - Another installed release is an error, because Slurm's parts have to be upgraded in one order; with O(upgrade) it is
-    replaced by a newer one if that reads its state.
-  - Where all is there, no repository is asked.
+  - Installs packages on Debian and Ubuntu and holds Slurm at the declared release. Missing users and directories of
+    Slurm are created first.
+  - Before any change it checks that the packages of that release are available.
+  - Another installed release is an error, because the daemons of Slurm must be upgraded in order. With O(upgrade) it is
+    replaced by a newer release that can read its state.
+  - Contacts no repository if everything is installed.
 attributes:
   check_mode: {support: full, description: Rehearses the installation and changes nothing.}
   diff_mode: {support: full, description: Shows packages and apt's files before and after.}
 options:
   packages:
-    description: Packages by Debian's names; SchedMD's own are taken for them where only those are to be had.
+    description: Debian's package names. SchedMD's packages replace them if only these are available.
     type: list
     elements: str
     required: true
   version: {description: "Slurm's release, such as V(22.05).", type: str, required: true}
   repository:
-    description: A repository that has this release; without one, the host's own have it.
+    description: Repository of this release. If omitted, the repositories of the host are used.
     type: dict
     suboptions:
       url: {description: Address of the repository., type: str, required: true}
-      suite: {description: "Suite; V(/) is a repository without suites.", type: str, default: /}
+      suite: {description: "Suite; V(/) for a repository without suites.", type: str, default: /}
       components: {description: Components of the suite., type: list, elements: str, default: []}
       signing_key: {description: ASCII-armored public key of the repository., type: str, required: true}
   users:
-    description: System users to make where they are missing, by name, with their number or none.
+    description: System users to create, by name, with their uid or none.
     type: dict
     default: {}
   directories:
-    description: Directories to make where they are missing, by path, with the user that owns them.
+    description: Directories to create, by path, with their owner.
     type: dict
     default: {}
-  upgrade: {description: Whether an older release may be replaced., type: bool, default: false}
+  upgrade: {description: Whether an older release may be upgraded., type: bool, default: false}
   units:
     description:
       - Daemons that are stopped while their release is replaced and do not start again by themselves, as they may need
@@ -66,7 +66,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was done, or would be.
+  description: Steps that were done, or would be.
   returned: always
   type: list
   elements: str
@@ -80,9 +80,18 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.apt import AptError, said, sources_text
-from ansible_collections.muster.cluster.plugins.module_utils.host import Host, LocalHost, Output
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_packages import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.apt import (
+    REPOSITORY,
+    AptError,
+    differences,
+    listing,
+    said,
+    sources_text,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Host, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import Systemd, SystemdError
+from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_packages import (
     PREFERENCES,
     RELEASES,
     SOURCES,
@@ -91,12 +100,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm_packages impo
     preferences_text,
 )
 
-REPOSITORY = {
-    "url": {"type": "str", "required": True},
-    "suite": {"type": "str", "default": "/"},
-    "components": {"type": "list", "elements": "str", "default": []},
-    "signing_key": {"type": "str", "required": True, "no_log": False},
-}
+# slurmctld saves all of its state when it is stopped.
+STOP_SECONDS = 300.0
 ARGUMENTS = {
     "packages": {"type": "list", "elements": "str", "required": True},
     "version": {"type": "str", "required": True},
@@ -117,13 +122,8 @@ def wanted_of(params: dict[str, Any]) -> Wanted:
         raise AptError(f"Slurm {version} is declared, expected one of {', '.join(RELEASES)}")
     files = {}
     if params["repository"]:
-        files = {SOURCES: sources_text([_whole(params["repository"])], "slurm"), PREFERENCES: preferences_text(version)}
+        files = {SOURCES: sources_text([params["repository"]], "slurm"), PREFERENCES: preferences_text(version)}
     return Wanted(tuple(params["packages"]), version, files, params["upgrade"])
-
-
-def _whole(repository: dict[str, Any]) -> dict[str, Any]:
-    # A fleet file's null is a default too.
-    return {**repository, "suite": repository["suite"] or "/", "components": repository["components"] or []}
 
 
 def missing_users(users: dict[str, Any]) -> dict[str, int | None]:
@@ -174,19 +174,10 @@ def held(units: list[str]) -> list[str]:
 def hold(host: Host, units: list[str], on: bool) -> None:
     """Stop units and keep packages from starting them, or let them start again."""
     # Stopped before it is masked: a masked unit has no KillMode=process, and its stop would kill the running jobs.
+    systemd = Systemd(host, STOP_SECONDS)
     for words in (["stop"], ["mask", "--runtime"]) if on else (["unmask", "--runtime"],):
-        done = host.run(["systemctl", *words, *units], 300) if units else Output()
-        if done.rc != 0:
-            raise AptError(f"systemctl {' '.join([*words, *units])}: {said(done)}")
-
-
-def put(path: str, text: str) -> None:
-    """Replace a file as a whole."""
-    staged = Path(f"{path}.muster-new")
-    staged.parent.mkdir(mode=0o755, exist_ok=True)
-    staged.write_text(text, encoding="utf-8")
-    staged.chmod(0o644)
-    staged.replace(path)
+        if units:
+            systemd.do(*words, *units)
 
 
 def main() -> None:
@@ -204,9 +195,7 @@ def main() -> None:
         planned = packages.plan()
         users = missing_users(params["users"])
         directories = {path: owner for path, owner in params["directories"].items() if not Path(path).is_dir()}
-        for path in planned.files:
-            before = Path(path).read_text(encoding="utf-8") if Path(path).exists() else ""
-            diff.append({"before_header": path, "after_header": path, "before": before, "after": wanted.files[path]})
+        diff = differences({path: wanted.files[path] for path in planned.files})
         fetch = False
         names: tuple[str, ...] = ()
         if planned.install or planned.files:
@@ -214,7 +203,7 @@ def main() -> None:
         if not module.check_mode:
             make_users(host, users)
             for path in planned.files:
-                put(path, wanted.files[path])
+                replace_file(path, wanted.files[path], 0o644)
             if names:
                 replaced = params["units"] if any(version for _name, version in planned.install) else []
                 hold(host, replaced, on=True)
@@ -227,7 +216,7 @@ def main() -> None:
                     raise AptError(f"after apt-get install these were still to be installed: {', '.join(left)}")
             # What a package brings is the package's.
             make_directories({path: owner for path, owner in directories.items() if not Path(path).is_dir()})
-    except (AptError, OSError, KeyError) as exc:
+    except (AptError, SystemdError, OSError, KeyError) as exc:
         module.fail_json(msg=str(exc), steps=[])
     there = dict(planned.install)
     steps = [f"let {unit} start again" for unit in stuck]
@@ -236,14 +225,9 @@ def main() -> None:
     steps += [f"install {name}" + (f" in place of {there[name]}" if there.get(name) else "") for name in names]
     steps += [f"make {path}" for path in directories]
     if names:
-        diff.append(_listing(planned.install))
+        before = [f"{name} {version}" for name, version in planned.install if version]
+        diff.append(listing(before, planned.names))
     module.exit_json(changed=bool(steps), steps=steps, diff=diff)
-
-
-def _listing(install: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    before = "".join(f"{name} {there}\n" for name, there in install if there)
-    after = "".join(f"{name}\n" for name, _there in install)
-    return {"before_header": "packages", "after_header": "packages", "before": before, "after": after}
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_preflight
-short_description: Check before anything is changed that Slurm's hosts can reach each other by what is declared
+short_description: Check that the declared addresses of Slurm's hosts resolve
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
   - Looks up every declared address that is not a number, as slurmctld waits for each that does not resolve at every
     start.
@@ -37,7 +37,7 @@ import ipaddress
 import socket
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_configuration import (
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_conf import (
     ConfigurationError,
     addresses_of,
     own_name,

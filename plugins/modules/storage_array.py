@@ -5,18 +5,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: storage_array
-short_description: Make one file system of NVMe drives
+short_description: Create file systems on NVMe drives
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Makes a RAID0 array of NVMe drives with XFS on it, and returns the UUID of the file system, by which it is mounted.
-  - An array of that name over exactly these drives is kept, and assembled where it is not running. A drive with
-    anything else on it (a signature that wipefs knows, a partition, a user) fails the task before anything is changed,
-    unless O(erase) allows to lose it; one that is mounted does in any case.
-  - All arrays are looked at before the first is made.
+  - Creates a RAID0 array of NVMe drives with XFS, and returns the UUID of the file system, by which it is mounted.
+  - An existing array of that name over exactly these drives is kept, and assembled if it is not running. A drive with
+    other contents (a signature that wipefs knows, a partition, a user) fails the task before any change, unless
+    O(erase) is set. A mounted drive always fails it.
+  - All arrays are examined before the first is created.
 attributes:
-  check_mode: {support: full, description: Says which arrays would be made.}
-  diff_mode: {support: full, description: Shows the drives and what is made of them.}
+  check_mode: {support: full, description: Shows which arrays would be created.}
+  diff_mode: {support: full, description: Shows the drives and their arrays.}
 options:
   arrays:
     description: The arrays.
@@ -25,15 +25,15 @@ options:
     required: true
     suboptions:
       name: {description: Name of the array; its device is C(/dev/md/muster-NAME)., type: str, required: true}
-      count: {description: How many drives the host has in all., type: int, required: true}
+      count: {description: Number of all drives of the host., type: int, required: true}
       addresses: {description: PCI addresses of the drives., type: list, elements: str}
-      model: {description: Model of the drives where no addresses are declared., type: str}
+      model: {description: Model of the drives if no addresses are declared., type: str}
       numa_node: {description: Takes only the drives of this NUMA node., type: int}
   erase:
-    description: Whether what is on the drives may be lost. Has no effect on an array that is as declared.
+    description: Whether the contents of the drives may be erased. An array that is as declared is always kept.
     type: bool
     default: false
-  tool_path: {description: PATH in which tools are looked up; the usual system directories by default., type: str}
+  tool_path: {description: PATH of the tools; the usual system directories by default., type: str}
 """
 
 EXAMPLES = r"""
@@ -45,7 +45,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 uuids:
-  description: UUID of each array's file system by the array's name; none of those that check mode would make.
+  description: UUID of each array's file system by the name of the array; without those that check mode would create.
   returned: success
   type: dict
   sample: {scratch: 5f0c4f0e-6a0e-4a43-9f7e-0a7f2d1c9b55}
@@ -54,7 +54,9 @@ uuids:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.drive_array import (
+from ansible_collections.muster.cluster.plugins.module_utils.formats.nvme import DrivesWanted
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH, Host, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.storage_setup.drive_array import (
     ArrayError,
     Disk,
     Plan,
@@ -66,7 +68,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.drive_array import 
     signatures_of,
     uuid_of,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.host import TOOL_PATH, Host, LocalHost
 
 ARGUMENTS = {
     "arrays": {
@@ -90,7 +91,7 @@ def reconcile(host: Host, arrays: list[dict[str, Any]], erase: bool, check: bool
     """Make the arrays and return the module's answer. Raises ArrayError, before anything is changed where it can."""
     looked: list[tuple[str, list[Disk], Plan, bool]] = []
     for array in arrays:
-        disks = disks_of(host, array)
+        disks = disks_of(host, DrivesWanted(array["count"], array["addresses"], array["model"], array["numa_node"]))
         steps = plan(array["name"], disks, erase)
         empty = not steps.device or must_format(array["name"], signatures_of(host, steps.device), erase)
         looked.append((array["name"], disks, steps, empty))

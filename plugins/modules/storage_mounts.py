@@ -5,22 +5,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: storage_mounts
-short_description: Mount the storage tiers of this host, and hold them against their declaration
+short_description: Mount and verify the storage tiers of this host
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
-  - Writes a unit for each mount, has services wait for them (After and Wants, not Requires), mounts what is not
-    mounted, and compares what the kernel shows with the declaration. A lost disk or server costs the mount, not the
-    boot.
-  - C(muster-storage.service) mounts at boot, and goes on trying every 30 s until all are there.
-  - A tier that somebody else mounts is compared and never touched.
-  - A mount that is there with other settings stays as it is, with a warning, unless O(allow_remount).
+  - Writes a unit for each mount, orders services after the mounts (After and Wants, not Requires), mounts missing file
+    systems, and compares the mounts that the kernel shows with the declaration. A lost disk or server does not prevent
+    the boot.
+  - C(muster-storage.service) mounts at boot, and tries again every 30 s until all mounts are present.
+  - A tier that somebody else mounts is compared and never changed.
+  - An existing mount with other settings is not changed, with a warning, unless O(allow_remount) is set.
 attributes:
-  check_mode: {support: full, description: Says what would change.}
+  check_mode: {support: full, description: Shows what would change.}
   diff_mode: {support: full, description: Shows files and settings before and after.}
 options:
   mounts:
-    description: The mounts, as C(muster_expect.mounts) gives them. Without any, those of earlier times are taken away.
+    description: Mounts, as in C(muster_expect.mounts). An empty list removes the mounts of earlier declarations.
     type: list
     elements: dict
     required: true
@@ -30,17 +30,17 @@ options:
     default: {}
   services: {description: Units that start after the mounts., type: list, elements: str, default: []}
   kernel_modules:
-    description: Parameters of kernel modules by module, set now where it is loaded, and at every load.
+    description: Parameters by kernel module, set now if it is loaded, and at every load.
     type: dict
     default: {}
   lustre_parameters: {description: Parameters that lctl sets after each Lustre mount., type: dict, default: {}}
   mode: {description: Permissions of the root of the host's own file systems in octal digits., type: str, default: ""}
   allow_remount:
-    description: Whether a mount that differs, or is declared no more, may be unmounted. Programs that use it fail.
+    description: Whether a mount that differs, or is no longer declared, may be unmounted. Programs that use it fail.
     type: bool
     default: false
-  root: {description: What stands before every path., type: path, default: /}
-  tool_path: {description: PATH in which tools are looked up; the usual system directories by default., type: str}
+  root: {description: Prefix of every path., type: path, default: /}
+  tool_path: {description: PATH of the tools; the usual system directories by default., type: str}
 """
 
 EXAMPLES = r"""
@@ -52,19 +52,19 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was changed.
+  description: Changes that were made.
   returned: always
   type: list
   elements: str
   sample: [/etc/systemd/system/scratch.mount, /scratch mounted]
 problems:
-  description: What is wrong; outside check mode the task fails with it.
+  description: Problems; outside check mode the task fails with them.
   returned: always
   type: list
   elements: str
   sample: []
 pending:
-  description: What waits for a boot or for O(allow_remount).
+  description: Changes that wait for a boot or for O(allow_remount).
   returned: always
   type: list
   elements: str
@@ -72,10 +72,10 @@ pending:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.expectations import SCHEMA, ExpectationError, check_kind
-from ansible_collections.muster.cluster.plugins.module_utils.host import TOOL_PATH, LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.mount_apply import Applier, Wish
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH, LocalHost, Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.storage_setup.mount_apply import Applier, Wish
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Mount
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError, read_as
 
 ARGUMENTS = {
     "mounts": {"type": "list", "elements": "dict", "required": True},
@@ -96,9 +96,9 @@ def main() -> None:
     given = dict(module.params)
     host = LocalHost(given.pop("tool_path") or TOOL_PATH, given.pop("root"))
     try:
-        check_kind(given["mounts"], SCHEMA["mounts"], "mounts")
+        given["mounts"] = read_as(tuple[Mount, ...], given["mounts"], "mounts")
         outcome = Applier(host, Wish(**given), module.check_mode).run()
-    except (ExpectationError, Unreadable, OSError) as exc:
+    except (ReadError, Unreadable, OSError) as exc:
         module.fail_json(msg=str(exc))
     for text in (*outcome.pending, *(outcome.problems if module.check_mode else ())):
         module.warn(text)

@@ -9,40 +9,39 @@ short_description: Plan how often a job saves checkpoints and how fast storage h
 version_added: 0.1.0
 author: The Muster developers (@muster-cluster)
 description:
-  - From the size of the declared model's checkpoint, the time that a save takes and the rate of failures it tells, for
-    1,024 to 131,072 GPUs, how often to save, what share of all time failures cost then, and how fast storage has to
-    write for the share that is wanted.
-  - The time of a save is what stage C(storage) measured on the nodes, else the declared target. The rate of failures is
-    the fleet's own where its ledger tells at least ten faults in service, else the declared one, else 6.5 in 1,000
-    node-days.
+  - Computes, for 1,024 to 131,072 GPUs, how often to save, the share of all time that failures cost, and how fast
+    storage has to write for the wanted share. Inputs are the size of the declared model's checkpoint, the time of a
+    save and the failure rate.
+  - The time of a save is that measured in stage C(storage), else the declared target. The failure rate is that of the
+    fleet if its ledger has at least ten faults in service, else the declared one, else 6.5 in 1,000 node-days.
   - Prints a table with its formulas and sources, and writes a JSON file.
   - Never reports a change, and writes nothing in check mode.
 options:
   fleet:
     description:
-      - The fleet, as the inventory gives it in C(muster_fleet). It has to declare C(storage.checkpoint).
-      - A ledger that was not created yet is no error; the plan has no history then.
+      - The fleet, as the inventory gives it in C(muster_fleet). It must declare C(storage.checkpoint).
+      - A missing ledger is no error; the plan then has no history.
     type: dict
     required: true
   restart_seconds:
-    description: What a failure costs besides the work that is repeated, in seconds.
+    description: Cost of a failure besides the repeated work, in seconds.
     type: float
     default: 300.0
   wanted_loss_percent:
-    description: The share of all time that saving and repeating may cost, in percent; above 0 and below 50.
+    description: Percentage of all time that saves and repeated work may cost; above 0 and below 50.
     type: float
     default: 5.0
   blocking_seconds:
     description:
-      - How long one save stops the job, in seconds, where it copies the state and writes it behind the job.
-      - Without it the job waits until all is written.
+      - Time in seconds for which an asynchronous save stops the job.
+      - Without it the job waits until everything is written.
     type: float
   failures_per_1000_node_days:
     description:
-      - Failures that end a job, in 1,000 days of one node, to plan with instead of what ledger and declaration tell.
+      - Failures that end a job, in 1,000 node-days, instead of those of ledger and declaration.
     type: float
   dest:
-    description: The file that the plan is written to, as JSON.
+    description: JSON file of the plan.
     type: path
     required: true
 """
@@ -56,15 +55,15 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plan:
-  description: The plan, as it is in the file but for C(cluster) and C(formulas).
+  description: The plan as in the file, without C(cluster) and C(formulas).
   returned: success
   type: dict
   contains:
     job:
-      description: What was planned for, with the sources of save time and failure rate.
+      description: Inputs of the plan, with the sources of save time and failure rate.
       type: dict
     target_gb_per_s:
-      description: What all nodes together have to write at for the declared target, in GB/s.
+      description: Rate at which all nodes together must write for the declared target, in GB/s.
       type: float
     rows:
       description: One for each number of GPUs, with times in seconds and losses in percent of all time.

@@ -8,24 +8,12 @@ module: storage_round
 short_description: Run one round of a storage test through Slurm
 version_added: 0.1.0
 description:
-  - Runs on a host that can submit Slurm jobs, as root. Starts one exclusive job on all nodes of the group, as an
-    unprivileged user, and waits until it has ended or has reached its deadline.
+  - Starts one exclusive job on all nodes of the group and waits until it has ended or has reached its deadline.
   - Every rank writes a shard and brings it to the storage; once all have, every node reads another host's shards past
     its caches and compares checksums, makes small files, and PyTorch saves a sharded state and loads it by another
     number of ranks. A node that is lost or blocked does not hold up the others.
-  - What the nodes do never fails the module, it is an observation. The module fails only where Slurm itself does not
-    answer.
-  - Jobs of the same campaign that an interrupted run left behind are cancelled first; jobs past their deadline are
-    cancelled too.
+extends_documentation_fragment: muster.cluster.slurm_round
 options:
-  campaign:
-    description: Identity of the campaign; part of every job name.
-    type: str
-    required: true
-  number:
-    description: Number of the round within the campaign.
-    type: int
-    required: true
   groups:
     description: Disjoint lists of node names, each of them a save; all meet at the first of a list.
     type: list
@@ -41,30 +29,10 @@ options:
       C(checkpoint_bytes), and C(python), the interpreter that has torch.
     type: dict
     required: true
-  environment:
-    description: Variables that the test gets, beyond a plain PATH.
-    type: dict
-    default: {}
   port:
     description: Port at which the first node of a group listens; PyTorch uses the next one.
     type: int
     required: true
-  partition:
-    description: Slurm partition that only the user may use.
-    type: str
-    default: acceptance
-  user:
-    description: User as whom the jobs run.
-    type: str
-    default: muster
-  executable:
-    description: Path of the muster program on the nodes.
-    type: str
-    default: /usr/libexec/muster/muster
-  start_seconds:
-    description: How long a job may wait until Slurm starts it, and nodes until their slurmd answers.
-    type: int
-    default: 30
   timeout_seconds:
     description: How long each step on the storage may take.
     type: int
@@ -130,8 +98,8 @@ cancelled:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.round_module import arguments, jobs_of, run
-from ansible_collections.muster.cluster.plugins.module_utils.storage_job import Settings
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.round_module import arguments, run_job
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.storage_job import StorageCodec
 
 
 def main() -> None:
@@ -146,15 +114,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    settings = Settings(
-        partition=given["partition"],
-        program=given["executable"],
-        test=given["test"],
-        deadline_seconds=given["deadline_seconds"],
-        timeout_seconds=given["timeout_seconds"],
-    )
-    # A group has its nodes to itself, so that all of them can use the same ports.
-    run(module, jobs_of(given, given["addresses"]), settings)
+    run_job(module, StorageCodec(given["executable"], given["test"], given["timeout_seconds"]), given["addresses"])
 
 
 if __name__ == "__main__":

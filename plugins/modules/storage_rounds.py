@@ -5,7 +5,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: storage_rounds
-short_description: Proves nodes on shared storage under the load of a checkpoint
+short_description: Test nodes on shared storage under checkpoint load
 version_added: 0.1.0
 description:
   - Has all nodes under test save a checkpoint of the declared model to the declared tier at the same time through
@@ -20,47 +20,21 @@ description:
     node is written. Judging it is the matter of M(muster.cluster.admit).
   - Delegate it to a host that can submit Slurm jobs, and run it once.
 options:
-  fleet:
-    description: The variable C(muster_fleet).
-    type: dict
-    required: true
-  nodes:
-    description: Nodes under test, those whose earlier stages are passed. Nodes of different hardware classes are tested
-      apart.
-    type: list
-    elements: str
-    required: true
   partners:
     description: Admitted nodes that may save with nodes under test where those are too few.
     type: list
     elements: str
     default: []
-  evidence:
-    description: Preflight evidence of this run, as a list by node; gives boot id and fingerprint. A node without it is
-      skipped.
-    type: dict
-    required: true
-  environment:
-    description: Variables that the tests get.
-    type: dict
-    default: {}
   port:
     description: First of the 1,000 ports on which nodes meet; each round uses others than the last.
     type: int
     default: 27300
-  budget_seconds:
-    description: How long all rounds may take. Nodes that are not settled by then are incomplete.
-    type: int
-    default: 3600
   round_seconds:
     description: How long one round may take before it counts as hanging.
     type: int
     default: 900
-attributes:
-  check_mode:
-    description: Says which round would be next; runs nothing and writes nothing.
-    support: full
-author: The Muster developers
+extends_documentation_fragment: muster.cluster.rounds
+author: The Muster developers (@muster-cluster)
 """
 
 EXAMPLES = r"""

@@ -5,29 +5,29 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: switch_audit
-short_description: Ask the fleet's RoCE switches whether they are what the fleet declares
+short_description: Compare RoCE switches with the fleet file
 version_added: 0.1.0
 author: The Muster developers (@muster-cluster)
 description:
   - Logs in to SONiC, Cumulus Linux (NVUE) and Arista EOS switches over SSH, runs a fixed list of commands that only
     show, and compares every port that has a declared cable with the fleet's QoS, MTU, routing, addresses and cables.
-  - What a switch does not tell, or tells too late, in part or in an unexpected form, is C(incomplete) with the reason
-    and never passed. ECN marking is asked for only where C(fabric.dcqcn) is on.
+  - An answer that is missing, late, partial or of unexpected form is C(incomplete) with the reason, never a pass. ECN
+    marking is checked only if C(fabric.dcqcn) is on.
   - Prints one line for each switch and for each kind of finding on it, writes a report, and fails unless every switch
     passes.
   - Never reports a change, and writes no report in check mode.
 options:
   fleet:
-    description: The fleet, as the inventory gives it in C(muster_fleet). Its fabric has to be RoCE.
+    description: The fleet, as the inventory gives it in C(muster_fleet). Its fabric must be RoCE.
     type: dict
     required: true
   switches:
-    description: The names of the switches to ask; empty asks all that have an address.
+    description: Names of the switches; empty selects all that have an address.
     type: list
     elements: str
     default: []
   user:
-    description: The user to log in as. It needs to show the running configuration and nothing else.
+    description: User of the login. It only needs to show the running configuration.
     type: str
     required: true
   password:
@@ -41,7 +41,7 @@ options:
     type: path
     default: ~/.ssh/known_hosts
   accept_unknown_host_keys:
-    description: Whether a switch that is not in O(known_hosts) is trusted. One whose key has changed never is.
+    description: Whether a switch that is not in O(known_hosts) is trusted. A changed key is never trusted.
     type: bool
     default: false
   port:
@@ -49,24 +49,24 @@ options:
     type: int
     default: 22
   parallel:
-    description: How many switches are asked at a time.
+    description: Number of switches at a time.
     type: int
     default: 32
   connect_seconds:
-    description: How long connecting and logging in may take each, in seconds.
+    description: Time limit of connecting, and of logging in, in seconds.
     type: float
     default: 10
   command_seconds:
-    description: How long one command may take, in seconds.
+    description: Time limit of one command in seconds.
     type: float
     default: 60
   switch_seconds:
-    description: How long all commands of one switch may take, in seconds.
+    description: Time limit of all commands of one switch in seconds.
     type: float
     default: 300
   leave_out:
     description:
-      - Questions that are not judged, which the report says. For what a system cannot tell and somebody else answers
+      - Questions that are not judged. The report lists them. For what a system cannot tell and somebody else answers
         for, such as V(headroom) on EOS.
     type: list
     elements: str

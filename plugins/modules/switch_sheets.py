@@ -5,7 +5,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: switch_sheets
-short_description: Write the hand-over sheets of the fleet's RoCE switches
+short_description: Write the hand-over sheets of RoCE switches
 version_added: 0.1.0
 author: The Muster developers (@muster-cluster)
 description:
@@ -24,13 +24,13 @@ options:
     elements: str
     default: []
   dest:
-    description: Directory of the control machine; made if it is missing. Files whose text changed are replaced.
+    description: Directory on the control machine; created if it is missing. Files whose text changed are replaced.
     type: path
     required: true
 """
 
 EXAMPLES = r"""
-- name: Write the hand-over sheets
+- name: Write the switch hand-over sheets
   muster.cluster.switch_sheets:
     fleet: "{{ muster_fleet }}"
     dest: build/handover

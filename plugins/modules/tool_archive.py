@@ -5,15 +5,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: tool_archive
-short_description: Build programs from a source archive into an archive of their own
+short_description: Build programs from a source archive and pack them
 version_added: 0.1.0
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 description:
   - Fetches a source archive, compares its digest, runs the commands that build it in its only directory, and packs the
     files that are wanted. What is there already under the same O(name) and O(key) is left as it is.
 attributes:
   check_mode: {support: full, description: Says whether it would build.}
-  diff_mode: {support: none}
+  diff_mode: {support: none, description: The archive is binary.}
 options:
   name: {description: Name of the archive's one directory., type: str, required: true}
   key:
@@ -62,6 +62,8 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
+from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replacing
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 
 ARGUMENTS = {
     "name": {"type": "str", "required": True},
@@ -74,7 +76,7 @@ ARGUMENTS = {
 }
 
 
-class BuildError(Exception):
+class BuildError(MusterError):
     """What went wrong, in words for the person who declared the tool."""
 
 
@@ -116,9 +118,8 @@ def _tar(zipped: gzip.GzipFile) -> tarfile.TarFile:
 
 def packed(top: Path, files: list[str], name: str, target: Path) -> None:
     """Write the archive: the same files give the same bytes. Raises BuildError for a file that was not built."""
-    staged = target.with_name(target.name + ".new")
     # Neither times nor owners nor the name of the staged file go into it.
-    with staged.open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as zipped, _tar(zipped) as tar:
+    with replacing(target) as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as zipped, _tar(zipped) as tar:
         for file in files:
             path = top / file
             if not path.is_file():
@@ -127,7 +128,6 @@ def packed(top: Path, files: list[str], name: str, target: Path) -> None:
             member.mode, member.size = 0o755, path.stat().st_size
             with path.open("rb") as content:
                 tar.addfile(member, content)
-    staged.replace(target)
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
-from ansible_collections.muster.cluster.plugins.module_utils.pairing import pairs, rounds_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import StoredRound
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.pairing import pairs, rounds_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import StoredRound
 
 SIZES = (65536, 268435456)
 GROUP_SIZES = (8, 65536, 262144, 1048576, 16777216, 268435456, 1073741824)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
-from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.acceptance import Recorded
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import LatencyProfile
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.acceptance_shown import Recorded
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import measured
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import About, report_page
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import Verdict
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import Verdict
 
 from .observed import START, Sick, Site, rounds
 

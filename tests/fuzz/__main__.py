@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import argparse
 import random
 import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+
+from tests.figures import write_figures
 
 from .cases import case, raised
 from .mutation import ODD, mutated
@@ -41,20 +43,24 @@ def _one(rng: random.Random) -> str:
 
 def main() -> int:
     """Run them all; the exit status is 1 if one was wrong."""
-    cases = int(sys.argv[1]) if len(sys.argv) > 1 else CASES
-    chunks = -(-cases // CHUNK)
+    parser = argparse.ArgumentParser(prog="fuzz", description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("cases", nargs="?", type=int, default=CASES)
+    parser.add_argument("--bench", type=Path, help="the file for the figures of the bench")
+    options = parser.parse_args()
+    chunks = -(-options.cases // CHUNK)
     with ProcessPoolExecutor() as pool:
         wrong = [text for texts in pool.map(chunk, range(chunks)) for text in texts]
     for text, times in Counter(wrong).most_common(400):
         print(f"{times} x {text}")
     passed = sum(text.startswith("false pass") for text in wrong)
-    figures = {"fuzz_cases": (chunks * CHUNK, "cases"), "fuzz_false_pass": (passed, "cases")}
-    path = Path("build/bench.json")
-    path.parent.mkdir(exist_ok=True)
-    data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    data.update({name: {"value": value, "unit": unit} for name, (value, unit) in figures.items()})
-    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-    print(", ".join(f"{name} {value}" for name, (value, _unit) in figures.items()) + f", raised {len(wrong) - passed}")
+    figures = {
+        "fuzz_cases": {"value": chunks * CHUNK, "unit": "cases"},
+        "fuzz_false_pass": {"value": passed, "unit": "cases"},
+        "fuzz_raised": {"value": len(wrong) - passed, "unit": "cases"},
+    }
+    print(", ".join(f"{name} {figure['value']}" for name, figure in figures.items()))
+    if options.bench:
+        write_figures(figures, options.bench)
     return int(bool(wrong))
 
 

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Parser, Unreadable, judge
-from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, Finding, worst
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS, STAND_INS, parsers
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import Parser, judge
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS, STAND_INS, parsers
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS, Finding, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+
+from tests.typed import typed
 
 from .mutation import ALL, ended, mutated
 from .sick import FABRIC, SICK, VARIANTS, Sick, healthy, known
@@ -73,7 +75,7 @@ def findings(check: str, given: Mapping[str, Output], variant: str = "") -> list
     for name, output in given.items():
         place = name if name in names else _FOR[name]
         outputs[place], readers[place] = output, _parser(name)
-    return list(judge(outputs, readers, [CHECKS[check]], expect(variant)).findings)
+    return list(judge(outputs, readers, [CHECKS[check]], typed(expect(variant))).findings)
 
 
 def verdict(check: str, given: Mapping[str, Output], variant: str = "") -> str:

@@ -30,6 +30,7 @@ FABRIC: dict[str, Any] = {
         "rings": {"rx": 8192, "tx": 8192},
         "buffers": None,
     },
+    "nccl_least": None,
     "verify_cabling": True,
 }
 
@@ -87,12 +88,17 @@ VARIANTS: dict[str, Variant] = {
         {
             "fabric": {"kind": "roce", "routing": "ecmp", "port": None, "nccl_least": "2.22.3"},
             "gpu_stack": {"packages": [{"name": "libnccl2", "version": "2.25.1-1+cuda12.8"}], "services": []},
+            # Whoever declares packages declares the driver.
+            "gpu": {"driver": "570.86.15"},
         }
     ),
     # A fleet that declares storage tiers.
     "storage": Variant({"mounts": MOUNTS}),
     "slots": Variant(
-        {"memory": {"dimms": {"count": 32, "size_mib": 65536, "speed_mts": 4400}}, "nvme": {"firmware": "GDC7302Q"}}
+        {
+            "memory": {"dimms": {"count": 32, "size_mib": 65536, "speed_mts": 4400, "slots": None}},
+            "nvme": {"firmware": "GDC7302Q"},
+        }
     ),
 }
 

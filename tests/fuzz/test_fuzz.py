@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.registry import (
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import (
     CHECKS,
     STAGE_CHECKS,
     STAND_INS,
     STRESS_CHECKS,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

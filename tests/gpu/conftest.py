@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.expectations import pci_address
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import pci_address
 
 PYTHONS = (os.environ.get("MUSTER_GPU_PYTHON", ""), sys.executable, "/usr/bin/python3")
 CUDA = "import sys, torch; sys.exit(not torch.cuda.is_available())"

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import gpu_stress
-from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS
+from ansible_collections.muster.cluster.plugins.module_utils.gpu_load import gpu_stress_program as gpu_stress
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_stress as stress
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+
+from tests.typed import typed
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = f"import sys, {gpu_stress.__name__} as program; sys.exit(program.main())"
@@ -38,7 +40,7 @@ def judged(loads: stress.Loads, gpus: Mapping[str, str]) -> dict[str, Finding]:
     expect: dict[str, Any] = expectations_of(model, {}, "test")
     parts = [{"slot": f"SXM{slot}", "address": gpu} for slot, gpu in enumerate(gpus, 1)]
     expect = {**expect, "gpu": {**expect["gpu"], "count": len(parts), "parts": parts}}
-    findings = CHECKS["gpu_stress"].decide({"gpu_stress": loads}, expect)
+    findings = CHECKS["gpu_stress"].decide({"gpu_stress": loads}, typed(expect))
     return {finding.subject.split()[2]: finding for finding in findings}
 
 

@@ -8,10 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.expectations import pci_address
-from ansible_collections.muster.cluster.plugins.module_utils.gpu_telemetry import FIELDS, Sample, replays, sample_of
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.gpu_load.gpu_telemetry_program import (
+    FIELDS,
+    Sample,
+    replays,
+    sample_of,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
 from ansible_collections.muster.cluster.plugins.module_utils.probes import nvidia_smi
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import pci_address
 
 
 class PciInfo(ctypes.Structure):

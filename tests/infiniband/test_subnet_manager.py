@@ -11,8 +11,8 @@ from pathlib import Path
 
 import ibsim
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.opensm import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.nic.opensm import (
     Answers,
     Port,
     ask,

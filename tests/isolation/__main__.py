@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.figures import write_figures
+
 from .campaign import PERMUTATION_SECONDS, START_MINUTES, Played, Server, play
 from .fleet import FAULTS, OTHER_SLOW, TAIL, Spec, expectations
 
@@ -184,8 +186,9 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rails", type=int, help="ranks of each host")
     parser.add_argument("--rack", type=int, help="hosts in a rack, 0: no racks declared")
     parser.add_argument("--pod", type=int, help="racks in a pod, 0: no pods declared")
-    parser.add_argument("--power", action="store_true", help="add the power curve")
+    parser.add_argument("--power", default="", help="play the power curve instead: effects in noises, e.g. 1,2")
     parser.add_argument("--planning", action="store_true", help=f"add the cost of planning {LARGEST} hosts")
+    parser.add_argument("--bench", type=Path, help="the file for the figures of the bench")
     parser.add_argument("--out", type=Path, default=Path("build/isolation.json"))
     options = parser.parse_args(arguments)
     options.jobs = options.jobs or os.cpu_count() or 1
@@ -197,19 +200,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = options_of(arguments)
     hosts = [int(each) for each in options.hosts.split(",")]
     noises = [float(each) for each in options.noise.split(",")]
-    cells = [
-        Cell(count, fault, noise, fleets_for(count, options.fleets))
-        for count in hosts
-        for fault in options.fault.split(",")
-        for noise in noises
-    ]
-    power = [
-        Cell(232, "one_slow_10", noise, fleets_for(1024, options.fleets), times)
-        for noise in (noises if options.power else ())
-        for times in POWER_TIMES
-    ]
+    if options.power:
+        cells = [
+            Cell(232, "one_slow_10", noise, fleets_for(1024, options.fleets), float(times))
+            for noise in noises
+            for times in options.power.split(",")
+        ]
+    else:
+        cells = [
+            Cell(count, fault, noise, fleets_for(count, options.fleets))
+            for count in hosts
+            for fault in options.fault.split(",")
+            for noise in noises
+        ]
     # Time is shared by what a fleet costs, which grows with its pairs.
-    weights = [math.sqrt(cell.hosts) for cell in (*cells, *power)]
+    weights = [math.sqrt(cell.hosts) for cell in cells]
     data: dict[str, Any] = {
         "parameters": {
             "start_minutes": START_MINUTES,
@@ -224,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.planning:
         data["planning"] = planning(LARGEST, options.seed)
     pool = ProcessPoolExecutor(options.jobs) if options.jobs > 1 else None
-    for cell, weight in zip((*cells, *power), weights, strict=True):
+    for cell, weight in zip(cells, weights, strict=True):
         seconds = None if options.seconds is None else options.seconds * weight / sum(weights)
         data["cells" if cell.times is None else "power"].append(row(cell, play_cell(cell, options, seconds, pool)))
         options.out.parent.mkdir(exist_ok=True, parents=True)
@@ -236,9 +241,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(
             "planning {hosts} hosts: {seconds} s for the longest next round, {megabytes} MiB".format(**data["planning"])
         )
-    for text in missed(data["cells"]):
+    wrong = missed(data["cells"])
+    for text in wrong:
         print(f"MISSED {text}")
-    return int(bool(missed(data["cells"])))
+    if options.bench:
+        write_figures(figures(data, wrong), options.bench)
+    return int(bool(wrong))
+
+
+def figures(data: dict[str, Any], wrong: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return what the bench keeps: of one cell how often the planner was right, of several the targets it missed."""
+    if len(played := [*data["cells"], *data["power"]]) == 1:
+        (cell,) = played
+        name = f"isolation_{cell['hosts']}_{cell['fault']}_{cell['noise']:g}"
+        name += f"_power_{cell['times_noise']:g}" if "times_noise" in cell else ""
+        unit = f"of {cell['fleets']} fleets"
+        return {f"{name}_{key}": {"value": cell[key]["rate"], "unit": unit} for key in ("detected", "false_alarm")}
+    found: dict[str, dict[str, Any]] = {
+        "isolation_fleets": {"value": sum(cell["fleets"] for cell in played), "unit": "fleets"},
+        "isolation_missed": {"value": len(wrong), "unit": "targets"},
+    }
+    if planned := data.get("planning"):
+        name = f"isolation_planning_{planned['hosts']}"
+        found[f"{name}_seconds"] = {"value": planned["seconds"], "unit": "s for the longest next round"}
+        found[f"{name}_mib"] = {"value": planned["megabytes"], "unit": "MiB"}
+    return found
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, PASS
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance import next_round
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Settings
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, PASS
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_planner import Planner
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
 
 from .fleet import Fleet, Spec, expectations, revealed
 
@@ -90,12 +90,12 @@ def plan_of(step: Round) -> dict[str, Any]:
 def play(server: Server, spec: Spec, seed: int, expect: Mapping[str, Any] | None = None) -> Played:
     """Play one campaign to its end."""
     nodes, places = server.ask("new", spec, seed)
-    settings = Settings.from_expect(expect or expectations(spec), places)
+    planner = Planner(nodes, (), Settings.from_expect(expect or expectations(spec), places))
     seen: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
     started, tests, seconds, planning = 0, 0, 0.0, 0.0
     while True:
         begun = time.process_time()
-        step = next_round(nodes, (), seen, settings)
+        step = planner.next_round(seen)
         planning = max(planning, time.process_time() - begun)
         if isinstance(step, Conclusion):
             break

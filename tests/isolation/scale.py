@@ -1,6 +1,6 @@
 """What the planner, the ledger and the report cost together for a recorded campaign of 3,072 nodes.
 
-    PYTHONPATH=collections:. python -m tests.isolation.scale --bench build/bench.json
+    PYTHONPATH=collections:. python -m tests.isolation.scale --bench FILE
 
 The fleet is the documented one of 3,072 hosts with eight rails. Another process makes up what its rounds would have
 recorded, as the JSON that the controller sends. This one plans, writes the ledger, concludes, keeps the evidence and
@@ -22,15 +22,17 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.action.accept import accept
-from ansible_collections.muster.cluster.plugins.action.report import page_of
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, PASS, worst
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, PASS, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import Means, prove
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import Means
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet as Declared
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import Verdict
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet as Declared
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_stage import Acceptance
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.fleet_report import report_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import Verdict
+
+from tests.figures import write_figures
 
 from .campaign import ROOT
 from .fleet import Fleet, Spec, as_json, expectations
@@ -87,7 +89,7 @@ def road_of(fleet: Mapping[str, Any]) -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play the campaign, print what it cost and write it down; 1 where that is too much or a verdict is wrong."""
     parser = argparse.ArgumentParser(prog="scale", description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--bench", type=Path, help="the file to add the figures to")
+    parser.add_argument("--bench", type=Path, help="the file for the figures of the bench")
     options = parser.parse_args(arguments)
     sys.path += [each for each in (str(ROOT), str(ROOT / "collections")) if each not in sys.path]
     with tempfile.TemporaryDirectory() as name:
@@ -107,13 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "scale_3072_seconds": {"value": found["seconds"], "unit": "s of processor time: plan, ledger and page"},
         "scale_3072_peak_mib": {"value": found["mebibytes"], "unit": "MiB"},
     }
-    for figure, each in figures.items():
-        print(f"{figure:24} {each['value']:10} {each['unit']}")
     print(f"{found['rounds']} rounds; planning and recording {found['campaign']} s, page {found['page']} s")
     if options.bench:
-        others = json.loads(options.bench.read_text(encoding="utf-8")) if options.bench.exists() else {}
-        options.bench.parent.mkdir(exist_ok=True, parents=True)
-        options.bench.write_text(json.dumps({**others, **figures}, indent=2) + "\n", encoding="utf-8")
+        write_figures(figures, options.bench)
     if found["rejected"] != bad:
         print(f"MISSED rejected are {found['rejected']}, expected {bad}")
         return 1
@@ -136,7 +134,9 @@ def measured(fleet: Mapping[str, Any], nodes: Sequence[str], pipe: Connection) -
     }
     # Modelled, so that no budget runs out on a busy machine.
     clock = iter(range(10**6, 2 * 10**6))
-    result = accept(Request(fleet, nodes, evidence=seen), Means(run_round, lambda _: None, lambda: float(next(clock))))
+    result = prove(
+        Request(fleet, nodes, evidence=seen), Acceptance, Means(run_round, lambda _: None, lambda: float(next(clock)))
+    )
     # In a play each has a process of its own.
     gc.collect()
     campaign = time.process_time()
@@ -146,7 +146,7 @@ def measured(fleet: Mapping[str, Any], nodes: Sequence[str], pipe: Connection) -
     verdicts = [
         Verdict(item.node, states.get(judged[item.node], "held"), item.stage, item.findings) for item in evidence
     ]
-    page, _ = page_of(verdicts, fleet)
+    page = report_of(verdicts, fleet, time.time(), print).page
     assert page.count("<svg") > 10
     seconds = time.process_time()
     return {

@@ -17,6 +17,10 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "molecule/lab"))
+
+from lab_tasks import counting  # noqa: E402 -- found on the path just set
+
 BIN = Path(sys.executable).parent
 LAB = [sys.executable, str(ROOT / "molecule/lab/lab.py")]
 LEDGER = ROOT / "build/lab/ledger.sqlite"
@@ -52,8 +56,7 @@ class Lab:
         environment = {
             **os.environ,
             "ANSIBLE_HOME": str(ROOT / "build/ansible"),
-            "ANSIBLE_CALLBACKS_ENABLED": "muster.cluster.task_count",
-            "MUSTER_TASK_COUNT_FILE": str(self.scratch / "tasks.json"),
+            **counting(self.scratch / "tasks.json"),
         }
         command = [str(BIN / "ansible-playbook"), "-i", "inventory/lab", f"playbooks/{playbook}.yml"]
         command += ["-e", f"report_directory={self.scratch}", *extra]
@@ -155,6 +158,13 @@ class Lab:
         """State of the burn-in that is resident on a host; empty when there never was one."""
         text = self.ssh(host, "cat /var/lib/muster/burn_in/state.json 2>/dev/null || echo '{}'").stdout
         return dict(json.loads(text))
+
+    def wait_for_burn_in(self, host: str, known: list[str]) -> None:
+        """Wait until a burn-in runs on a host that the ledger does not know of."""
+        self.wait(
+            lambda: (state := self.burn_in(host)).get("status") == "running" and state["id"] not in known,
+            f"burn-in of {host}",
+        )
 
 
 @pytest.fixture(scope="session")

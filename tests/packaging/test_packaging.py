@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import version_of
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ("plugins", "roles", "playbooks", "meta")
@@ -60,29 +61,41 @@ def from_checkout(tmp: Path) -> Installed:
     return Installed(Path(sys.executable), ROOT, ROOT, ROOT / "ansible.cfg")
 
 
+def other_environment(tmp: Path) -> Path:
+    """Return the Python of an environment that has what Muster depends on, and no Muster.
+
+    It has the packages of the environment that runs this test, so that no network is needed; what that one refers to
+    in turn, the checkout among it, does not follow.
+    """
+    venv.create(tmp / "venv", symlinks=True)
+    python = tmp / "venv" / "bin" / "python"
+    (packages_of(python) / "dependencies.pth").write_text(f"{packages_of(Path(sys.executable))}\n")
+    return python
+
+
+def packages_of(python: Path) -> Path:
+    return Path(run([str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip())
+
+
 def from_wheel(tmp: Path) -> Installed:
     run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp / "dist"), str(ROOT)])
     (wheel,) = (tmp / "dist").glob("*.whl")
-    venv.create(tmp / "venv", symlinks=True)
-    python = tmp / "venv" / "bin" / "python"
+    python = other_environment(tmp)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
     run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)])
-    packages = Path(run([str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip())
-    # What the wheel depends on comes from the environment that runs this test, so that no network is needed.
-    dependencies = run([sys.executable, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
-    (packages / "dependencies.pth").write_text(dependencies)
     config = site(tmp / "site", str(tmp / "none"))
-    return Installed(python, tmp / "site", packages / INSIDE, config)
+    return Installed(python, tmp / "site", packages_of(python) / INSIDE, config)
 
 
 def from_tarball(tmp: Path) -> Installed:
-    galaxy = [sys.executable, "-m", "ansible.cli.galaxy", "collection"]
+    python = other_environment(tmp)
+    galaxy = [str(python), "-m", "ansible.cli.galaxy", "collection"]
     config = site(tmp / "site", str(tmp / "collections"))
     run([*galaxy, "build", "--output-path", str(tmp / "dist")], ANSIBLE_CONFIG=str(config))
     (tarball,) = (tmp / "dist").glob("muster-cluster-*.tar.gz")
     install = ["install", "--offline", "-p", str(tmp / "collections"), str(tarball)]
     run([*galaxy, *install], ANSIBLE_CONFIG=str(config))
-    return Installed(Path(sys.executable), tmp / "site", tmp / "collections" / INSIDE, config)
+    return Installed(python, tmp / "site", tmp / "collections" / INSIDE, config)
 
 
 WAYS = {"checkout": from_checkout, "wheel": from_wheel, "tarball": from_tarball}
@@ -135,6 +148,18 @@ def test_every_module_is_documented_by_name(installed: Installed) -> None:
 def test_playbook_is_found_by_name(installed: Installed, playbook: str) -> None:
     arguments = ("-i", fleet_of(installed), f"muster.cluster.{playbook}", "--syntax-check")
     assert f"{playbook}.yml" in installed.ansible("playbook", *arguments)
+
+
+@pytest.mark.parametrize("source", ["wheel", "checkout"])
+def test_command_for_people_is_installed(source: str, tmp_path: Path) -> None:
+    if source == "wheel":
+        python = from_wheel(tmp_path).python
+    else:
+        python = other_environment(tmp_path)
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+        run([*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--editable", str(ROOT)])
+    printed = run([str(python.with_name("muster")), "version"], cwd=tmp_path)
+    assert printed.split()[:2] == ["muster", version_of(ROOT)]
 
 
 def test_wheel_says_what_it_needs(tmp_path: Path) -> None:

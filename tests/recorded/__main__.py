@@ -6,23 +6,25 @@ import argparse
 import sys
 from pathlib import Path
 
-from .judged import NOT_COVERED, RECORDED, ROWS, figures, judged, unlisted, unverified_formats, write_figures
+from tests.figures import write_figures
+
+from .judged import NOT_COVERED, RECORDED, ROWS, figures, judged, unlisted, unverified_formats
 
 
 def main() -> int:
     """Print the table; the exit status is 1 if a file is judged wrongly or stands in no table."""
     parser = argparse.ArgumentParser(prog="recorded", description=__doc__)
     parser.add_argument("recorded", nargs="?", type=Path, default=RECORDED, help="where the recorded outputs lie")
-    parser.add_argument("--bench", type=Path, help="add the figures to this file")
+    parser.add_argument("--bench", type=Path, help="the file for the figures of the bench")
     options = parser.parse_args()
     recorded = options.recorded
     if not recorded.is_dir():
         print(f"recorded: no recorded outputs at {recorded}, nothing to judge")
+        if options.bench:
+            write_figures({name: {"value": None, "unit": "no recorded outputs"} for name in figures([])}, options.bench)
         return 0
     rows = [row for row in sorted(ROWS, key=lambda row: row.file) if (recorded / row.file).exists()]
     results = [judged(row, recorded) for row in rows]
-    if options.bench:
-        write_figures(options.bench, results)
     width = max((len(row.file) for row in rows), default=0)
     print(f"{'file':{width}}  {'ours':10}  {'true':10}  why")
     for result in results:
@@ -38,8 +40,11 @@ def main() -> int:
     for file in missing:
         print(f"{file:{width}}  NOT LISTED")
     print(f"\nformat unverified: {', '.join(unverified_formats())}")
-    counts = {name.removeprefix("recorded_").replace("_", " "): value for name, value in figures(results).items()}
+    found = figures(results)
+    counts = {name.removeprefix("recorded_").replace("_", " "): value for name, value in found.items()}
     print("\n" + ", ".join(f"{name} {value}" for name, value in counts.items()))
+    if options.bench:
+        write_figures({name: {"value": value, "unit": "files"} for name, value in found.items()}, options.bench)
     return int(bool(missing) or any(not result.right for result in results))
 
 

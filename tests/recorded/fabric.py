@@ -5,25 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.cabling import Cable, End
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.comparison import (
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.cable_faults import (
     cabling_findings,
     compare,
     fabric_findings,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.infiniband_tools import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.infiniband_tools import (
     Errors,
     LinkState,
     SeenPort,
     parse_ibnetdiscover,
     parse_ibqueryerrors,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.links import quality
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.live import LiveFabric, LivePort, UnreadableError
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.plan import Plan
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.reading import ethernet_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.seen import infiniband
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.link_quality import quality
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.live_fabric import (
+    LiveFabric,
+    LivePort,
+    UnreadableError,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.planned_cables import Plan
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.seen_fabric import infiniband
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.task_results import ethernet_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.cabling_plan import Cable, End
 
 from .row import Row
 

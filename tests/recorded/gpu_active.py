@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils import blocks
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host import blocks
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 
 from .row import Row
 

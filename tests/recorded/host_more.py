@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.blocks import joined
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.blocks import joined
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 
 from .row import Row
 

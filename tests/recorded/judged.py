@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.examine import judge
-from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, Finding, worst
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS, PROBES, STRESSES, parsers
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import judge
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import (
+    CHECKS,
+    PROBES,
+    STRESSES,
+    parsers,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS, Finding, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+
+from tests.typed import typed
 
 from .row import Row
 
@@ -65,19 +71,24 @@ def expectations(row: Row) -> dict[str, Any]:
 
 def judged(row: Row, recorded: Path) -> Judged:
     """Return what the row's checks say of its file."""
-    data = (recorded / row.file).read_bytes()
-    findings = row.judge(data, expectations(row)) if row.judge else _findings(row, data)
+    findings = findings_of(row, recorded)
     verdict = worst(finding.verdict for finding in findings)
     said = [f"{finding.check} {finding.subject}: {finding.reason or finding.measured}" for finding in findings]
     worse = [text for text, finding in zip(said, findings, strict=True) if finding.verdict == verdict != PASS]
     return Judged(row, verdict, "; ".join(worse))
 
 
+def findings_of(row: Row, recorded: Path) -> Sequence[Finding]:
+    """Return all findings of the row's checks on its file."""
+    data = (recorded / row.file).read_bytes()
+    return row.judge(data, expectations(row)) if row.judge else _findings(row, data)
+
+
 def _findings(row: Row, data: bytes) -> Sequence[Finding]:
     output = row.run(data) if row.run else Output(data.decode("utf-8", errors="replace"))
     checks = [CHECKS[name] for name in row.checks]
     names = {row.probe, *(probe for check in checks for probe in check.PROBES)}
-    return judge({row.probe: output}, parsers(names), checks, expectations(row)).findings
+    return judge({row.probe: output}, parsers(names), checks, typed(expectations(row))).findings
 
 
 def figures(results: list[Judged]) -> dict[str, int]:
@@ -117,11 +128,3 @@ def _laid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         both = isinstance(value, Mapping) and isinstance(laid.get(key), Mapping)
         laid[key] = _laid(laid[key], value) if both else value
     return laid
-
-
-def write_figures(path: Path, results: list[Judged]) -> None:
-    """Add the figures to the benchmark's file."""
-    data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    data.update({name: {"value": value, "unit": "files"} for name, value in figures(results).items()})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
-from ansible_collections.muster.cluster.plugins.module_utils.nccl_log import LogError, parse_nccl_log
+from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_log import LogError, parse_nccl_log
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import transport_findings
+
+from tests.typed import typed
 
 from .row import Row
 
@@ -19,13 +21,13 @@ def _transport(data: bytes, expect: Mapping[str, Any]) -> Sequence[Finding]:
     except LogError as exc:
         read = {"error": str(exc)}
     rank = {"node": "gpu-1", "phase": "end", "transport": read}
-    return transport_findings("gpu-1", [{"group": ["gpu-1", "gpu-2"], "ranks": [rank]}], expect)
+    return transport_findings("gpu-1", [{"group": ["gpu-1", "gpu-2"], "ranks": [rank]}], typed(expect))
 
 
 def _row(file: str, verdict: str, why: str, *devices: str, kind: str = "infiniband", **asked: bool) -> Row:
     rails = [{"rail": rail, "device": name, "address": None, "interface": None} for rail, name in enumerate(devices)]
     expect = {
-        "fabric": {"kind": kind, "routing": "adaptive", "port": None, "nccl_least": None},
+        "fabric": {"kind": kind, "routing": "adaptive", "port": None, "nccl_least": None, "verify_cabling": False},
         "nic": {"rails": rails},
         "collective": {"transport": {"gpu_direct": True, "nvls": None, **asked}},
     }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
-from ansible_collections.muster.cluster.plugins.module_utils.nccl_tests import NcclTestsError, parse_nccl_tests
+from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_tests import NcclTestsError, parse_nccl_tests
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 from .row import Row
 

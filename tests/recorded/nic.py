@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils import blocks
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host import blocks
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 
 from .row import Row
 

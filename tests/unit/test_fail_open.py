@@ -12,15 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
-from ansible_collections.muster.cluster.plugins.module_utils.examine import judge
-from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, Finding
-from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS, parsers, required
-from ansible_collections.muster.cluster.plugins.plugin_utils import admission
-from ansible_collections.muster.cluster.plugins.plugin_utils.gate import closes_of, wanted_partitions
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of, shipped_classes
+from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import judge
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS, parsers, required
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS, Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission import admission
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate import closes_of, wanted_partitions
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import (
+    expectations_of,
+    shipped_classes,
+)
+
+from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[1] / "healthy"
 EXPECT = expectations_of("hgx_h100", {}, "test")
@@ -60,7 +65,7 @@ def findings(check: str, outputs: Mapping[str, Output | None]) -> list[Finding]:
     names = CHECKS[check].PROBES
     given = {name: outputs[name] if name in outputs else Output(healthy(name)) for name in names}
     present = {name: output for name, output in given.items() if output is not None}
-    return list(judge(present, parsers(names), [CHECKS[check]], EXPECT).findings)
+    return list(judge(present, parsers(names), [CHECKS[check]], typed(EXPECT)).findings)
 
 
 def outcome(check: str, **outputs: Output | None) -> tuple[str, bool]:
@@ -73,7 +78,7 @@ def outcome(check: str, **outputs: Output | None) -> tuple[str, bool]:
 
 def outcome_of(given: Sequence[Finding], stages: Sequence[str] = STAGES) -> tuple[str, bool]:
     told = {(finding.check, finding.subject): finding for finding in given}
-    owed = {stage: required(stage, EXPECT, ("dcgm_diag", "nvbandwidth")) for stage in STAGES}
+    owed = {stage: required(stage, typed(EXPECT), ("dcgm_diag", "nvbandwidth")) for stage in STAGES}
     records = [
         admission.Record(evidence(stage, [told.get(pair, Finding(*pair, PASS)) for pair in owed[stage]]), 900.0, order)
         for order, stage in enumerate(stages)
@@ -127,8 +132,10 @@ def test_comparison_that_never_filters() -> None:
 def test_check_skipped_by_an_else(name: str) -> None:
     """A branch for another kind of host left a check out: here every class owes what the first one owes."""
     other = expectations_of(name, {}, "test")
-    owed = {check for check, _part in required("burn_in", other, ("dcgm_diag", "nvbandwidth", "gpu_stress"))}
-    assert {check for check, _part in required("burn_in", EXPECT, ("dcgm_diag", "nvbandwidth", "gpu_stress"))} <= owed
+    owed = {check for check, _part in required("burn_in", typed(other), ("dcgm_diag", "nvbandwidth", "gpu_stress"))}
+    assert {
+        check for check, _part in required("burn_in", typed(EXPECT), ("dcgm_diag", "nvbandwidth", "gpu_stress"))
+    } <= owed
 
 
 def test_warnings_not_counted() -> None:

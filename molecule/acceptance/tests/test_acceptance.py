@@ -152,6 +152,7 @@ def test_healthy_hosts_pass_in_two_steps() -> None:
     assert in_batch() == set(NODES)
 
 
+@pytest.mark.main_road
 def test_slow_host_is_rejected_for_its_network() -> None:
     with slow("gpu-03"):
         verdicts = play()
@@ -186,6 +187,7 @@ def test_host_that_dies_in_the_collective_is_told_from_its_partner() -> None:
     assert in_batch() == set(NODES) - {"gpu-04"}
 
 
+@pytest.mark.main_road
 def test_wrong_data_is_that_of_who_received_it() -> None:
     with fault("gpu-01", "wrong"):
         verdicts = play()

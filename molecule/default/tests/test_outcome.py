@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,21 @@ def verdicts() -> dict[str, Any]:
     """Verdicts of the last run by node."""
     entries = json.loads((PROJECT / "build/molecule/verdicts.json").read_text())
     return {entry["node"]: entry for entry in entries}
+
+
+@pytest.fixture(scope="module")
+def burned_and_accepted() -> dict[str, tuple[int, ...]]:
+    """How many records of burn-in and of acceptance the ledger has of each node."""
+    statement = "select count(*) from evidence where node = ? and stage = ?"
+    with sqlite3.connect(f"file:{PROJECT}/build/lab/ledger.sqlite?mode=ro", uri=True) as ledger:
+        return {
+            node: tuple(ledger.execute(statement, (node, stage)).fetchone()[0] for stage in ("burn_in", "acceptance"))
+            for node in COMPUTE
+        }
+
+
+def test_second_run_retests_the_sick_and_nobody_else(burned_and_accepted: dict[str, tuple[int, ...]]) -> None:
+    assert burned_and_accepted == {"gpu-01": (1, 1), "gpu-02": (1, 1), "gpu-03": (2, 0), "gpu-04": (1, 2)}
 
 
 def test_services_run(host: Any) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.answer_lines import unpack
+from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import unpack
 
 PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 SCENARIO = PROJECT / "molecule" / "fabric_vm"
@@ -112,6 +112,7 @@ def write_over(device: str, *arguments: str) -> None:
     assert len(re.findall(r"^\s*65536\s+50\s", done.stdout, re.MULTILINE)) == 1, done.stdout
 
 
+@pytest.mark.main_road
 @EACH_RAIL
 def test_rail_carries_rdma_over_connection_manager(device: str) -> None:
     write_over(device, "-R")
@@ -161,6 +162,7 @@ def test_fabric_walk_of_the_product_measures_every_rail() -> None:
     }
 
 
+@pytest.mark.main_road
 @EACH_HOST
 def test_preflight_passes_every_port(machine: str, expect: str) -> None:
     found = preflight(machine, expect)
@@ -169,6 +171,7 @@ def test_preflight_passes_every_port(machine: str, expect: str) -> None:
     }
 
 
+@pytest.mark.main_road
 def test_wrong_mtu_is_named_by_device_and_put_right(expect: str) -> None:
     on("vm-02", "ip link set eth1 mtu 1500")
 
@@ -193,6 +196,7 @@ def test_wrong_mtu_is_named_by_device_and_put_right(expect: str) -> None:
     assert roce_check("vm-02", "rxe0").returncode == 0
 
 
+@pytest.mark.main_road
 def test_missing_gid_is_named_by_device_and_fails_the_role(expect: str) -> None:
     on("vm-02", "ip address delete 172.17.0.2/24 dev eth2")
     try:

@@ -243,7 +243,7 @@ def test_upgrade_installs_but_does_not_reboot_without_the_switch() -> None:
     run = play(NEW, NEW_DRIVER)
     assert run.failed, run.text
     assert (
-        f"driver {OLD_DRIVER} is loaded, declared is {NEW_DRIVER}: reboot the node, or set gpu_stack_allow_reboot"
+        f"driver {OLD_DRIVER} is loaded, declared is {NEW_DRIVER}: reboot the node or set gpu_stack_allow_reboot"
         in run.words
     )
     found = versions()

@@ -17,6 +17,10 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
+sys.path.insert(0, str(PROJECT / "molecule/lab"))
+
+from lab_tasks import counting  # noqa: E402 -- found on the path just set
+
 INVENTORY = PROJECT / "molecule/slurm/inventory"
 FLEET = INVENTORY / "slurm.fleet.yml"
 # The scenario's lab, named MUSTER_LAB.
@@ -106,8 +110,7 @@ def start_playing(playbook: str, *arguments: str, inventory: Path = INVENTORY) -
         "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
         "ANSIBLE_HOME": str(PROJECT / "build/ansible"),
         "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_CALLBACKS_ENABLED": "muster.cluster.task_count",
-        "MUSTER_TASK_COUNT_FILE": str(scratch / "tasks.json"),
+        **counting(scratch / "tasks.json"),
     }
     program = str(Path(sys.executable).parent / "ansible-playbook")
     argv = [program, f"--inventory={inventory}", f"playbooks/{playbook}.yml", "-e", f"report_directory={scratch}"]

@@ -63,6 +63,7 @@ def test_users_are_kept_out_while_the_controller_is_reconfigured() -> None:
         trying.join()
 
 
+@pytest.mark.main_road
 def test_what_was_opened_by_hand_is_closed_by_the_next_run() -> None:
     on(LEADING, f"scontrol update PartitionName=batch Nodes={','.join(sorted({*OPEN, CLOSED}))}")
     assert CLOSED in open_nodes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from cluster import (
     LOGIN,
     NODES,
@@ -32,6 +33,7 @@ def given_to(number: str) -> str:
     return ssh("gpu-01", f"cat /tmp/given-{number}").stdout.strip()
 
 
+@pytest.mark.main_road
 def test_gpus_asked_for_are_gpus_given() -> None:
     began = now()
     script = "echo $CUDA_VISIBLE_DEVICES >/tmp/given-$SLURM_JOB_ID; sleep 600"
@@ -53,6 +55,7 @@ def test_gpus_asked_for_are_gpus_given() -> None:
     assert told.count("gres/gpu=3") == 2, told
 
 
+@pytest.mark.main_road
 def test_more_gpus_than_a_node_has_are_refused() -> None:
     done = run_as(USER, ["srun", "--immediate=5", "--gres=gpu:9", "true"])
     assert done.returncode != 0
@@ -73,6 +76,7 @@ def test_a_job_on_one_switch_waits_for_one_rack() -> None:
         on(LOGIN, f"scancel {' '.join(jobs)}")
 
 
+@pytest.mark.main_road
 def test_accounting_knows_who_ran_where_and_lets_nobody_use_a_foreign_account() -> None:
     began = now()
     number = submit("sleep 2", "--account=operations", user=OTHER_USER)

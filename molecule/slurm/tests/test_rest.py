@@ -33,6 +33,7 @@ def headers(user: str, secret: str) -> dict[str, str]:
     return {"X-SLURM-USER-NAME": user, "X-SLURM-USER-TOKEN": secret}
 
 
+@pytest.mark.main_road
 def test_a_user_with_a_token_submits_a_job() -> None:
     own = headers(USER, token())
     assert ask("/slurm/v0.0.38/ping", own)["errors"] == []
@@ -44,6 +45,7 @@ def test_a_user_with_a_token_submits_a_job() -> None:
     assert job(number)["UserId"].startswith(f"{USER}(")
 
 
+@pytest.mark.main_road
 @pytest.mark.parametrize("case", ["none", "wrong", "another user's"])
 def test_without_ones_own_token_nothing_is_told(case: str) -> None:
     given = {

@@ -81,7 +81,7 @@ def test_fresh_hosts_become_what_was_lost_and_half_a_copy_is_refused(copy: Path)
     (copy / "backup.json").unlink()
     run = try_to_play("slurm_restore", *where)
     assert run.rc != 0
-    assert "is no whole copy of cluster slurmlab" in run.output, run.output[-3000:]
+    assert "is not a complete backup of cluster slurmlab" in run.output, run.output[-3000:]
     assert answering()
 
 

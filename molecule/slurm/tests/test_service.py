@@ -47,6 +47,7 @@ def reason(node: str) -> str:
     return on(LOGIN, f"sinfo --noheader --all --list-reasons --nodes={node} --format=%E").strip()
 
 
+@pytest.mark.main_road
 def test_a_node_that_falls_sick_drains_itself_and_leaves_its_partitions() -> None:
     show(SICK, gpus_missing=["SXM6"])
     wait_for(f"{SICK} drained by itself", lambda: "drain" in node_state(SICK))

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, worst
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.judging import Limits, Save
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.rounds import Plan, next_round
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import read_expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.save_judging import Limits, Save
+from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.save_rounds import Plan, next_round
 
 PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 SCENARIO = PROJECT / "molecule/storage"
@@ -71,7 +72,7 @@ class Rounds:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self.expect = fleet.classes["lab_h100"]
+        self.expect = read_expectations(fleet.classes["lab_h100"])
         self.limits = Limits.of(self.expect)
         self.seen: list[dict[str, Any]] = []
         self.seconds: list[float] = []
@@ -86,7 +87,7 @@ class Rounds:
             "addresses": {node: addresses[node] for node in group},
             "test": {
                 **{"directory": PLACE, "ranks": 1, "shard_bytes": self.limits.shard_bytes, "files": 100},
-                **{"checkpoint_bytes": 4 * 2**20, "python": self.expect["collective"]["python"]},
+                **{"checkpoint_bytes": 4 * 2**20, "python": self.expect.collective.python},
             },
             "environment": {"PYTHONPATH": "/opt/torch", "GLOO_SOCKET_IFNAME": "eth0"},
             "port": 26000 + 10 * len(self.seen) + 2 * int(time.time() % 500),
@@ -134,6 +135,7 @@ def finding(conclusion: Conclusion, node: str, check: str) -> Any:
     return next(each for each in conclusion.findings[node] if each.check == check)
 
 
+@pytest.mark.main_road
 def test_client_at_half_the_speed_is_named_and_the_others_are_admitted(verdicts: dict[str, Any]) -> None:
     assert {node: entry["state"] for node, entry in verdicts.items()} == {
         **dict.fromkeys(NODES, "admitted"),
@@ -146,6 +148,7 @@ def test_client_at_half_the_speed_is_named_and_the_others_are_admitted(verdicts:
     assert "storage" in verdicts["gpu-04"]["stage"]
 
 
+@pytest.mark.main_road
 def test_all_that_is_owed_was_measured_past_the_caches(verdicts: dict[str, Any]) -> None:
     for node in NODES[:3]:
         found = {each["check"]: each for each in verdicts[node]["findings"] if each["check"].startswith("storage_")}
@@ -155,6 +158,7 @@ def test_all_that_is_owed_was_measured_past_the_caches(verdicts: dict[str, Any])
         assert "loaded by" in found["storage_checkpoint"]["reason"]
 
 
+@pytest.mark.main_road
 def test_nothing_is_left_on_the_storage() -> None:
     assert on("gpu-01", f"ls -A {PLACE}") == ""
 
@@ -189,6 +193,7 @@ def test_full_storage_is_nobodys_fault(rounds: Rounds) -> None:
     assert "No space left on device" in finding(conclusion, "gpu-01", "storage_write").reason
 
 
+@pytest.mark.main_road
 def test_read_only_mount_is_the_nodes_fault(rounds: Rounds) -> None:
     wait_until_usable()
     on("gpu-02", "mount -o remount,bind,ro /checkpoints")
@@ -200,6 +205,7 @@ def test_read_only_mount_is_the_nodes_fault(rounds: Rounds) -> None:
     assert "Read-only file system" in finding(conclusion, "gpu-02", "storage_write").reason
 
 
+@pytest.mark.main_road
 @pytest.mark.parametrize(
     ("damage", "said"),
     [

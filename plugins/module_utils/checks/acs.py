@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
 from ..probes.lspci import Device, above
+from ..words.expectations import Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 from .pcie_links import is_fast_nic
 
 NAME = "acs"
 PROBES: tuple[str, ...] = ("lspci",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host, unless the class leaves access control undeclared (guests of a cloud have no bridges)."""
-    return [] if expect["pcie"] is None or expect["pcie"]["acs_enabled"] is None else ["host"]
+    return [] if expect.pcie is None or expect.pcie.acs_enabled is None else ["host"]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge every bridge on the way from a declared GPU or a NIC to its root port, if all of them can be read."""
     devices: Mapping[str, Device] = values["lspci"]
     names = gpu_subjects(expect)
     nics = {address: f"nic {address}" for address, device in devices.items() if is_fast_nic(device)}
-    rails = expect["nic"]["rails"] if expect["nic"] else ()
-    names |= {**nics, **{rail["address"]: f"nic {rail['device']}" for rail in rails if rail["address"]}}
-    enabled = expect["pcie"]["acs_enabled"]
+    rails = expect.nic.rails if expect.nic else ()
+    names |= {**nics, **{rail.address: f"nic {rail.device}" for rail in rails if rail.address}}
+    enabled = stated(expect.pcie).acs_enabled
     expected = "on" if enabled else "off"
     wrong: dict[str, str] = {}
     unread = ["some NIC"] if len(nics) < len(rails) else []

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..bmc import faults_in
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..formats.bmc import faults_in
+from ..words.expectations import Expectations, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "bmc_log"
 PROBES: tuple[str, ...] = ()
@@ -14,23 +15,23 @@ PROBES: tuple[str, ...] = ()
 OPTIONAL_PROBES: tuple[str, ...] = ("ipmi_sel", "redfish")
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the BMC."""
-    return ["bmc"] if expect["bmc"] and expect["bmc"]["log"] else []
+    return ["bmc"] if expect.bmc and expect.bmc.log else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Name what the log blames (a DIMM by its own name), and the BMC for all the rest."""
     source = values.get("ipmi_sel") or values.get("redfish")
     if source is None:
         return []
-    wanted = expect["bmc"]["log"]
+    wanted = stated(stated(expect.bmc).log)
     missing = "; ".join(f"{path}: {why}" for path, why in getattr(source, "unread", {}).items())
     if source.events is None:
         missing = missing or "no log among the declared documents"
     elif getattr(source, "overflow", False):
         missing = "the log was full and lost events: keep it, then clear it"
-    faults, watched = faults_in(source.events or (), wanted["since"], wanted["correctable_ecc_events"])
+    faults, watched = faults_in(source.events or (), wanted.since, wanted.correctable_ecc_events)
     findings = []
     for part in dict.fromkeys(fault.part for fault in faults):
         mine = [fault for fault in faults if fault.part == part]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..bmc import ABSENT, CRITICAL, UNKNOWN, WARNING, Sensor
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..formats.bmc import ABSENT, CRITICAL, UNKNOWN, WARNING, Sensor
+from ..words.expectations import Expectations, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "bmc_sensors"
 PROBES: tuple[str, ...] = ()
@@ -14,23 +15,23 @@ PROBES: tuple[str, ...] = ()
 OPTIONAL_PROBES: tuple[str, ...] = ("ipmi_sdr", "redfish")
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the BMC, and each sensor that the class names."""
-    wanted = expect["bmc"] and expect["bmc"]["sensors"]
-    return ["bmc", *(f"sensor {name}" for name in wanted["required"])] if wanted else []
+    wanted = expect.bmc and expect.bmc.sensors
+    return ["bmc", *(f"sensor {name}" for name in wanted.required)] if wanted else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Name each sensor that is critical; the BMC itself answers for how many it has."""
     source = values.get("ipmi_sdr") or values.get("redfish")
     if source is None:
         return []
-    wanted = expect["bmc"]["sensors"]
+    wanted = stated(stated(expect.bmc).sensors)
     sensors: Sequence[Sensor] = source.sensors
     findings = []
-    for name in dict.fromkeys([*wanted["required"], *(item.name for item in sensors if item.state == CRITICAL)]):
+    for name in dict.fromkeys([*wanted.required, *(item.name for item in sensors if item.state == CRITICAL)]):
         findings.append(_named(name, [item for item in sensors if item.name == name]))
-    findings.append(_all(sensors, wanted["count"], getattr(source, "unread", {})))
+    findings.append(_all(sensors, wanted.count, getattr(source, "unread", {})))
     return findings
 
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import INCOMPLETE, PASS, Finding
 from ..probes.preflights import Preflight
+from ..words.expectations import Expectations
+from ..words.finding import INCOMPLETE, PASS, Finding
 
 NAME = "boot_preflight"
 PROBES: tuple[str, ...] = ("boot_id", "preflights")
 _WANTED = "a preflight of this boot that passed"
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host."""
     return ["host"]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge the last preflight of this boot among the kept ones."""
     boot = values["boot_id"]
     found: Preflight | None = values["preflights"].get(boot)

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, PASS, Finding
 from ..probes.chrony import Tracking
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "clock"
 PROBES: tuple[str, ...] = ("chrony",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host."""
     return ["host"]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Ask for a source first: the offset of a clock that nobody steers says nothing."""
     tracking: Tracking = values["chrony"]
-    limit = expect["clock"]["offset_ms"]
+    limit = expect.clock.offset_ms
     if not tracking.synchronised:
         why = "chrony has no source to follow"
         return [Finding(NAME, "host", FAIL, "not synchronised", "synchronised", "", why, "investigate")]

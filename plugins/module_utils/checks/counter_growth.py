@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..log_faults import HOST, Fault, findings_of
+from ..judging.log_faults import HOST, Fault, findings_of
 from ..probes.heartbeat import Heartbeat
+from ..words.expectations import Expectations, KernelLog
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "counter_growth"
 PROBES: tuple[str, ...] = ("boot_id", "error_counters", "heartbeat")
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host."""
     return [HOST]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host and one for each NIC whose links went down."""
     now: Mapping[str, int] = values["error_counters"]
     last: Heartbeat | None = values["heartbeat"]
@@ -33,21 +34,21 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
     ]
     if last is not None and last.boot_id == values["boot_id"]:
         for name, before in last.counters.items():
-            faults += _grown(name, before, now.get(name), expect["kernel_log"])
+            faults += _grown(name, before, now.get(name), expect.kernel_log)
     return findings_of(NAME, faults, [HOST])
 
 
-def _grown(name: str, before: int, now: int | None, limits: Mapping[str, Any]) -> list[Fault]:
+def _grown(name: str, before: int, now: int | None, limits: KernelLog) -> list[Fault]:
     if now is None:
         return [Fault(HOST, f"{name} is gone", INCOMPLETE, "investigate")]
     # A driver that was loaded anew counts from 0.
     growth = now - before if now >= before else now
     if name.startswith("link_downed"):
-        part, limit, reached = f"nic {name.split()[1]}", limits["link_flaps_per_day"], growth >= 1
+        part, limit, reached = f"nic {name.split()[1]}", limits.link_flaps_per_day, growth >= 1
         what, verdict = f"link went down {growth} times within 24 h, class limit {limit:g}", growth >= limit
         return [Fault(part, what, *((FAIL, "reseat") if verdict else (PASS, "investigate")))] if reached else []
-    if name.startswith("ce_count") and growth > limits["memory_corrected_errors"]:
-        limit = limits["memory_corrected_errors"]
-        what = f"{growth} corrected memory errors within 24 h ({name}), class limit {limit:g}"
+    most = limits.memory_corrected_errors
+    if name.startswith("ce_count") and growth > most:
+        what = f"{growth} corrected memory errors within 24 h ({name}), class limit {most:g}"
         return [Fault(HOST, what, FAIL, "replace")]
     return []

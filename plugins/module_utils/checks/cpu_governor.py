@@ -6,21 +6,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "cpu_governor"
 PROBES: tuple[str, ...] = ("cpufreq",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the CPU, unless the class has no frequency scaling (guests of a cloud)."""
-    return [] if expect["cpu"]["governor"] is None else ["cpu"]
+    return [] if expect.cpu.governor is None else ["cpu"]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare each CPU's governor; one slow CPU holds up a whole collective."""
     governors: Mapping[int, str] = values["cpufreq"]
-    wanted, cores = expect["cpu"]["governor"], expect["cpu"]["cores"]
+    wanted, cores = expect.cpu.governor, expect.cpu.cores
     wrong = {cpu: name for cpu, name in sorted(governors.items()) if name != wanted}
     if wrong:
         cpu, name = next(iter(wrong.items()))

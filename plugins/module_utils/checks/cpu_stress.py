@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..stress_ng import EXITS, Run
+from ..formats.stress_ng import EXITS, Run
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "cpu_stress"
 PROBES: tuple[str, ...] = ("cpu_stress",)
@@ -16,12 +17,12 @@ _STRESSORS = ("cpu", "vm")
 _FAILED = 2
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return CPU and memory, each of which has a stressor."""
-    return ["cpu", "memory"] if expect["cpu_stress"] else []
+    return ["cpu", "memory"] if expect.cpu_stress else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Ask for a run to its end without a wrong result, in which each stressor did work."""
     run: Run = values["cpu_stress"]
     return [_judged(part, stressor, run) for part, stressor in zip(("cpu", "memory"), _STRESSORS)]

@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..dcgm import FAIL as FAILED
-from ..dcgm import PASS as PASSED
-from ..dcgm import SKIP, SOFTWARE, UNKNOWN, Result, gpus_named
-from ..expectations import gpu_subjects
-from ..finding import ACTIONS, FAIL, INCOMPLETE, PASS, Finding
+from ..formats.dcgm import FAIL as FAILED
+from ..formats.dcgm import PASS as PASSED
+from ..formats.dcgm import SKIP, SOFTWARE, UNKNOWN, Result, gpus_named
 from ..stress.dcgm_diag import Diagnosis
+from ..words.expectations import Dcgm, Expectations, gpu_subjects, stated
+from ..words.finding import ACTIONS, FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "dcgm_diag"
 PROBES: tuple[str, ...] = ("dcgm_diag",)
@@ -45,16 +45,16 @@ _BY_MESSAGE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 _BY_TEST = {"memory": "rma", "memtest": "rma", "diagnostic": "rma", "eud": "rma", "pcie": "reseat"}
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts, and the host for tests of its software; none where the class has no DCGM."""
     parts = gpu_subjects(expect)
-    return [*parts.values(), HOST] if parts and expect["dcgm"] is not None else []
+    return [*parts.values(), HOST] if parts and expect.dcgm is not None else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for each GPU and one for the host."""
     diagnosis: Diagnosis = values["dcgm_diag"]
-    required = required_tests(diagnosis.level, expect["dcgm"])
+    required = required_tests(diagnosis.level, stated(expect.dcgm))
     declared = gpu_subjects(expect)
     numbers = {address: number for number, address in (diagnosis.addresses or {}).items()}
     findings = [_host(diagnosis, required)]
@@ -74,10 +74,10 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
     return findings
 
 
-def required_tests(level: int, dcgm: Mapping[str, Any]) -> list[str]:
+def required_tests(level: int, dcgm: Dcgm) -> list[str]:
     """Return the tests that a run of this level must have passed on every GPU of the class."""
-    tests = [test for entry in dcgm["required"] if entry["level"] <= level for test in entry["tests"]]
-    return list(dict.fromkeys([*tests, *(["eud"] if dcgm["eud_required"] and level == 4 else [])]))
+    tests = [test for entry in dcgm.required if entry.level <= level for test in entry.tests]
+    return list(dict.fromkeys([*tests, *(["eud"] if dcgm.eud_required and level == 4 else [])]))
 
 
 def _host(diagnosis: Diagnosis, required: Sequence[str]) -> Finding:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
 from ..probes.disk_free import file_system_of
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "disk"
 PROBES: tuple[str, ...] = ("disk_free",)
@@ -14,14 +15,14 @@ PROBES: tuple[str, ...] = ("disk_free",)
 _GIB = 1024**3
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return one part for each declared path."""
-    return [f"disk {item['path']}" for item in expect["disk"]["paths"]]
+    return [f"disk {item.path}" for item in expect.disk.paths]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare the free space of the file system that holds each path."""
-    return [_finding(item["path"], item["free_gib"], values["disk_free"]) for item in expect["disk"]["paths"]]
+    return [_finding(item.path, item.free_gib, values["disk_free"]) for item in expect.disk.paths]
 
 
 def _finding(path: str, wanted: float, free: Mapping[str, int]) -> Finding:

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, PASS, Finding
-from ..gpu_parts import missing, unread
+from ..judging.gpu_parts import missing, unread
 from ..probes.fabric_manager import FabricManager
 from ..probes.nvidia_smi import Gpus
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "fabric_manager"
 PROBES: tuple[str, ...] = ("fabric_manager", "nvidia_smi")
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host, if its class has NVSwitches of its own to manage."""
-    return ["host"] if expect["gpu"] and expect["nvlink"] and expect["nvlink"]["fabric_manager"] else []
+    return ["host"] if expect.gpu and expect.nvlink and expect.nvlink.fabric_manager else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge the service's state, then its version against the driver's."""
     service: FabricManager = values["fabric_manager"]
     report: Gpus = values["nvidia_smi"]

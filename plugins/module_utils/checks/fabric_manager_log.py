@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..expectations import pci_address
-from ..finding import FAIL, INCOMPLETE, Finding
-from ..log_faults import HOST, Fault, findings_of, rule
+from ..judging.log_faults import HOST, Fault, findings_of, rule
+from ..judging.sxid import SwitchEvent, verdict_of
+from ..judging.xid import SAME_EVENT_SECONDS
 from ..probes.fabric_manager_log import Entry
-from ..sxid import SwitchEvent, verdict_of
-from ..xid import SAME_EVENT_SECONDS
+from ..words.expectations import Expectations, pci_address
+from ..words.finding import FAIL, INCOMPLETE, Finding
 
 NAME = "fabric_manager_log"
 PROBES: tuple[str, ...] = ("fabric_manager_log",)
@@ -38,13 +38,13 @@ _RULES = (
 _QUIET = ("", "DEBUG", "INFO", "NOTICE", "WARNING")
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host, if its class has a fabric manager that writes a log."""
-    nvlink = expect["nvlink"]
-    return [HOST] if expect["gpu"] and nvlink and nvlink["fabric_manager"] and nvlink["fabric_manager_log"] else []
+    nvlink = expect.nvlink
+    return [HOST] if expect.gpu and nvlink and nvlink.fabric_manager and nvlink.fabric_manager_log else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host and one for each switch with an error."""
     entries: Sequence[Entry] = values["fabric_manager_log"]
     faults = [*_switch_faults(entries), *(fault for entry in entries if (fault := _fault(entry)))]

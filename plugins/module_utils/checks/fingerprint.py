@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import INCOMPLETE, PASS, Finding
-from ..fingerprint import COMPONENTS, fingerprint_of
-from ..fingerprint import PROBES as _READ
+from ..judging.fingerprint import COMPONENTS, fingerprint_of
+from ..judging.fingerprint import PROBES as _READ
+from ..words.expectations import Expectations
+from ..words.finding import INCOMPLETE, PASS, Finding
 
 NAME = "fingerprint"
 # The other probes are asked through the fingerprint, which says which component each of them left unread.
@@ -15,12 +16,12 @@ PROBES: tuple[str, ...] = ("boot_id",)
 OPTIONAL_PROBES: tuple[str, ...] = _READ
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host."""
     return ["host"]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Name the components that could not be read."""
     unread = [name for name, value in fingerprint_of(values, expect).items() if value is None]
     known = len(COMPONENTS) - len(unread)

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, PASS, Finding
-from ..gpu_parts import addresses_in_order, unread
+from ..judging.gpu_parts import addresses_in_order, unread
 from ..probes.topology import Row, Topology
+from ..words.expectations import Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_affinity"
 PROBES: tuple[str, ...] = ("topology",)
@@ -22,33 +22,33 @@ OPTIONAL_PROBES: tuple[str, ...] = ("nvidia_smi",)
 CONNECTIONS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts, and the host for its NUMA nodes."""
-    parts = gpu_subjects(expect) if expect["affinity"] else {}
+    parts = gpu_subjects(expect) if expect.affinity else {}
     return [*parts.values(), "host"] if parts else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge each GPU's row of the matrix, and how the GPUs are spread over NUMA nodes."""
     topology: Topology = values["topology"]
     addresses = addresses_in_order(len(topology.gpus), values, expect)
     rows = {address: row for address, row in zip(addresses, topology.gpus) if address}
     declared = gpu_subjects(expect)
     findings = []
-    for part in expect["gpu"]["parts"]:
-        address, subject = part["address"], declared[part["address"]]
+    for part in stated(expect.gpu).parts:
+        address, subject = part.address, declared[part.address]
         if address in rows:
-            findings.append(_judged(subject, part["slot"], rows[address], expect))
+            findings.append(_judged(subject, part.slot, rows[address], expect))
         else:
             why = f"nvidia-smi topo lists {len(topology.gpus)} GPUs, and none is known to be this one"
             findings.append(unread(NAME, subject, why))
     return [*findings, _spread(topology, expect)]
 
 
-def _judged(subject: str, slot: str, row: Row, expect: Mapping[str, Any]) -> Finding:
-    wanted = expect["affinity"]
-    if expect["nvlink"]:
-        link = f"NV{expect['nvlink']['links']}"
+def _judged(subject: str, slot: str, row: Row, expect: Expectations) -> Finding:
+    wanted = stated(expect.affinity)
+    if expect.nvlink:
+        link = f"NV{expect.nvlink.links}"
         others = {index: found for index, found in row.gpus.items() if found != link}
         if others:
             found = ", ".join(f"{kind} to GPU{index}" for index, kind in others.items())
@@ -56,11 +56,11 @@ def _judged(subject: str, slot: str, row: Row, expect: Mapping[str, Any]) -> Fin
             return Finding(NAME, subject, FAIL, next(iter(others.values())), link, "", why, "investigate")
     if row.numa_node is None or row.cpus is None:
         return unread(NAME, subject, "could not be read: the processors or NUMA node next to the GPU")
-    place = next((part for part in wanted["parts"] or () if part["slot"] == slot), None)
-    if place and row.numa_node != place["numa_node"]:
-        why = f"lies at NUMA node {row.numa_node}, declared {place['numa_node']}"
-        return Finding(NAME, subject, FAIL, row.numa_node, place["numa_node"], "NUMA node", why, "investigate")
-    return _nearest(subject, row, wanted["nic_connection"], place["nic"] if place else None)
+    place = next((part for part in wanted.parts or () if part.slot == slot), None)
+    if place and row.numa_node != place.numa_node:
+        why = f"lies at NUMA node {row.numa_node}, declared {place.numa_node}"
+        return Finding(NAME, subject, FAIL, row.numa_node, place.numa_node, "NUMA node", why, "investigate")
+    return _nearest(subject, row, wanted.nic_connection, place.nic if place else None)
 
 
 def _nearest(subject: str, row: Row, limit: str | None, nic: str | None) -> Finding:
@@ -87,11 +87,13 @@ def _nearest(subject: str, row: Row, limit: str | None, nic: str | None) -> Find
     return Finding(NAME, subject, PASS, f"{measured}, {node}", expected)
 
 
-def _spread(topology: Topology, expect: Mapping[str, Any]) -> Finding:
-    wanted = expect["affinity"]["numa_nodes"]
+def _spread(topology: Topology, expect: Expectations) -> Finding:
+    wanted = stated(expect.affinity).numa_nodes
     nodes = [row.numa_node for row in topology.gpus]
-    if None in nodes or len(nodes) != expect["gpu"]["count"]:
-        why = f"NUMA nodes of {sum(node is not None for node in nodes)} of {expect['gpu']['count']} GPUs could be read"
+    if None in nodes or len(nodes) != stated(expect.gpu).count:
+        why = (
+            f"NUMA nodes of {sum(node is not None for node in nodes)} of {stated(expect.gpu).count} GPUs could be read"
+        )
         return unread(NAME, "host", why, wanted, "NUMA nodes")
     found = Counter(nodes)
     if len(found) == 1 < wanted:

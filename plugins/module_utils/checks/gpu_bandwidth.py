@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding
 from ..stress.nvbandwidth import Bandwidths, Matrix
+from ..words.expectations import BandwidthFloor, Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding
 
 Pair = tuple[int, int]
 
@@ -30,13 +30,13 @@ _IMPLAUSIBLE = 10
 _MIN_FOR_SPREAD = 3
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts, and the host for wrong data; none where the class has no nvbandwidth."""
     parts = gpu_subjects(expect)
-    return [*parts.values(), HOST] if parts and expect["nvbandwidth"] is not None else []
+    return [*parts.values(), HOST] if parts and expect.nvbandwidth is not None else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for each GPU, its worst test case, and one for the host."""
     run: Bandwidths = values["nvbandwidth"]
     declared = gpu_subjects(expect)
@@ -50,14 +50,14 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
             host,
             *(Finding(NAME, part, INCOMPLETE, reason=rest, action="investigate") for part in declared.values()),
         ]
-    floors = expect["nvbandwidth"]["floors"]
-    lacking = [floor["testcase"] for floor in floors if floor["testcase"] not in run.matrices]
+    floors = stated(expect.nvbandwidth).floors
+    lacking = [floor.testcase for floor in floors if floor.testcase not in run.matrices]
     if lacking or not floors:
         why = "; ".join(f"{name}: {run.troubles.get(name, 'not reported')}" for name in lacking) or "no test case asked"
         host = Finding(NAME, HOST, INCOMPLETE, None, whole, "", why, "investigate")
     else:
         host = Finding(NAME, HOST, PASS, whole, whole)
-    given = [_judged(floor, run, declared, expect["nvbandwidth"]["spread_percent"]) for floor in floors]
+    given = [_judged(floor, run, declared, stated(expect.nvbandwidth).spread_percent) for floor in floors]
     return [host, *(_worst([findings[part] for findings in given]) for part in declared.values() if given)]
 
 
@@ -69,10 +69,10 @@ def _worst(findings: Sequence[Finding]) -> Finding:
 
 
 def _judged(
-    floor: Mapping[str, Any], run: Bandwidths, declared: Mapping[str, str], spread_percent: float
+    floor: BandwidthFloor, run: Bandwidths, declared: Mapping[str, str], spread_percent: float
 ) -> dict[str, Finding]:
     """Return the finding of one test case on each part."""
-    name, least, count = floor["testcase"], floor["gb_per_s"], len(run.addresses)
+    name, least, count = floor.testcase, floor.gb_per_s, len(run.addresses)
     matrix = run.matrices.get(name)
 
     def incomplete(why: str) -> dict[str, Finding]:

@@ -9,26 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, PASS, Finding
-from ..gpu_parts import each_gpu, missing, unread
+from ..judging.gpu_parts import each_gpu, missing, unread
 from ..probes.nvidia_smi import Gpu
+from ..words.expectations import Ecc, Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_ecc"
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts of the class."""
     return list(gpu_subjects(expect).values())
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give the worst that each GPU's counters say."""
-    return each_gpu(NAME, values, expect, lambda subject, gpu: _judged(subject, gpu, expect["gpu"]["ecc"]))
+    return each_gpu(NAME, values, expect, lambda subject, gpu: _judged(subject, gpu, stated(expect.gpu).ecc))
 
 
-def _judged(subject: str, gpu: Gpu, limits: Mapping[str, Any]) -> Finding:
+def _judged(subject: str, gpu: Gpu, limits: Ecc) -> Finding:
     now, ever = gpu.volatile, gpu.aggregate
 
     def fail(measured: Any, expected: Any, unit: str, why: str, action: str) -> Finding:
@@ -38,7 +38,7 @@ def _judged(subject: str, gpu: Gpu, limits: Mapping[str, Any]) -> Finding:
         return fail("exceeded", "not exceeded", "", "SRAM errors exceed the driver's threshold (NVIDIA: RMA)", "rma")
     if gpu.memory_unrepairable:
         return fail("unrepairable", "repairable", "", "the driver calls the GPU's memory unrepairable", "rma")
-    limit = limits["sram_uncorrectable_aggregate"]
+    limit = limits.sram_uncorrectable_aggregate
     if ever.sram_uncorrectable is not None and ever.sram_uncorrectable > limit:
         why = f"{ever.sram_uncorrectable} uncorrectable SRAM errors in the GPU's life, class limit {limit}: ask for RMA"
         return fail(ever.sram_uncorrectable, limit, "errors", why, "rma")
@@ -50,8 +50,8 @@ def _judged(subject: str, gpu: Gpu, limits: Mapping[str, Any]) -> Finding:
         why = "a repair of memory channel or processor cluster takes effect at the next reset"
         return fail("repair pending", "none pending", "", why, "reset_gpu")
     for memory, count, limit in (
-        ("SRAM", now.sram_correctable, limits["sram_correctable"]),
-        ("HBM", now.dram_correctable, limits["dram_correctable"]),
+        ("SRAM", now.sram_correctable, limits.sram_correctable),
+        ("HBM", now.dram_correctable, limits.dram_correctable),
     ):
         if count is not None and count > limit:
             why = f"{count} corrected {memory} errors since the driver was loaded, class limit {limit}"
@@ -62,7 +62,7 @@ def _judged(subject: str, gpu: Gpu, limits: Mapping[str, Any]) -> Finding:
         volatile_corrected_SRAM_errors=now.sram_correctable,
         volatile_corrected_HBM_errors=now.dram_correctable,
         aggregate_uncorrectable_SRAM_errors=ever.sram_uncorrectable,
-        SRAM_threshold=gpu.sram_threshold_exceeded if limits["sram_threshold"] else False,
+        SRAM_threshold=gpu.sram_threshold_exceeded if limits.sram_threshold else False,
     )
     if why:
         return unread(NAME, subject, why, 0, "errors")

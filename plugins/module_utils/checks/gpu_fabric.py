@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, PASS, Finding
-from ..gpu_parts import each_gpu, missing, unread
+from ..judging.gpu_parts import each_gpu, missing, unread
 from ..probes.nvidia_smi import Gpu
+from ..words.expectations import Expectations, gpu_subjects
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_fabric"
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 _HEALTHY = ("healthy", "full", "false", "no", "none")
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts of a class whose GPUs register with a fabric (Hopper and later, with NVSwitch)."""
-    return list(gpu_subjects(expect).values()) if expect["nvlink"] and expect["nvlink"]["fabric"] else []
+    return list(gpu_subjects(expect).values()) if expect.nvlink and expect.nvlink.fabric else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge state, status, and what the driver says of the fabric's health."""
 
     def judge(subject: str, gpu: Gpu) -> Finding:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
 from ..probes.nvidia_smi import Gpu, Gpus
+from ..words import expectations
+from ..words.expectations import Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "gpu_inventory"
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts of the class."""
     return list(gpu_subjects(expect).values())
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge what nvidia-smi lists against the class, part by part."""
     report: Gpus = values["nvidia_smi"]
     listed = {gpu.address: gpu for gpu in report.gpus}
@@ -26,7 +27,7 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
     findings = []
     for address, subject in declared.items():
         if address in listed:
-            findings.append(_listed(subject, listed[address], expect["gpu"]))
+            findings.append(_listed(subject, listed[address], stated(expect.gpu)))
         elif address in report.lost:
             why = f"{subject} is lost: nvidia-smi gets no handle for it from the driver"
             findings.append(_missing(subject, "lost", why, expect))
@@ -44,19 +45,17 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
     return findings
 
 
-def _missing(subject: str, measured: str, why: str, expect: Mapping[str, Any]) -> Finding:
+def _missing(subject: str, measured: str, why: str, expect: Expectations) -> Finding:
     # NVIDIA's catalogue for a GPU off the bus (Xid 79): RESTART_BM.
-    return Finding(NAME, subject, FAIL, measured, expect["gpu"]["model"], "", why, "reboot")
+    return Finding(NAME, subject, FAIL, measured, stated(expect.gpu).model, "", why, "reboot")
 
 
-def _listed(subject: str, gpu: Gpu, wanted: Mapping[str, Any]) -> Finding:
+def _listed(subject: str, gpu: Gpu, wanted: expectations.Gpu) -> Finding:
     if gpu.model is None:
-        return Finding(NAME, subject, INCOMPLETE, None, wanted["model"], "", "model could not be read", "investigate")
-    if gpu.model != wanted["model"]:
-        return Finding(
-            NAME, subject, FAIL, gpu.model, wanted["model"], "", "another model than the class has", "replace"
-        )
-    size = wanted["memory_mib"]
+        return Finding(NAME, subject, INCOMPLETE, None, wanted.model, "", "model could not be read", "investigate")
+    if gpu.model != wanted.model:
+        return Finding(NAME, subject, FAIL, gpu.model, wanted.model, "", "another model than the class has", "replace")
+    size = wanted.memory_mib
     if gpu.memory_mib is None:
         return Finding(NAME, subject, INCOMPLETE, None, size, "MiB", "memory size could not be read", "investigate")
     if gpu.memory_mib != size:

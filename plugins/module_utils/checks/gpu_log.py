@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, Finding
-from ..log_faults import HOST, faults_in, findings_of, pci_part, rule
+from ..judging.log_faults import HOST, faults_in, findings_of, pci_part, rule
+from ..words.expectations import Expectations, gpu_subjects
+from ..words.finding import FAIL, Finding
 
 NAME = "gpu_log"
 PROBES: tuple[str, ...] = ("kernel_log",)
@@ -37,12 +37,12 @@ _RULES = (
 )  # fmt: skip
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host, where the class has GPUs."""
     return [HOST] if gpu_subjects(expect) else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host and one for each GPU of which the log tells something."""
     faults = faults_in(values["kernel_log"], _RULES, _WORDS, partial(pci_part, expect=expect))
     return findings_of(NAME, faults, [HOST])

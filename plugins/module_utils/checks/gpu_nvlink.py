@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, PASS, Finding
-from ..gpu_parts import addresses_in_order, unread
+from ..judging.gpu_parts import addresses_in_order, unread
 from ..probes.nvlink import Links
+from ..words.expectations import Expectations, NvLink, gpu_subjects, stated
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_nvlink"
 PROBES: tuple[str, ...] = ("nvlink",)
@@ -16,26 +16,26 @@ PROBES: tuple[str, ...] = ("nvlink",)
 OPTIONAL_PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts of a class with NVLink."""
-    return list(gpu_subjects(expect).values()) if expect["nvlink"] else []
+    return list(gpu_subjects(expect).values()) if expect.nvlink else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Count links and compare each one's speed with the class."""
     gpus: Sequence[Links] = values["nvlink"]
     addresses = addresses_in_order(len(gpus), values, expect, [gpu.uuid for gpu in gpus])
     listed = {address: gpu for address, gpu in zip(addresses, gpus) if address}
     return [
-        _judged(subject, listed[address], expect["nvlink"])
+        _judged(subject, listed[address], stated(expect.nvlink))
         if address in listed
         else unread(NAME, subject, f"nvidia-smi nvlink lists {len(gpus)} GPUs, and none is known to be this one")
         for address, subject in gpu_subjects(expect).items()
     ]
 
 
-def _judged(subject: str, gpu: Links, wanted: Mapping[str, Any]) -> Finding:
-    count, speed = wanted["links"], wanted["link_gb_per_s"]
+def _judged(subject: str, gpu: Links, wanted: NvLink) -> Finding:
+    count, speed = wanted.links, wanted.link_gb_per_s
     down = [number for number, found in gpu.speeds.items() if found == 0]
     if down or "inactive" in gpu.said.lower():
         which = f"NVLinks {_numbers(down)} are down" if down else gpu.said

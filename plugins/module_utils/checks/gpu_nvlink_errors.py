@@ -8,26 +8,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
 from ..probes.dcgmi_nvlink import LinkErrors
+from ..words.expectations import Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "gpu_nvlink_errors"
 PROBES: tuple[str, ...] = ("dcgmi_nvlink",)
 UNIT = "errors of all links"
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts; none where the class has no NVLink, or reads no counters of DCGM."""
-    wanted = expect["nvlink"] and expect["dcgm"] and expect["dcgm"]["nvlink_errors"] is not None
+    wanted = expect.nvlink and expect.dcgm and expect.dcgm.nvlink_errors is not None
     return list(gpu_subjects(expect).values()) if wanted else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Add up the counters of each GPU."""
     report: Mapping[str, LinkErrors] = values["dcgmi_nvlink"]
     return [
-        _judged(subject, report.get(address), expect["dcgm"]["nvlink_errors"], expect["nvlink"]["links"])
+        _judged(subject, report.get(address), stated(stated(expect.dcgm).nvlink_errors), stated(expect.nvlink).links)
         for address, subject in gpu_subjects(expect).items()
     ]
 

@@ -9,27 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, PASS, Finding
-from ..gpu_parts import each_gpu, missing, unread
+from ..judging.gpu_parts import each_gpu, missing, unread
 from ..probes.nvidia_smi import Gpu
+from ..words import expectations
+from ..words.expectations import Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_pcie"
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts of the class."""
     return list(gpu_subjects(expect).values())
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare width, generation and replays with the class."""
-    return each_gpu(NAME, values, expect, lambda subject, gpu: _judged(subject, gpu, expect["gpu"]))
+    return each_gpu(NAME, values, expect, lambda subject, gpu: _judged(subject, gpu, stated(expect.gpu)))
 
 
-def _judged(subject: str, gpu: Gpu, wanted: Mapping[str, Any]) -> Finding:
-    link, generation, width = gpu.pcie, wanted["pcie_generation"], wanted["pcie_width"]
+def _judged(subject: str, gpu: Gpu, wanted: expectations.Gpu) -> Finding:
+    link, generation, width = gpu.pcie, wanted.pcie_generation, wanted.pcie_width
     expected = f"Gen{generation} x{width}"
     if link.width is not None and link.width < width:
         why = f"PCIe link has {link.width} lanes, class floor {width}"
@@ -43,7 +44,7 @@ def _judged(subject: str, gpu: Gpu, wanted: Mapping[str, Any]) -> Finding:
     if idle is False and link.generation is not None and link.generation < generation:
         why = f"PCIe link is at Gen{link.generation} while the GPU works, class floor Gen{generation}"
         return Finding(NAME, subject, FAIL, _shown(gpu), expected, "", why, "reseat")
-    limit = wanted["pcie_replays"]
+    limit = wanted.pcie_replays
     if limit is not None and link.replays is not None and link.replays > limit:
         why = f"{link.replays} PCIe replays since the last reset, class limit {limit}: a bad link sends packets again"
         return Finding(NAME, subject, FAIL, link.replays, limit, "replays", why, "reseat")

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, PASS, Finding
-from ..gpu_parts import each_gpu, missing, unread
+from ..judging.gpu_parts import each_gpu, missing, unread
 from ..probes.nvidia_smi import Gpu
+from ..words.expectations import Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_power"
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts of the class."""
     return list(gpu_subjects(expect).values())
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare the default and the enforced power limit with the class."""
 
     def judge(subject: str, gpu: Gpu) -> Finding:
-        wanted = expect["gpu"]["power_limit_watts"]
+        wanted = stated(expect.gpu).power_limit_watts
         why = missing(default_power_limit=gpu.power_default_watts, enforced_power_limit=gpu.power_enforced_watts)
         if why:
             return unread(NAME, subject, why, wanted, "W")

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
 from ..probes.gpu_sysfs import GpuNode
+from ..words.expectations import Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "gpu_present"
 PROBES: tuple[str, ...] = ("gpu_sysfs",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts of the class."""
     return list(gpu_subjects(expect).values())
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for each part."""
     nodes: Mapping[str, GpuNode] = values["gpu_sysfs"]
     subjects_by_address = gpu_subjects(expect)
     return [
-        _finding(subject, nodes.get(at), expect["gpu"]["pcie_width"]) for at, subject in subjects_by_address.items()
+        _finding(subject, nodes.get(at), stated(expect.gpu).pcie_width) for at, subject in subjects_by_address.items()
     ]
 
 

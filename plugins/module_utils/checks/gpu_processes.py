@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, PASS, Finding
-from ..gpu_parts import each_gpu, missing, unread
+from ..judging.gpu_parts import each_gpu, missing, unread
 from ..probes.nvidia_smi import Gpu
+from ..words.expectations import Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_processes"
 PROBES: tuple[str, ...] = ("nvidia_smi",)
@@ -18,12 +18,12 @@ IDLE_ONLY = True
 _NAMED = 5
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts of the class."""
     return list(gpu_subjects(expect).values())
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Name the processes on each GPU; without one, compare the memory in use with the class."""
 
     def judge(subject: str, gpu: Gpu) -> Finding:
@@ -31,7 +31,7 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
             named = ", ".join(f"{one.pid} ({one.name or 'unknown'})" for one in gpu.processes[:_NAMED])
             why = f"other processes use the GPU: {named}"
             return Finding(NAME, subject, FAIL, len(gpu.processes), 0, "processes", why, "restart_app")
-        limit = expect["gpu"]["idle_memory_mib"]
+        limit = stated(expect.gpu).idle_memory_mib
         used = gpu.memory_used_mib
         if used is not None and used > limit:
             why = f"{used} MiB of memory in use and no process that uses it, class limit {limit} MiB"

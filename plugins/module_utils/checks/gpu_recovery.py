@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, PASS, Finding
-from ..gpu_parts import each_gpu, unread
+from ..judging.gpu_parts import each_gpu, unread
 from ..probes.nvidia_smi import Gpu
+from ..words.expectations import Expectations, gpu_subjects
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_recovery"
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts of the class."""
     return list(gpu_subjects(expect).values())
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Pass on what the driver asks for."""
 
     def judge(subject: str, gpu: Gpu) -> Finding:

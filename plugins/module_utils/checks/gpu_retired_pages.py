@@ -8,25 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, PASS, Finding
-from ..gpu_parts import each_gpu, missing, unread
+from ..judging.gpu_parts import each_gpu, missing, unread
 from ..probes.nvidia_smi import Gpu
+from ..words.expectations import Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_retired_pages"
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts of a class whose GPUs retire pages."""
-    return list(gpu_subjects(expect).values()) if expect["gpu"] and expect["gpu"]["retired_pages"] is not None else []
+    return list(gpu_subjects(expect).values()) if expect.gpu and expect.gpu.retired_pages is not None else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare the retired pages of both kinds with the class."""
 
     def judge(subject: str, gpu: Gpu) -> Finding:
-        pages, limit = gpu.retired_pages, expect["gpu"]["retired_pages"]
+        pages, limit = gpu.retired_pages, stated(stated(expect.gpu).retired_pages)
         total = (pages.single_bit or 0) + (pages.double_bit or 0)
         if total > limit:
             why = f"{pages.single_bit} pages retired for single, {pages.double_bit} for double bit errors, class limit"

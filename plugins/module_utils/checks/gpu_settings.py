@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, PASS, Finding
-from ..gpu_parts import each_gpu, missing, unread
+from ..judging.gpu_parts import each_gpu, missing, unread
 from ..probes.nvidia_smi import Gpu
+from ..words.expectations import Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_settings"
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts of the class."""
     return list(gpu_subjects(expect).values())
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Name the modes that are wrong now, or will be after the next reset."""
 
     def judge(subject: str, gpu: Gpu) -> Finding:
-        wanted = _words(ecc=True, mig=False, persistence=expect["gpu"]["persistence"] or None)
-        found = _words(gpu.ecc, gpu.mig, gpu.persistence if expect["gpu"]["persistence"] else None)
+        wanted = _words(ecc=True, mig=False, persistence=stated(expect.gpu).persistence or None)
+        found = _words(gpu.ecc, gpu.mig, gpu.persistence if stated(expect.gpu).persistence else None)
         wrong = [
             f"{mode} is {'on' if state else 'off'}{when}, expected {'on' if right else 'off'}"
             for mode, right, states in (
@@ -37,7 +37,7 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
         if wrong:
             # The driver changes both only when the GPU is reset.
             return Finding(NAME, subject, FAIL, found, wanted, "", "; ".join(wrong), "reset_gpu")
-        if expect["gpu"]["persistence"] and gpu.persistence is False:
+        if stated(expect.gpu).persistence and gpu.persistence is False:
             why = "persistence mode is off: nvidia-persistenced does not run, every job loads the driver anew"
             return Finding(NAME, subject, FAIL, found, wanted, "", why, "investigate")
         why = missing(
@@ -45,7 +45,7 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
             ECC_pending=gpu.ecc_pending,
             MIG=gpu.mig,
             MIG_pending=gpu.mig_pending,
-            persistence=gpu.persistence if expect["gpu"]["persistence"] else False,
+            persistence=gpu.persistence if stated(expect.gpu).persistence else False,
         )
         if why:
             return unread(NAME, subject, why, wanted)

@@ -7,28 +7,28 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, INCOMPLETE, PASS, Finding, Value
-from ..gpu_load import KINDS, PATTERNS
+from ..gpu_load.gpu_load import KINDS, PATTERNS
 from ..stress.gpu_stress import Load, Loads
+from ..words.expectations import Expectations, GpuStress, gpu_subjects, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding, Value
 
 NAME = "gpu_stress"
 PROBES = ("gpu_stress",)
 
 
-def subjects(expect: Mapping[str, Any]) -> list[str]:
+def subjects(expect: Expectations) -> list[str]:
     """Return every GPU of the class, unless the class says that none is loaded."""
-    return [] if expect["gpu_stress"] is None else list(gpu_subjects(expect).values())
+    return [] if expect.gpu_stress is None else list(gpu_subjects(expect).values())
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> list[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> list[Finding]:
     """Judge each GPU by the worst that its load showed: wrong bits, then what is missing, then slowness."""
     loads: Loads = values["gpu_stress"]
     return [_judged(part, address, loads, expect) for address, part in gpu_subjects(expect).items()]
 
 
-def _judged(part: str, address: str, loads: Loads, expect: Mapping[str, Any]) -> Finding:
-    own = expect["gpu_stress"]
+def _judged(part: str, address: str, loads: Loads, expect: Expectations) -> Finding:
+    own = stated(expect.gpu_stress)
     load = loads.gpus.get(address)
     if load is None:
         why = loads.missing.get(address, "it was not asked for")
@@ -44,7 +44,7 @@ def _judged(part: str, address: str, loads: Loads, expect: Mapping[str, Any]) ->
         others = [item.reason for item in found if item is not worst]
         return worst if not others else _with_reason(worst, "; ".join([worst.reason, *others])[:900])
     rate = load.products["bf16"].tflops
-    return Finding(NAME, part, PASS, _shown(rate), own["bf16_floor_tflops"], "TFLOP/s bf16", _summary(load))
+    return Finding(NAME, part, PASS, _shown(rate), own.bf16_floor_tflops, "TFLOP/s bf16", _summary(load))
 
 
 def _with_reason(finding: Finding, reason: str) -> Finding:
@@ -92,19 +92,23 @@ def _odd_one_out(part: str, address: str, kind: str, loads: Loads) -> Iterator[F
         yield Finding(NAME, part, FAIL, results[address], result, "checksum", why, "rma")
 
 
-def _unfinished(part: str, load: Load, loads: Loads, own: Mapping[str, Any]) -> Iterator[Finding]:
+def _floors(own: GpuStress) -> dict[str, float | None]:
+    return {"bf16": own.bf16_floor_tflops, "fp8": own.fp8_floor_tflops}
+
+
+def _unfinished(part: str, load: Load, loads: Loads, own: GpuStress) -> Iterator[Finding]:
     """Yield what was not measured, or not for long enough."""
 
     def lacking(measured: Value, expected: Value, unit: str, why: str) -> Finding:
         return Finding(NAME, part, INCOMPLETE, measured, expected, unit, f"{part}: {why}", "investigate")
 
-    if loads.device != own["device"]:
-        yield lacking(loads.device, own["device"], "device", f"ran on {loads.device}, expected {own['device']}")
+    if loads.device != own.device:
+        yield lacking(loads.device, own.device, "device", f"ran on {loads.device}, expected {own.device}")
     # Clocks are read at the ends of batches: a hundredth is theirs.
     if load.seconds < 0.99 * loads.seconds:
         yield lacking(load.seconds, loads.seconds, "s", f"load lasted {load.seconds:g} of {loads.seconds:g} s")
     for kind in KINDS:
-        if own[f"{kind}_floor_tflops"] is None:
+        if _floors(own)[kind] is None:
             continue
         product = load.products.get(kind)
         if product is None:
@@ -117,18 +121,18 @@ def _unfinished(part: str, load: Load, loads: Loads, own: Mapping[str, Any]) -> 
             yield lacking(told, product.repetitions, "results", f"{kind}: {told} of {product.repetitions} results told")
     memory = load.memory
     share = 100 * memory.tested_bytes / memory.total_bytes if memory.total_bytes else 0
-    if share < own["memory_percent"]:
-        yield lacking(round(share, 1), own["memory_percent"], "% of memory", f"tested {share:.1f} % of its memory")
+    if share < own.memory_percent:
+        yield lacking(round(share, 1), own.memory_percent, "% of memory", f"tested {share:.1f} % of its memory")
     undone = [pattern for pattern in PATTERNS if not memory.patterns.get(pattern)]
     if undone:
         yield lacking(len(PATTERNS) - len(undone), len(PATTERNS), "patterns", f"memory without {', '.join(undone)}")
 
 
-def _slow(part: str, address: str, loads: Loads, own: Mapping[str, Any]) -> Iterator[Finding]:
+def _slow(part: str, address: str, loads: Loads, own: GpuStress) -> Iterator[Finding]:
     """Yield what is below the class' floor, or below the other GPUs of the node."""
     load = loads.gpus[address]
     for kind, product in load.products.items():
-        floor = own[f"{kind}_floor_tflops"]
+        floor = _floors(own)[kind]
         if floor is None or product.tflops is None:
             continue
         if product.tflops < floor:
@@ -136,22 +140,22 @@ def _slow(part: str, address: str, loads: Loads, own: Mapping[str, Any]) -> Iter
             yield Finding(NAME, part, FAIL, _shown(product.tflops), floor, f"TFLOP/s {kind}", why, "investigate")
         rates = [other.products[kind].tflops for other in loads.gpus.values() if kind in other.products]
         known = [rate for rate in rates if rate is not None]
-        if own["spread_percent"] is None or len(known) < 3:
+        if own.spread_percent is None or len(known) < 3:
             continue
         middle = statistics.median(known)
-        least = middle * (1 - own["spread_percent"] / 100)
+        least = middle * (1 - own.spread_percent / 100)
         if product.tflops < least:
             why = (
                 f"{part}: {product.tflops:.4g} TFLOP/s {kind}, spread across the node's GPUs: "
-                f"median {middle:.4g}, at most {own['spread_percent']:g} % below allowed"
+                f"median {middle:.4g}, at most {own.spread_percent:g} % below allowed"
             )
             yield Finding(
                 NAME, part, FAIL, _shown(product.tflops), _shown(least), f"TFLOP/s {kind}", why, "investigate"
             )
-    copy, floor = load.memory.copy_gb_per_s, own["memory_copy_floor_gb_per_s"]
-    if copy < floor:
-        why = f"{part}: memory copies {copy:.4g} GB/s, class floor {floor:g}"
-        yield Finding(NAME, part, FAIL, _shown(copy), floor, "GB/s of memory", why, "investigate")
+    copy, least = load.memory.copy_gb_per_s, own.memory_copy_floor_gb_per_s
+    if copy < least:
+        why = f"{part}: memory copies {copy:.4g} GB/s, class floor {least:g}"
+        yield Finding(NAME, part, FAIL, _shown(copy), least, "GB/s of memory", why, "investigate")
 
 
 def _summary(load: Load) -> str:

@@ -11,9 +11,9 @@ import statistics
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, INCOMPLETE, PASS, Finding, Value
 from ..stress.gpu_telemetry import Gpu, Telemetry
+from ..words.expectations import Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding, Value
 
 NAME = "gpu_telemetry"
 PROBES = ("gpu_telemetry",)
@@ -29,12 +29,12 @@ _COHORT = 3
 _SAMPLES = 0.5
 
 
-def subjects(expect: Mapping[str, Any]) -> list[str]:
+def subjects(expect: Expectations) -> list[str]:
     """Return every GPU of the class, unless the class says that there is no telemetry."""
-    return [] if expect["telemetry"] is None else list(gpu_subjects(expect).values())
+    return [] if expect.telemetry is None else list(gpu_subjects(expect).values())
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> list[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> list[Finding]:
     """Judge each GPU by the worst that its samples show."""
     telemetry: Telemetry = values["gpu_telemetry"]
     return [_judged(_Case(part, address, telemetry, expect)) for address, part in gpu_subjects(expect).items()]
@@ -43,10 +43,9 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> list[Finding
 class _Case:
     """One GPU, its samples and what they are held against."""
 
-    def __init__(self, part: str, address: str, telemetry: Telemetry, expect: Mapping[str, Any]) -> None:
+    def __init__(self, part: str, address: str, telemetry: Telemetry, expect: Expectations) -> None:
         self.part, self.address, self.telemetry = part, address, telemetry
-        self.own: Mapping[str, Any] = expect["telemetry"]
-        self.gpu: Mapping[str, Any] = expect["gpu"]
+        self.own, self.gpu = stated(expect.telemetry), stated(expect.gpu)
 
     def fails(self, measured: Value, expected: Value, unit: str, why: str, action: str = "investigate") -> Finding:
         """Return a failure of this GPU."""
@@ -78,41 +77,43 @@ def _judged(case: _Case) -> Finding:
 def _faults(case: _Case, gpu: Gpu) -> Iterator[Finding]:
     """Yield throttling, errors, and what the link and the load did not reach."""
     own = case.own
-    limit = own["throttle_seconds"]
+    longest = own.throttle_seconds
     for name, words in THROTTLING.items():
         seconds = gpu.reasons_seconds.get(name, 0)
-        if seconds > limit:
-            yield case.fails(seconds, limit, f"s of {words}", f"{words} for {seconds:g} s, class limit {limit:g} s")
-    for name, action in (("ecc_uncorrected", "reset_gpu"), ("ecc_corrected", "investigate")):
-        if name in gpu.counters:
-            first, _, highest = gpu.counters[name]
-            if highest - first > own[name]:
-                words = f"{name.partition('_')[2]} ECC errors"
-                why = f"{highest - first} {words} under way, class limit {own[name]}"
-                yield case.fails(highest - first, own[name], words, why, action)
+        if seconds > longest:
+            yield case.fails(seconds, longest, f"s of {words}", f"{words} for {seconds:g} s, class limit {longest:g} s")
+    for kind, most, action in (
+        ("uncorrected", own.ecc_uncorrected, "reset_gpu"),
+        ("corrected", own.ecc_corrected, "investigate"),
+    ):
+        if f"ecc_{kind}" in gpu.counters:
+            first, _, highest = gpu.counters[f"ecc_{kind}"]
+            if highest - first > most:
+                why = f"{highest - first} {kind} ECC errors under way, class limit {most}"
+                yield case.fails(highest - first, most, f"{kind} ECC errors", why, action)
     if gpu.replays is not None and gpu.replays[1] >= gpu.replays[0]:
         # A short run is not measured by the minute: one replay in ten seconds is no rate.
         rate = (gpu.replays[1] - gpu.replays[0]) / max(1.0, case.telemetry.seconds / 60)
-        limit = own["pcie_replays_per_minute"]
+        limit = own.pcie_replays_per_minute
         if rate > limit:
             why = f"{rate:.3g} PCIe replays per minute, class limit {limit:g}"
             yield case.fails(round(rate, 2), limit, "replays per minute", why, "reseat")
-    width, wanted = gpu.quantities.get("pcie_width"), case.gpu["pcie_width"]
+    width, wanted = gpu.quantities.get("pcie_width"), case.gpu.pcie_width
     if width and width.least < wanted:
         why = f"PCIe width {width.least:g} under way, class floor {wanted}"
         yield case.fails(width.least, wanted, "lanes", why, "reseat")
     if not case.telemetry.under_load:
         return
-    generation, wanted = gpu.quantities.get("pcie_generation"), case.gpu["pcie_generation"]
+    generation, wanted = gpu.quantities.get("pcie_generation"), case.gpu.pcie_generation
     if generation and generation.largest < wanted:
         why = f"PCIe generation {generation.largest:g} at most under load, class floor {wanted}"
         yield case.fails(generation.largest, wanted, "PCIe generation", why, "reseat")
     power, allowed = gpu.quantities.get("power_watts"), gpu.quantities.get("power_limit_watts")
     if power and allowed:
-        floor = own["power_percent"] / 100 * allowed.median
+        floor = own.power_percent / 100 * allowed.median
         if power.p95 < floor:
             why = (
-                f"drew {power.p95:g} W under load (95th percentile), class floor {own['power_percent']:g} % of the "
+                f"drew {power.p95:g} W under load (95th percentile), class floor {own.power_percent:g} % of the "
                 f"enforced {allowed.median:g} W"
             )
             yield case.fails(power.p95, round(floor, 1), "W", why)
@@ -120,8 +121,11 @@ def _faults(case: _Case, gpu: Gpu) -> Iterator[Finding]:
 
 def _heat(case: _Case, gpu: Gpu) -> Iterator[Finding]:
     """Yield what was hotter than the class allows."""
-    for name, words in (("temperature_celsius", "GPU"), ("memory_temperature_celsius", "memory")):
-        found, limit = gpu.quantities.get(name), case.own[name]
+    for name, limit, words in (
+        ("temperature_celsius", case.own.temperature_celsius, "GPU"),
+        ("memory_temperature_celsius", case.own.memory_temperature_celsius, "memory"),
+    ):
+        found = gpu.quantities.get(name)
         if found and limit is not None and found.largest > limit:
             why = f"{words} temperature {found.largest:g} C, class limit {limit:g} C"
             yield case.fails(found.largest, limit, "C", why)
@@ -130,7 +134,7 @@ def _heat(case: _Case, gpu: Gpu) -> Iterator[Finding]:
 def _spread(case: _Case, gpu: Gpu) -> Iterator[Finding]:
     """Yield how this GPU stands apart from the other GPUs of the node."""
     gpus = case.telemetry.gpus.values()
-    margin = case.own["temperature_spread_celsius"]
+    margin = case.own.temperature_spread_celsius
     temperatures = [
         other.quantities["temperature_celsius"].p95 for other in gpus if _knows(other, "temperature_celsius")
     ]
@@ -139,11 +143,10 @@ def _spread(case: _Case, gpu: Gpu) -> Iterator[Finding]:
         if own > middle + margin:
             why = f"{own:g} C, spread across the node's GPUs: median {middle:g} C, at most {margin:g} C above allowed"
             yield case.fails(own, middle + margin, "C", why)
-    for name, key, words, unit in (
-        ("power_watts", "power_spread_percent", "power", "W"),
-        ("sm_clock_mhz", "clock_spread_percent", "SM clock", "MHz"),
+    for name, percent, words, unit in (
+        ("power_watts", case.own.power_spread_percent, "power", "W"),
+        ("sm_clock_mhz", case.own.clock_spread_percent, "SM clock", "MHz"),
     ):
-        percent = case.own[key]
         medians = [other.quantities[name].median for other in gpus if _knows(other, name)]
         # Idle GPUs differ by what they did last.
         if percent is None or not case.telemetry.under_load or len(medians) < _COHORT or not _knows(gpu, name):
@@ -164,7 +167,7 @@ def _knows(gpu: Gpu, name: str) -> bool:
 
 def _unread(case: _Case, gpu: Gpu) -> Iterator[Finding]:
     """Yield what was not told, or not often enough, to call this GPU sound."""
-    longest = case.own["gap_seconds"]
+    longest = case.own.gap_seconds
     if gpu.gap_seconds > longest:
         why = f"no sample for {gpu.gap_seconds:g} s, class limit {longest:g} s"
         yield case.lacks(gpu.gap_seconds, longest, "s", why)
@@ -180,7 +183,7 @@ def _unread(case: _Case, gpu: Gpu) -> Iterator[Finding]:
         "pcie_generation",
         "pcie_width",
     ]
-    if case.own["memory_temperature_celsius"] is not None:
+    if case.own.memory_temperature_celsius is not None:
         needed.append("memory_temperature_celsius")
     for name in [*needed, "ecc_corrected", "ecc_uncorrected", "reasons"]:
         known = name == "reasons" or name in gpu.quantities or name in gpu.counters

@@ -6,25 +6,25 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, PASS, Finding
-from ..gpu_parts import each_gpu, unread
+from ..judging.gpu_parts import each_gpu, unread
 from ..probes.nvidia_smi import Gpu, Gpus
+from ..words.expectations import Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_versions"
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts of the class for their VBIOS, the host for the driver."""
     parts = gpu_subjects(expect)
     return [*parts.values(), "host"] if parts else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare with what is declared; the odd one out is named where nothing is."""
     report: Gpus = values["nvidia_smi"]
-    declared = expect["gpu"]["vbios"]
+    declared = stated(expect.gpu).vbios
     found = Counter(gpu.vbios for gpu in report.gpus if gpu.vbios)
     most = [version for version, times in found.items() if times == max(found.values())]
 
@@ -40,7 +40,7 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
             return Finding(NAME, subject, FAIL, gpu.vbios, "one version", "", why, "investigate")
         return Finding(NAME, subject, PASS, gpu.vbios, declared or "one version")
 
-    return [*each_gpu(NAME, values, expect, judge), _driver(report, expect["gpu"]["driver"])]
+    return [*each_gpu(NAME, values, expect, judge), _driver(report, stated(expect.gpu).driver)]
 
 
 def _driver(report: Gpus, declared: str | None) -> Finding:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..bmc import ABSENT, UNKNOWN, Sensor
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..formats.bmc import ABSENT, UNKNOWN, Sensor
+from ..words.expectations import Expectations, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "inlet_temperature"
 PROBES: tuple[str, ...] = ()
@@ -14,18 +15,18 @@ PROBES: tuple[str, ...] = ()
 OPTIONAL_PROBES: tuple[str, ...] = ("ipmi_sdr", "redfish")
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host where the class names the sensor."""
-    return ["host"] if expect["bmc"] and expect["bmc"]["inlet"] else []
+    return ["host"] if expect.bmc and expect.bmc.inlet else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare the sensor that the class names; every host's number stands in its finding for a look at the rack."""
     source = values.get("ipmi_sdr") or values.get("redfish")
     if source is None:
         return []
-    wanted = expect["bmc"]["inlet"]
-    name, limit = wanted["sensor"], wanted["limit_celsius"]
+    wanted = stated(stated(expect.bmc).inlet)
+    name, limit = wanted.sensor, wanted.limit_celsius
     sensors: Sequence[Sensor] = source.sensors
     found = [item for item in sensors if item.name == name and item.state not in (ABSENT, UNKNOWN)]
     readings = [item.reading for item in found if item.reading is not None and item.unit == "C"]

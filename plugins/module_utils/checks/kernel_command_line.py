@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, PASS, Finding
-from ..kernel_parameters import given, missing, setting
+from ..host.kernel_parameters import given, missing, setting
+from ..words.expectations import Expectations, stated
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "kernel_command_line"
 PROBES: tuple[str, ...] = ("cmdline",)
@@ -14,22 +15,22 @@ PROBES: tuple[str, ...] = ("cmdline",)
 OPTIONAL_PROBES: tuple[str, ...] = ("boot_loader",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host, unless the class names no parameters."""
-    line = expect["kernel"] and expect["kernel"]["command_line"]
-    return ["host"] if line and (line["required"] or line["forbidden"]) else []
+    line = expect.kernel and expect.kernel.command_line
+    return ["host"] if line and (line.required or line.forbidden) else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare parameter by parameter.
 
     ``iommu=pt`` is given where the last ``iommu=`` has ``pt`` among its values; a name alone (``nosmt``) is given with
     any value. A forbidden one must not be given at any place.
     """
     words: Sequence[str] = values["cmdline"]
-    line = expect["kernel"]["command_line"]
-    lacking = missing(line["required"], words)
-    present = [unwanted for unwanted in line["forbidden"] if given(unwanted, setting(unwanted, words))]
+    line = stated(expect.kernel).command_line
+    lacking = missing(line.required, words)
+    present = [unwanted for unwanted in line.forbidden if given(unwanted, setting(unwanted, words))]
     if lacking:
         why = f"required parameters of the kernel are missing: {', '.join(lacking)}"
         if present:
@@ -40,7 +41,7 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
     if present:
         why = f"forbidden parameters of the kernel are given: {', '.join(present)}"
         return [Finding(NAME, "host", FAIL, " ".join(present), "absent", "", why, "investigate")]
-    return [Finding(NAME, "host", PASS, " ".join(line["required"]) or "none forbidden", " ".join(line["required"]))]
+    return [Finding(NAME, "host", PASS, " ".join(line.required) or "none forbidden", " ".join(line.required))]
 
 
 def _at_boot_loader(why: str, lacking: Sequence[str], kernels: Sequence[Sequence[str]] | None) -> tuple[str, str]:

@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, PASS, Finding
-from ..log_faults import HOST, Fault, findings_of, matches, rule
+from ..judging.log_faults import HOST, Fault, findings_of, matches, rule
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "kernel_crash"
 PROBES: tuple[str, ...] = ("kernel_log",)
@@ -38,12 +39,12 @@ _RULES = (
 )  # fmt: skip
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host."""
     return [HOST]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host."""
     messages = values["kernel_log"]
     asked = [message.seconds for message in messages if "sysrq" in message.text and _ASKED_FOR.search(message.text)]

@@ -6,20 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..finding import Finding
-from ..nvme import nvme_subjects
-from ..probes.local_drives import declared
+from ..formats.nvme import nvme_subjects
+from ..probes.local_drives import stated
+from ..words.expectations import Expectations
+from ..words.finding import Finding
 from . import nvme_smart
 
 NAME = "local_drives"
 PROBES: tuple[str, ...] = ("local_drives",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the drives of the class, none where it has no storage tier of its own."""
-    return nvme_subjects(expect) if declared(expect) else []
+    return nvme_subjects(expect) if stated(expect) else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge each drive's report."""
     return [replace(each, check=NAME) for each in nvme_smart.decide({"smartctl": values["local_drives"]}, expect)]

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import INCOMPLETE, PASS, Finding
 from ..probes.heartbeat import Heartbeat
 from ..probes.kernel_log import Message, begins_with_boot
+from ..words.expectations import Expectations
+from ..words.finding import INCOMPLETE, PASS, Finding
 
 NAME = "log_continuity"
 PROBES: tuple[str, ...] = ("boot_id", "heartbeat", "kernel_ring", "preflights")
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host."""
     return ["host"]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare the oldest message with the last one that was judged."""
     ring: tuple[Message, ...] = values["kernel_ring"]
     last: Heartbeat | None = values["heartbeat"]

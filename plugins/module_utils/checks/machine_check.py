@@ -11,10 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, PASS, Finding
-from ..hardware_error import hardware_errors_in
-from ..log_faults import HOST, Fault, findings_of, matches, rule
+from ..judging.hardware_error import hardware_errors_in
+from ..judging.log_faults import HOST, Fault, findings_of, matches, rule
 from ..probes.kernel_log import Message
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "machine_check"
 PROBES: tuple[str, ...] = ("kernel_log",)
@@ -38,15 +39,15 @@ _RULES = (
 )
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host."""
     return [HOST]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host and one for each part of which the log tells something."""
     messages = values["kernel_log"]
-    limit = expect["kernel_log"]["memory_corrected_errors"]
+    limit = expect.kernel_log.memory_corrected_errors
     faults = [
         Fault(CPU if "CPU" in item.what else HOST, item.what, item.verdict, item.action, message.stamp)
         for message, item, _ in matches(messages, _RULES, _WORDS)

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
 from ..probes.edac import Counts, Edac
+from ..words.expectations import Expectations, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "memory_errors"
 PROBES: tuple[str, ...] = ("edac",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host, unless the class has no error counters (guests of a cloud)."""
-    return [] if expect["memory"]["errors"] is None else ["host"]
+    return [] if expect.memory.errors is None else ["host"]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge each DIMM and each controller: what the hardware cannot place is counted for the controller alone."""
     found: Edac = values["edac"]
-    limits = expect["memory"]["errors"]
-    uncorrectable, correctable = limits["uncorrectable"], limits["correctable_per_dimm"]
+    limits = stated(expect.memory.errors)
+    uncorrectable, correctable = limits.uncorrectable, limits.correctable_per_dimm
     findings = []
     for counts in found.dimms:
         if (counts.uncorrectable or 0) > uncorrectable:

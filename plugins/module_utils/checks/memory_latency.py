@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
 from ..stress.memory_latency import Measured
+from ..words.expectations import Expectations, MemoryLatency, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "memory_latency"
 PROBES: tuple[str, ...] = ("memory_latency",)
 _UNIT = "ns per item"
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the NUMA nodes of the class."""
-    own = expect["memory_latency"]
-    return [f"numa {number}" for number in range(own["nodes"])] if own else []
+    own = expect.memory_latency
+    return [f"numa {number}" for number in range(own.nodes)] if own else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare each NUMA node with the class limit where one is declared, and with the quickest of the host."""
     measured: Mapping[str, Measured] = values["memory_latency"]
-    own = expect["memory_latency"]
+    own = stated(expect.memory_latency)
     parts = [part for part in subjects(expect) if part in measured]
     times = {
-        part: found.seconds * 1e9 / (found.count * own["items"])
+        part: found.seconds * 1e9 / (found.count * own.items)
         for part in parts
         if not isinstance(found := measured[part], str)
     }
@@ -33,13 +34,13 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
     return [
         _judged(part, times[part], own, best)
         if part in times
-        else Finding(NAME, part, INCOMPLETE, None, own["ns_per_item"], _UNIT, str(measured[part]), "investigate")
+        else Finding(NAME, part, INCOMPLETE, None, own.ns_per_item, _UNIT, str(measured[part]), "investigate")
         for part in parts
     ]
 
 
-def _judged(part: str, time: float, own: Mapping[str, Any], best: float | None) -> Finding:
-    limit, margin, shown = own["ns_per_item"], own["margin_percent"], round(time, 1)
+def _judged(part: str, time: float, own: MemoryLatency, best: float | None) -> Finding:
+    limit, margin, shown = own.ns_per_item, own.margin_percent, round(time, 1)
     if limit is not None and time > limit:
         return Finding(NAME, part, FAIL, shown, limit, _UNIT, "above the class limit", "investigate")
     if best is not None and time > best * (100 + margin) / 100:

@@ -6,22 +6,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
 from ..probes.cpuinfo import LogicalCpu
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "microcode"
 PROBES: tuple[str, ...] = ("cpuinfo",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the CPU."""
     return ["cpu"]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare the CPUs with each other, then with the class: mixed ones differ in speed and in faults worked around."""
     cpus: Sequence[LogicalCpu] = values["cpuinfo"]
-    wanted, cores = expect["cpu"]["microcode"], expect["cpu"]["cores"]
+    wanted, cores = expect.cpu.microcode, expect.cpu.cores
     expected = wanted or "the same on all CPUs"
     for what, of in (("model", "model"), ("microcode", "microcode")):
         counts = Counter(getattr(cpu, of) for cpu in cpus)

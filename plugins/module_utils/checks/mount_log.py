@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..log_faults import HOST, Fault, findings_of
+from ..judging.log_faults import HOST, Fault, findings_of
 from ..probes.kernel_log import Message
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "mount_log"
 PROBES: tuple[str, ...] = ("kernel_log",)
@@ -33,12 +34,12 @@ _GONE = re.compile(r"\bnfs: server (\S+) not responding, timed out")
 _STALE = re.compile(r"\bNFS: (?:server (\S+) error|.*[Ss]tale file handle)|\bnfs4_reclaim_open_state|lost \d+ locks")
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host."""
     return [HOST]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host."""
     return findings_of(NAME, _faults(values["kernel_log"]), [HOST])
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..mounts import LOCAL, identity_difference
+from ..formats.mounts import LOCAL, identity_difference
 from ..probes.mounts import Array, Used
+from ..words.expectations import Expectations, Mount
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "mounts"
 PROBES: tuple[str, ...] = ("mounts",)
@@ -22,37 +23,37 @@ _SERVING = ("clean", "active", "active-idle", "write-pending")
 _FULL = ("ENOSPC", "EDQUOT")
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return one part for each declared mount."""
-    return [f"mount {mount['path']}" for mount in expect["mounts"] or ()]
+    return [f"mount {mount.path}" for mount in expect.mounts or ()]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge each mount."""
     used: Mapping[str, Used] = values["mounts"]
-    drives = expect["nvme"]["count"] if expect["nvme"] else None
-    arrays = sum(mount["kind"] == LOCAL for mount in expect["mounts"] or ())
+    drives = expect.nvme.count if expect.nvme else None
+    arrays = sum(mount.kind == LOCAL for mount in expect.mounts or ())
     return [
         # Several arrays share the drives of the class, in a way that only the host knows.
-        _judged(mount, used[mount["path"]], drives if arrays == 1 else None)
-        for mount in expect["mounts"] or ()
-        if mount["path"] in used
+        _judged(mount, used[mount.path], drives if arrays == 1 else None)
+        for mount in expect.mounts or ()
+        if mount.path in used
     ]
 
 
-def _judged(wanted: Mapping[str, Any], used: Used, drives: int | None) -> Finding:
-    part, local = f"mount {wanted['path']}", wanted["kind"] == LOCAL
+def _judged(wanted: Mount, used: Used, drives: int | None) -> Finding:
+    part, local = f"mount {wanted.path}", wanted.kind == LOCAL
 
     def found(verdict: str, measured: Any, expected: Any, unit: str, why: str) -> Finding:
-        return Finding(NAME, part, verdict, measured, expected, unit, f"tier {wanted['tier']}: {why}", "investigate")
+        return Finding(NAME, part, verdict, measured, expected, unit, f"tier {wanted.tier}: {why}", "investigate")
 
     if used.mount is None:
-        why = f"nothing is mounted at {wanted['path']}"
-        return found(FAIL if local else INCOMPLETE, "not mounted", wanted["filesystem"], "", why)
+        why = f"nothing is mounted at {wanted.path}"
+        return found(FAIL if local else INCOMPLETE, "not mounted", wanted.filesystem, "", why)
     if wrong := identity_difference(wanted, used.mount):
-        return found(FAIL, used.mount.filesystem, wanted["filesystem"], "", wrong)
+        return found(FAIL, used.mount.filesystem, wanted.filesystem, "", wrong)
     if used.mount.read_only:
-        return found(FAIL, "read-only", "writable", "", f"{wanted['path']} is mounted read-only")
+        return found(FAIL, "read-only", "writable", "", f"{wanted.path} is mounted read-only")
     if local:
         broken = _array_fault(used.array, drives)
         if broken:
@@ -61,20 +62,20 @@ def _judged(wanted: Mapping[str, Any], used: Used, drives: int | None) -> Findin
     verdict = FAIL if local else INCOMPLETE
     if used.stuck:
         what = "did not answer in time" if used.stuck == "mount" else "did not take a small write in time"
-        return found(verdict, None, wanted["write_ms"], "ms", f"{wanted['path']} {what}")
+        return found(verdict, None, wanted.write_ms, "ms", f"{wanted.path} {what}")
     if used.error:
         fault = INCOMPLETE if used.errno in _FULL and not local else FAIL
         return found(fault, used.errno or used.error, "writable", "", f"a small write failed: {used.error}")
     if used.write_ms is None or used.free is None or not used.size:
-        return found(INCOMPLETE, None, wanted["write_ms"], "ms", "its answer says neither time nor room")
-    if used.write_ms > wanted["write_ms"]:
-        return found(verdict, used.write_ms, wanted["write_ms"], "ms", "a small write took too long")
+        return found(INCOMPLETE, None, wanted.write_ms, "ms", "its answer says neither time nor room")
+    if used.write_ms > wanted.write_ms:
+        return found(verdict, used.write_ms, wanted.write_ms, "ms", "a small write took too long")
     # Rounded down: what is short of the limit must not read as if it reached it.
     percent = used.free * 1000 // used.size / 10
-    if used.free * 100 < wanted["free_percent"] * used.size:
-        why = f"too little space left on {wanted['path']}"
-        return found(FAIL if local else PASS, percent, wanted["free_percent"], "% free", why)
-    return Finding(NAME, part, PASS, used.write_ms, wanted["write_ms"], "ms")
+    if used.free * 100 < wanted.free_percent * used.size:
+        why = f"too little space left on {wanted.path}"
+        return found(FAIL if local else PASS, percent, wanted.free_percent, "% free", why)
+    return Finding(NAME, part, PASS, used.write_ms, wanted.write_ms, "ms")
 
 
 def _array_fault(array: Array | None, drives: int | None) -> tuple[Any, Any, str, str] | None:

@@ -9,27 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..nccl_version import numbers_of, older
+from ..nccl.nccl_version import numbers_of, older
 from ..probes.nccl import Nccl
+from ..words.expectations import Expectations, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nccl_version"
 PROBES: tuple[str, ...] = ("nccl",)
 SUBJECT = "nccl"
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the one part where the fabric asks for a version and collectives use NCCL."""
-    asked = expect["fabric"] is not None and expect["fabric"]["nccl_least"] is not None
-    return [SUBJECT] if asked and expect["collective"]["backend"] == "nccl" else []
+    asked = expect.fabric is not None and expect.fabric.nccl_least is not None
+    return [SUBJECT] if asked and expect.collective.backend == "nccl" else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare each installed library with the least version."""
     if not subjects(expect):
         return []
     nccl: Nccl = values["nccl"]
-    least = expect["fabric"]["nccl_least"]
+    least = stated(stated(expect.fabric).nccl_least)
     if nccl.library == "none":
         return [_none_installed(expect, least)]
     versions = nccl.library.split("+")
@@ -42,9 +43,9 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
     return [Finding(NAME, SUBJECT, PASS, nccl.library, least)]
 
 
-def _none_installed(expect: Mapping[str, Any], least: str) -> Finding:
-    packages = [package["name"] for package in (expect["gpu_stack"] or {"packages": ()})["packages"]]
-    if declared := [name for name in packages if name.startswith("libnccl")]:
+def _none_installed(expect: Expectations, least: str) -> Finding:
+    packages = expect.gpu_stack.packages if expect.gpu_stack else ()
+    if declared := [package.name for package in packages if package.name.startswith("libnccl")]:
         why = f"no libnccl.so is found, though the class declares {', '.join(declared)}"
         return Finding(NAME, SUBJECT, INCOMPLETE, "none", least, "", why, "investigate")
     why = "no NCCL is installed but what programs bring; acceptance reads the version of its own"

@@ -5,34 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..nic import COUNTER_END, INTERFACE_COUNTERS, named, rail_subjects, rails_of, subject_of
+from ..nic.declared_nics import COUNTER_END, INTERFACE_COUNTERS, named, rail_subjects, rails_of, subject_of
 from ..probes.infiniband import Device
 from ..stress.nic_counters import Readings
+from ..words.expectations import Expectations, Rail, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_counter_growth"
 PROBES: tuple[str, ...] = ("nic_counters",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the NIC parts of the rails; none where the class limits no counter's growth."""
-    limits = expect["nic"]["growth"] if expect["nic"] else {}
-    return rail_subjects(expect) if any(limit is not None for limit in limits.values()) else []
+    limits = expect.nic.growth.values() if expect.nic else ()
+    return rail_subjects(expect) if any(limit is not None for limit in limits) else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare both readings of each rail's device."""
     readings: Readings = values["nic_counters"]
-    limits = {name: limit for name, limit in expect["nic"]["growth"].items() if limit is not None}
+    limits: Mapping[str, int] = {name: limit for name, limit in stated(expect.nic).growth.items() if limit is not None}
     return [
-        _finding(rail, readings.before.get(rail["device"]), readings.after.get(rail["device"]), limits)
+        _finding(rail, readings.before.get(rail.device), readings.after.get(rail.device), limits)
         for rail in rails_of(expect)
     ]
 
 
-def _finding(
-    rail: Mapping[str, Any], before: Device | None, after: Device | None, limits: Mapping[str, int]
-) -> Finding:
+def _finding(rail: Rail, before: Device | None, after: Device | None, limits: Mapping[str, int]) -> Finding:
     subject, where = subject_of(rail), named(rail)
     if before is None:
         why = f"{where} showed no counters before load"

@@ -9,28 +9,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..nic import COUNTER_END, named, rail_subjects, rails_of, subject_of
+from ..nic.declared_nics import COUNTER_END, named, rail_subjects, rails_of, subject_of
 from ..probes.infiniband import Device
+from ..words.expectations import Expectations, Rail, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_errors"
 PROBES: tuple[str, ...] = ("infiniband",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the NIC parts of the rails; none where the class limits no counter."""
-    limits = expect["nic"]["errors"] if expect["nic"] else {}
-    return rail_subjects(expect) if any(limit is not None for limit in limits.values()) else []
+    limits = expect.nic.errors.values() if expect.nic else ()
+    return rail_subjects(expect) if any(limit is not None for limit in limits) else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge every limited counter of each rail."""
     devices: Mapping[str, Device] = values["infiniband"]
-    limits = {name: limit for name, limit in expect["nic"]["errors"].items() if limit is not None}
-    return [_finding(rail, devices.get(rail["device"]), limits) for rail in rails_of(expect)]
+    limits: Mapping[str, int] = {name: limit for name, limit in stated(expect.nic).errors.items() if limit is not None}
+    return [_finding(rail, devices.get(rail.device), limits) for rail in rails_of(expect)]
 
 
-def _finding(rail: Mapping[str, Any], device: Device | None, limits: Mapping[str, int]) -> Finding:
+def _finding(rail: Rail, device: Device | None, limits: Mapping[str, int]) -> Finding:
     subject = subject_of(rail)
     ports = device.ports if device else ()
     unread = sorted({name for port in ports for name in limits if name not in port.counters})

@@ -6,33 +6,32 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..nic import named, rail_subjects, rails_of, subject_of
+from ..nic.declared_nics import named, rail_subjects, rails_of, subject_of
 from ..probes.infiniband import Device
+from ..words.expectations import Expectations, Rail, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_firmware"
 PROBES: tuple[str, ...] = ("infiniband",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the NIC parts of the rails."""
     return rail_subjects(expect)
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare each version with the class, or with the version that most rails of the node run."""
     devices: Mapping[str, Device] = values["infiniband"]
-    rails, declared = rails_of(expect), expect["nic"]["firmware"]
-    versions = {
-        rail["device"]: devices[rail["device"]].firmware if rail["device"] in devices else None for rail in rails
-    }
+    rails, declared = rails_of(expect), stated(expect.nic).firmware
+    versions = {rail.device: devices[rail.device].firmware if rail.device in devices else None for rail in rails}
     counted = Counter(version for version in versions.values() if version).most_common(2)
     # Two versions equally often: nobody can say which rails are the odd ones.
     usual = counted[0][0] if len(counted) == 1 or (counted and counted[0][1] > counted[1][1]) else None
-    return [_finding(rail, versions[rail["device"]], declared, usual) for rail in rails]
+    return [_finding(rail, versions[rail.device], declared, usual) for rail in rails]
 
 
-def _finding(rail: Mapping[str, Any], version: str | None, declared: str | None, usual: str | None) -> Finding:
+def _finding(rail: Rail, version: str | None, declared: str | None, usual: str | None) -> Finding:
     subject = subject_of(rail)
     if version is None:
         why = f"firmware of {named(rail)} could not be read"

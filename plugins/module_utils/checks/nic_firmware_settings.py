@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..nic import named, rail_subjects, rails_of, subject_of
-from ..nic_config import Setting, changes, hidden, pending, unlocking, unreadable, wanted_of
+from ..nic.declared_nics import named, rail_subjects, rails_of, subject_of
+from ..nic.firmware_settings import Setting, changes, hidden, pending, unlocking, unreadable
+from ..words.expectations import Expectations, Rail, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_firmware_settings"
 PROBES: tuple[str, ...] = ("nic_config",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the NIC parts of the rails, if the class declares settings."""
-    return rail_subjects(expect) if expect["nic"] and expect["nic"]["firmware_settings"] else []
+    return rail_subjects(expect) if expect.nic and expect.nic.firmware_settings else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare each declared setting; one that is right for the next boot alone asks for a reboot."""
     devices: Mapping[str, Mapping[str, Setting] | str] = values["nic_config"]
-    wanted = wanted_of(expect["nic"]["firmware_settings"])
-    return [_finding(rail, devices.get(rail["device"], "not asked"), wanted) for rail in rails_of(expect)]
+    wanted = {each.key: each.wanted for each in stated(expect.nic).firmware_settings or ()}
+    return [_finding(rail, devices.get(rail.device, "not asked"), wanted) for rail in rails_of(expect)]
 
 
-def _finding(rail: Mapping[str, Any], settings: Mapping[str, Setting] | str, wanted: Mapping[str, str]) -> Finding:
+def _finding(rail: Rail, settings: Mapping[str, Setting] | str, wanted: Mapping[str, str]) -> Finding:
     subject, expected = subject_of(rail), " ".join(f"{key}={value}" for key, value in wanted.items())
     if isinstance(settings, str):
         why = f"firmware settings of {named(rail)} could not be read: {settings}"

@@ -5,31 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..nic import interfaces_of
+from ..nic.declared_nics import WantedInterface, interfaces_of
 from ..probes.net_devices import Interface
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_interface"
 PROBES: tuple[str, ...] = ("net_devices",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the rails whose interface the class names, and the front-end interfaces."""
     return list(interfaces_of(expect))
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge each interface by itself."""
     found: Mapping[str, Interface] = values["net_devices"]
-    return [
-        _finding(subject, wanted, found.get(wanted["interface"])) for subject, wanted in interfaces_of(expect).items()
-    ]
+    return [_finding(subject, wanted, found.get(wanted.interface)) for subject, wanted in interfaces_of(expect).items()]
 
 
-def _finding(subject: str, wanted: Mapping[str, Any], found: Interface | None) -> Finding:
-    where, speed, mtu = wanted["where"], wanted["speed_gbps"], wanted["mtu_bytes"]
+def _finding(subject: str, wanted: WantedInterface, found: Interface | None) -> Finding:
+    where, speed, mtu = wanted.where, wanted.speed_gbps, wanted.mtu_bytes
     if found is None:
-        return Finding(NAME, subject, FAIL, "absent", wanted["interface"], "", f"{where} is absent", "investigate")
+        return Finding(NAME, subject, FAIL, "absent", wanted.interface, "", f"{where} is absent", "investigate")
     if found.operstate in ("down", "lowerlayerdown", "notpresent", "dormant", "testing"):
         why = f"{where} is {found.operstate}"
         return Finding(NAME, subject, FAIL, found.operstate, "up", "", why, "reseat")

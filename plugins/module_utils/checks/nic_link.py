@@ -10,43 +10,42 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..nic import named, rail_subjects, rails_of, subject_of
+from ..nic.declared_nics import named, rail_subjects, rails_of, subject_of
 from ..probes.infiniband import Device, Port
+from ..words.expectations import Expectations, Nic, Rail, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_link"
 PROBES: tuple[str, ...] = ("infiniband",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the NIC parts of the rails."""
     return rail_subjects(expect)
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge every port of each rail's device; the worst one is the finding."""
     devices: Mapping[str, Device] = values["infiniband"]
-    rails, nic = rails_of(expect), expect["nic"]
-    layers = [port.link_layer for rail in rails if rail["device"] in devices for port in devices[rail["device"]].ports]
+    rails, nic = rails_of(expect), stated(expect.nic)
+    layers = [port.link_layer for rail in rails if rail.device in devices for port in devices[rail.device].ports]
     usual = Counter(layer for layer in layers if layer).most_common(1)
     found = []
     for rail in rails:
-        device = devices.get(rail["device"])
+        device = devices.get(rail.device)
         if device is None or not device.ports:
             why = f"{named(rail)} shows no port"
-            found.append(
-                Finding(NAME, subject_of(rail), INCOMPLETE, None, nic["speed_gbps"], "Gb/s", why, "investigate")
-            )
+            found.append(Finding(NAME, subject_of(rail), INCOMPLETE, None, nic.speed_gbps, "Gb/s", why, "investigate"))
             continue
         answers = [_finding(rail, port, nic, usual[0][0] if usual else None) for port in device.ports]
         found.append(min(answers, key=lambda answer: (FAIL, INCOMPLETE, PASS).index(answer.verdict)))
     return found
 
 
-def _finding(rail: Mapping[str, Any], port: Port, nic: Mapping[str, Any], usual: str | None) -> Finding:
+def _finding(rail: Rail, port: Port, nic: Nic, usual: str | None) -> Finding:
     subject = subject_of(rail)
     where = f"{named(rail)} port {port.number}"
-    speed = nic["speed_gbps"]
+    speed = nic.speed_gbps
     shown = f"{port.state or 'unread'}, {port.phys_state or 'unread'}"
     if port.phys_state not in (None, "linkup"):
         why = f"{where} is {shown}: no link, look at cable, module and switch port"
@@ -62,10 +61,10 @@ def _finding(rail: Mapping[str, Any], port: Port, nic: Mapping[str, Any], usual:
         why = f"{where} runs at {port.rate_gbps:g} Gb/s ({lanes}), class rate {speed:g}"
         action = "reseat" if port.rate_gbps < speed else "investigate"
         return Finding(NAME, subject, FAIL, port.rate_gbps, speed, "Gb/s", why, action)
-    if nic["lanes"] is not None and port.lanes not in (None, nic["lanes"]):
-        why = f"{where} runs on {port.lanes} lanes, class width {nic['lanes']}"
-        return Finding(NAME, subject, FAIL, port.lanes, nic["lanes"], "lanes", why, "reseat")
-    layer = nic["link_layer"]
+    if nic.lanes is not None and port.lanes not in (None, nic.lanes):
+        why = f"{where} runs on {port.lanes} lanes, class width {nic.lanes}"
+        return Finding(NAME, subject, FAIL, port.lanes, nic.lanes, "lanes", why, "reseat")
+    layer = nic.link_layer
     if port.link_layer is not None and port.link_layer != (layer or usual):
         than = f"the class has {layer}" if layer else f"most rails of the node speak {usual}"
         why = f"{where} speaks {port.link_layer}, {than}"

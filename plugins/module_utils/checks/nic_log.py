@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..log_faults import HOST, Fault, faults_in, findings_of, nic_part, rule
+from ..judging.log_faults import HOST, Fault, faults_in, findings_of, nic_part, rule
 from ..probes.kernel_log import Message
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_log"
 PROBES: tuple[str, ...] = ("kernel_log",)
@@ -48,21 +49,21 @@ _DOWN = re.compile(
 )
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host."""
     return [HOST]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host and one for each NIC of which the log tells something."""
     messages = values["kernel_log"]
     faults = faults_in(messages, _RULES, _WORDS, partial(nic_part, expect=expect))
     return findings_of(NAME, faults + _flaps(messages, expect), [HOST])
 
 
-def _flaps(messages: Sequence[Message], expect: Mapping[str, Any]) -> list[Fault]:
+def _flaps(messages: Sequence[Message], expect: Expectations) -> list[Fault]:
     """Return the ports whose link went down too often within any 24 hours."""
-    limit = expect["kernel_log"]["link_flaps_per_day"]
+    limit = expect.kernel_log.link_flaps_per_day
     downs: dict[str, list[float | None]] = {}
     for message in messages:
         match = _DOWN.search(message.text) if "own" in message.text or "carrier" in message.text else None

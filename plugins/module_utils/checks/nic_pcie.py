@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..nic import named, rail_subjects, rails_of, subject_of
+from ..nic.declared_nics import named, rail_subjects, rails_of, subject_of
 from ..probes.infiniband import Device
+from ..words.expectations import Expectations, NicPcie, Rail, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_pcie"
 PROBES: tuple[str, ...] = ("infiniband",)
@@ -19,24 +20,24 @@ PROBES: tuple[str, ...] = ("infiniband",)
 _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the NIC parts of the rails."""
     return rail_subjects(expect)
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare each rail's link with the class."""
     devices: Mapping[str, Device] = values["infiniband"]
-    return [_finding(rail, devices.get(rail["device"]), expect["nic"]["pcie"]) for rail in rails_of(expect)]
+    return [_finding(rail, devices.get(rail.device), stated(expect.nic).pcie) for rail in rails_of(expect)]
 
 
-def _finding(rail: Mapping[str, Any], device: Device | None, wanted: Mapping[str, Any]) -> Finding:
+def _finding(rail: Rail, device: Device | None, wanted: NicPcie) -> Finding:
     subject = subject_of(rail)
-    expected = f"Gen{wanted['generation']} x{wanted['width']}"
+    expected = f"Gen{wanted.generation} x{wanted.width}"
     generation = None if device is None or device.pcie_gt_per_s is None else _GENERATIONS.get(device.pcie_gt_per_s)
     width = None if device is None else device.pcie_width
-    slower = generation is not None and generation < wanted["generation"]
-    narrower = width is not None and width < wanted["width"]
+    slower = generation is not None and generation < wanted.generation
+    narrower = width is not None and width < wanted.width
     shown = f"Gen{generation or '?'} x{width if width is not None else '?'}"
     if device is not None and (slower or narrower):
         able = _GENERATIONS.get(device.pcie_max_gt_per_s or 0)

@@ -8,36 +8,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..nic import named, rail_subjects, rails_of, subject_of
+from ..nic.declared_nics import named, rail_subjects, rails_of, subject_of
 from ..probes.lspci import Device
+from ..words.expectations import Expectations, Pcie, Rail, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_pcie_settings"
 PROBES: tuple[str, ...] = ("lspci",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the NIC parts of the rails, if the class declares one of the two."""
-    return rail_subjects(expect) if any(_wanted(expect)) else []
+    pcie = expect.pcie
+    asked = pcie and (pcie.max_read_request_bytes is not None or pcie.relaxed_ordering is not None)
+    return rail_subjects(expect) if asked else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare what each rail's NIC is set to."""
     devices: Mapping[str, Device] = values["lspci"]
-    return [_finding(rail, devices.get(rail["address"] or ""), expect["pcie"]) for rail in rails_of(expect)]
+    return [_finding(rail, devices.get(rail.address or ""), stated(expect.pcie)) for rail in rails_of(expect)]
 
 
-def _wanted(expect: Mapping[str, Any]) -> tuple[bool, bool]:
-    pcie = expect["pcie"] or {"max_read_request_bytes": None, "relaxed_ordering": None}
-    return pcie["max_read_request_bytes"] is not None, pcie["relaxed_ordering"] is not None
-
-
-def _finding(rail: Mapping[str, Any], device: Device | None, pcie: Mapping[str, Any]) -> Finding:
+def _finding(rail: Rail, device: Device | None, pcie: Pcie) -> Finding:
     subject = subject_of(rail)
-    size, relaxed = pcie["max_read_request_bytes"], pcie["relaxed_ordering"]
+    size, relaxed = pcie.max_read_request_bytes, pcie.relaxed_ordering
     expected = _shown(size, relaxed)
     if device is None or device.max_read_request_bytes is None or device.relaxed_ordering is None:
-        where = rail["address"] or "no PCI address declared"
+        where = rail.address or "no PCI address declared"
         why = f"Device Control register of {named(rail)} could not be read ({where})"
         return Finding(NAME, subject, INCOMPLETE, None, expected, "", why, "investigate")
     measured = _shown(

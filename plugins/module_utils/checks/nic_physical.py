@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..nic import COUNTER_END, named, rail_subjects, rails_of, subject_of
+from ..nic.declared_nics import COUNTER_END, named, rail_subjects, rails_of, subject_of
 from ..probes.mlxlink import Link, Links, Reading
+from ..words.expectations import Expectations, Nic, NicPhysical, Rail, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_physical"
 PROBES: tuple[str, ...] = ("mlxlink",)
@@ -20,36 +21,36 @@ PROBES: tuple[str, ...] = ("mlxlink",)
 _Answer = tuple[str, Any, Any, str, str, str]
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the NIC parts of the rails; none where the class declares no physical layer."""
-    return rail_subjects(expect) if expect["nic"] and expect["nic"]["physical"] is not None else []
+    return rail_subjects(expect) if expect.nic and expect.nic.physical is not None else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge each rail's report; the worst of it is the finding, and the reason names the rest."""
     report: Links = values["mlxlink"]
-    return [_finding(rail, report, expect["nic"]) for rail in rails_of(expect)]
+    return [_finding(rail, report, stated(expect.nic)) for rail in rails_of(expect)]
 
 
-def _finding(rail: Mapping[str, Any], report: Links, nic: Mapping[str, Any]) -> Finding:
-    subject, device = subject_of(rail), rail["device"]
-    link = report.links.get(device)
+def _finding(rail: Rail, report: Links, nic: Nic) -> Finding:
+    subject, device = subject_of(rail), rail.device
+    link, limits = report.links.get(device), stated(nic.physical)
     if link is None:
         why = f"{named(rail)}: {report.unread.get(device, 'no report')}"
         return Finding(NAME, subject, INCOMPLETE, reason=why, action="investigate")
-    answers = list(_answers(link, nic))
+    answers = list(_answers(link, limits, nic))
     order = (FAIL, INCOMPLETE, PASS)
     answers.sort(key=lambda answer: order.index(answer[0]))
     cable = f"cable {' '.join(word for word in (link.vendor, link.part) if word) or 'unknown'}"
     cable += f", serial {link.serial or 'unknown'}"
     if not answers:
-        return Finding(NAME, subject, PASS, link.effective_ber, nic["physical"]["effective_ber"], "effective BER")
+        return Finding(NAME, subject, PASS, link.effective_ber, limits.effective_ber, "effective BER")
     verdict, measured, expected, unit, _, action = answers[0]
     said = "; ".join(answer[4] for answer in answers)
     return Finding(NAME, subject, verdict, measured, expected, unit, f"{named(rail)}: {said} ({cable})", action)
 
 
-def _answers(link: Link, nic: Mapping[str, Any]) -> Iterator[_Answer]:
+def _answers(link: Link, limits: NicPhysical, nic: Nic) -> Iterator[_Answer]:
     if link.state is None:
         yield INCOMPLETE, None, "Active", "", "state could not be read", "investigate"
         return
@@ -62,48 +63,50 @@ def _answers(link: Link, nic: Mapping[str, Any]) -> Iterator[_Answer]:
     elif link.advice_code:
         said = f"firmware reports {link.advice_code}: {link.advice or 'no text'}"
         yield FAIL, link.advice_code, 0, "status opcode", said, "reseat"
-    yield from _bit_errors(link, nic["physical"])
-    yield from _flaps(link, nic["errors"])
-    yield from _corrections(link, nic["physical"])
+    yield from _bit_errors(link, limits)
+    yield from _flaps(link, nic)
+    yield from _corrections(link, limits)
     if not link.passive:
-        yield from _module(link, nic["physical"])
+        yield from _module(link, limits)
 
 
-def _bit_errors(link: Link, limits: Mapping[str, Any]) -> Iterator[_Answer]:
-    rates = [("effective", link.effective_ber, limits["effective_ber"])]
+def _bit_errors(link: Link, limits: NicPhysical) -> Iterator[_Answer]:
+    rates = [("effective", link.effective_ber, limits.effective_ber)]
     # Ethernet ports tell no symbol rate; a port that does not say what it speaks owes it.
     if link.infiniband is not False:
-        rates.append(("symbol", link.symbol_ber, limits["symbol_ber"]))
-    rates.append(("raw", link.raw_ber, limits["raw_ber"]))
+        rates.append(("symbol", link.symbol_ber, limits.symbol_ber))
+    rates.append(("raw", link.raw_ber, limits.raw_ber))
     for name, rate, limit in rates:
         if rate is None:
             yield INCOMPLETE, None, limit, f"{name} BER", f"{name} BER could not be read", "investigate"
         elif rate > limit:
             yield FAIL, rate, limit, f"{name} BER", f"{name} BER {rate:g}, class limit {limit:g}", "reseat"
-    watch = limits["raw_ber_watch"]
-    if link.raw_ber is not None and watch < link.raw_ber <= limits["raw_ber"]:
+    watch = limits.raw_ber_watch
+    if link.raw_ber is not None and watch < link.raw_ber <= limits.raw_ber:
         said = f"raw BER {link.raw_ber:g} is above {watch:g}, still corrected: watch"
-        yield PASS, link.raw_ber, limits["raw_ber"], "raw BER", said, "investigate"
+        yield PASS, link.raw_ber, limits.raw_ber, "raw BER", said, "investigate"
 
 
-def _flaps(link: Link, limits: Mapping[str, Any]) -> Iterator[_Answer]:
+def _flaps(link: Link, nic: Nic) -> Iterator[_Answer]:
     # Some versions give them for InfiniBand only; there nic_errors reads the same counters from sysfs.
-    for name, count in (("link_downed", link.link_downs), ("link_error_recovery", link.link_recoveries)):
-        limit = limits[name]
+    for name, count, limit in (
+        ("link_downed", link.link_downs, nic.errors["link_downed"]),
+        ("link_error_recovery", link.link_recoveries, nic.errors["link_error_recovery"]),
+    ):
         if count is not None and limit is not None and count > limit:
             bound = "at least " if count == COUNTER_END[name] else ""
             yield FAIL, count, limit, name, f"{name} {bound}{count}, class limit {limit}", "reseat"
 
 
-def _corrections(link: Link, limits: Mapping[str, Any]) -> Iterator[_Answer]:
-    if not limits["fec_histogram"] and not link.fec_histogram:
+def _corrections(link: Link, limits: NicPhysical) -> Iterator[_Answer]:
+    if not limits.fec_histogram and not link.fec_histogram:
         return
     if not link.fec_histogram:
         yield INCOMPLETE, None, None, "", "histogram of corrected symbols could not be read", "investigate"
         return
     most = link.fec_symbols or max(link.fec_histogram)
     worst = max((symbols for symbols, words in link.fec_histogram.items() if words), default=0)
-    if worst * 100 < limits["fec_watch_percent"] * most:
+    if worst * 100 < limits.fec_watch_percent * most:
         return
     words = link.fec_histogram[worst]
     said = f"{words} code words needed {worst} of {most} correctable symbols"
@@ -114,8 +117,8 @@ def _corrections(link: Link, limits: Mapping[str, Any]) -> Iterator[_Answer]:
         yield PASS, worst, most - 1, unit, f"{said}: thin tail, watch", "investigate"
 
 
-def _module(link: Link, limits: Mapping[str, Any]) -> Iterator[_Answer]:
-    limit = limits["module_celsius"]
+def _module(link: Link, limits: NicPhysical) -> Iterator[_Answer]:
+    limit = limits.module_celsius
     if not link.temperature.values:
         yield INCOMPLETE, None, limit, "C", "module temperature could not be read", "investigate"
     else:

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, PASS, Finding
 from ..probes.numa import Node
+from ..words.expectations import Expectations, stated
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "numa"
 PROBES: tuple[str, ...] = ("numa",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host, unless the class declares no NUMA nodes."""
-    return [] if expect["numa"] is None else ["host"]
+    return [] if expect.numa is None else ["host"]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare the number of nodes with the class, then the nodes with each other."""
     nodes: Mapping[int, Node] = values["numa"]
-    wanted, tolerance = expect["numa"]["nodes"], expect["numa"]["memory_tolerance_percent"]
+    wanted, tolerance = stated(expect.numa).nodes, stated(expect.numa).memory_tolerance_percent
     if len(nodes) != wanted:
         why = "another number of NUMA nodes: firmware setting (sub-NUMA clustering, NPS), numa=off, or a CPU is missing"
         return [Finding(NAME, "host", FAIL, len(nodes), wanted, "nodes", why, "investigate")]

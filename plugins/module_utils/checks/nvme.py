@@ -5,63 +5,64 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..nvme import Drive, assigned, candidates, nvme_subjects
+from ..formats.nvme import Drive, assigned, candidates, nvme_subjects
+from ..words.expectations import Expectations, Nvme, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nvme"
 PROBES: tuple[str, ...] = ("nvme_sysfs",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the drives of the class."""
     return nvme_subjects(expect)
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare what sysfs shows with the class, drive by drive."""
     drives: Sequence[Drive] = values["nvme_sysfs"]
-    wanted = expect["nvme"]
-    found = assigned(drives, expect)
+    wanted = stated(expect.nvme)
+    found = assigned(drives, expect.nvme)
     findings = [
         _drive(part, found[part], wanted) if part in found else _missing(part, drives, wanted)
         for part in nvme_subjects(expect)
     ]
-    if not wanted["addresses"]:
-        for drive in candidates(drives, wanted)[wanted["count"] :]:
-            why = f"{_who(drive)} is one more than the {wanted['count']} drives of the class: declare nvme.addresses"
+    if not wanted.addresses:
+        for drive in candidates(drives, wanted)[wanted.count :]:
+            why = f"{_who(drive)} is one more than the {wanted.count} drives of the class: declare nvme.addresses"
             why += " or nvme.model if it is no data drive"
             findings.append(Finding(NAME, f"nvme {drive.address}", FAIL, drive.model, "none", "", why, "investigate"))
     return findings
 
 
-def _missing(part: str, drives: Sequence[Drive], wanted: Mapping[str, Any]) -> Finding:
-    if wanted["addresses"]:
+def _missing(part: str, drives: Sequence[Drive], wanted: Nvme) -> Finding:
+    if wanted.addresses:
         why = f"{part} is not there: sysfs shows {len(drives)} NVMe drives, none at this address"
     else:
-        kind = f" of model {wanted['model']}" if wanted["model"] else ""
+        kind = f" of model {wanted.model}" if wanted.model else ""
         there = candidates(drives, wanted)
         at = ", ".join(drive.address for drive in there) or "none"
-        why = f"{len(there)} of {wanted['count']} NVMe drives{kind} found (at {at})"
+        why = f"{len(there)} of {wanted.count} NVMe drives{kind} found (at {at})"
         others = [f"{_who(drive)}: model {drive.model}" for drive in drives if drive not in there]
         why += "; " + ", ".join(others) if others else ""
         why += "; declare nvme.addresses to have the missing one named"
-    return Finding(NAME, part, FAIL, "absent", wanted["model"] or "present", "", why, "reseat")
+    return Finding(NAME, part, FAIL, "absent", wanted.model or "present", "", why, "reseat")
 
 
 def _who(drive: Drive) -> str:
     return f"{drive.controller} at {drive.address} (serial {drive.serial or 'unread'})"
 
 
-def _drive(part: str, drive: Drive, wanted: Mapping[str, Any]) -> Finding:
+def _drive(part: str, drive: Drive, wanted: Nvme) -> Finding:
     who = _who(drive)
     if drive.state not in (None, "live"):
         why = f"{who}: controller state {drive.state}, expected live"
         return Finding(NAME, part, FAIL, drive.state, "live", "", why, "replace")
-    compared = (
-        ("model", drive.model, wanted["model"], "", "replace"),
-        ("firmware", drive.firmware, wanted["firmware"], "", "investigate"),
-        ("PCIe link width", drive.width, wanted["link_width"], "lanes", "reseat"),
-        ("PCIe link speed", drive.speed_gt_per_second, wanted["link_gt_per_second"], "GT/s", "reseat"),
+    compared: tuple[tuple[str, Any, Any, str, str], ...] = (
+        ("model", drive.model, wanted.model, "", "replace"),
+        ("firmware", drive.firmware, wanted.firmware, "", "investigate"),
+        ("PCIe link width", drive.width, wanted.link_width, "lanes", "reseat"),
+        ("PCIe link speed", drive.speed_gt_per_second, wanted.link_gt_per_second, "GT/s", "reseat"),
     )
     for name, measured, expected, unit, action in compared:
         if expected is None or measured is None:
@@ -74,5 +75,5 @@ def _drive(part: str, drive: Drive, wanted: Mapping[str, Any]) -> Finding:
     unread += [name for name, value in (("state", drive.state), ("serial", drive.serial)) if value is None]
     if unread:
         why = f"{who}: {', '.join(unread)} could not be read"
-        return Finding(NAME, part, INCOMPLETE, None, wanted["model"], "", why, "investigate")
-    return Finding(NAME, part, PASS, drive.model, wanted["model"], "", who)
+        return Finding(NAME, part, INCOMPLETE, None, wanted.model, "", why, "investigate")
+    return Finding(NAME, part, PASS, drive.model, wanted.model, "", who)

@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, PASS, Finding
-from ..log_faults import HOST, Fault, findings_of, matches, rule
+from ..judging.log_faults import HOST, Fault, findings_of, matches, rule
 from ..probes.kernel_log import Message
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "nvme_log"
 PROBES: tuple[str, ...] = ("kernel_log",)
@@ -35,12 +36,12 @@ _RULES = (
 )  # fmt: skip
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host."""
     return [HOST]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host and one for each drive of which the log tells something."""
     messages = values["kernel_log"]
     places = _places(messages)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..nvme import nvme_subjects
+from ..formats.nvme import nvme_subjects
 from ..probes.smartctl import FAILING, SELF_TEST_FAILED, Report, Smart
+from ..words.expectations import Expectations, Nvme, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nvme_smart"
 PROBES: tuple[str, ...] = ("smartctl",)
@@ -36,18 +37,18 @@ _NEEDED = (
 )
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the drives of the class."""
     return nvme_subjects(expect)
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge each drive's report."""
     reports: Mapping[str, Report] = values["smartctl"]
-    return [_judged(part, reports[part], expect["nvme"]) for part in nvme_subjects(expect) if part in reports]
+    return [_judged(part, reports[part], stated(expect.nvme)) for part in nvme_subjects(expect) if part in reports]
 
 
-def _judged(part: str, report: Report, wanted: Mapping[str, Any]) -> Finding:
+def _judged(part: str, report: Report, wanted: Nvme) -> Finding:
     if isinstance(report, str):
         return Finding(NAME, part, INCOMPLETE, None, "health report", "", report, "investigate")
     serial = f" (serial {report.serial})" if report.serial else ""
@@ -65,11 +66,11 @@ def _judged(part: str, report: Report, wanted: Mapping[str, Any]) -> Finding:
     used = report.percentage_used
     if report.exit_status:
         why = f"smartctl's exit status is {report.exit_status}: old errors or a log it could not read{serial}"
-        return Finding(NAME, part, PASS, used, wanted["percentage_used"], "% used", why, "investigate")
-    return Finding(NAME, part, PASS, used, wanted["percentage_used"], "% used")
+        return Finding(NAME, part, PASS, used, wanted.percentage_used, "% used", why, "investigate")
+    return Finding(NAME, part, PASS, used, wanted.percentage_used, "% used")
 
 
-def _fault(report: Smart, wanted: Mapping[str, Any]) -> tuple[Any, Any, str, str, str] | None:
+def _fault(report: Smart, wanted: Nvme) -> tuple[Any, Any, str, str, str] | None:
     """Return measured, expected, unit, reason and action of the worst that the report shows."""
     if report.critical_warning:
         bits = [text for bit, text in enumerate(_WARNINGS) if report.critical_warning >> bit & 1] or ["unknown bit"]
@@ -80,17 +81,17 @@ def _fault(report: Smart, wanted: Mapping[str, Any]) -> tuple[Any, Any, str, str
         return "failed", "passed", "", "the drive's own health assessment is FAILED", "replace"
     if report.exit_status & SELF_TEST_FAILED:
         return "failed", "passed", "", "a self-test of the drive failed", "replace"
-    if report.media_errors is not None and report.media_errors > wanted["media_errors"]:
-        return report.media_errors, wanted["media_errors"], "errors", "media errors above the class limit", "replace"
+    if report.media_errors is not None and report.media_errors > wanted.media_errors:
+        return report.media_errors, wanted.media_errors, "errors", "media errors above the class limit", "replace"
     spare, threshold = report.available_spare, report.available_spare_threshold
     if spare is not None and threshold is not None and spare < threshold:
         return spare, threshold, "%", "available spare below the drive's own threshold", "replace"
-    if report.percentage_used is not None and report.percentage_used > wanted["percentage_used"]:
+    if report.percentage_used is not None and report.percentage_used > wanted.percentage_used:
         why = "used endurance above the class limit"
-        return report.percentage_used, wanted["percentage_used"], "% used", why, "replace"
+        return report.percentage_used, wanted.percentage_used, "% used", why, "replace"
     celsius = report.temperature_celsius
-    if celsius is not None and celsius > wanted["temperature_celsius"]:
-        return celsius, wanted["temperature_celsius"], "C", "temperature above the class limit", "investigate"
+    if celsius is not None and celsius > wanted.temperature_celsius:
+        return celsius, wanted.temperature_celsius, "C", "temperature above the class limit", "investigate"
     odd = _implausible(report)
     return (odd, "plausible counters", "", f"implausible health report: {odd}", "investigate") if odd else None
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, PASS, Finding
-from ..gpu_parts import missing, unread
+from ..judging.gpu_parts import missing, unread
 from ..probes.nvml import Nvml, NvmlGpu
+from ..words.expectations import Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "nvml"
 PROBES: tuple[str, ...] = ("nvml",)
@@ -22,19 +22,19 @@ _RECOVERY = {1: ("GPU reset", "reset_gpu"), 2: ("node reboot", "reboot"), 3: ("d
 _RECOVERY[4] = ("drain and reset", "reset_gpu")
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts of a class that names NVML's library."""
-    return list(gpu_subjects(expect).values()) if expect["gpu"] and expect["gpu"]["nvml"] else []
+    return list(gpu_subjects(expect).values()) if expect.gpu and expect.gpu.nvml else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for each GPU."""
     answer: Nvml = values["nvml"]
     parts = gpu_subjects(expect)
     if answer.busy:
         why = f"the GPUs are in use by {answer.busy}"
         return [unread(NAME, part, why, "no error") for part in parts.values()]
-    remaps = expect["gpu"]["row_remap"] is not None
+    remaps = stated(expect.gpu).row_remap is not None
     return [_judged(part, answer.gpus.get(address), remaps) for address, part in parts.items()]
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, PASS, Finding
-from ..log_faults import HOST, faults_in, findings_of, rule
+from ..judging.log_faults import HOST, faults_in, findings_of, rule
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "oom_log"
 PROBES: tuple[str, ...] = ("kernel_log",)
@@ -26,11 +27,11 @@ _RULES = (
 )  # fmt: skip
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host."""
     return [HOST]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host."""
     return findings_of(NAME, faults_in(values["kernel_log"], _RULES, _WORDS), [HOST])

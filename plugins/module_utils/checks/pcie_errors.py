@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..finding import FAIL, PASS, Finding
-from ..hardware_error import hardware_errors_in
-from ..log_faults import HOST, Fault, faults_in, findings_of, pci_part, rule
+from ..judging.hardware_error import hardware_errors_in
+from ..judging.log_faults import HOST, Fault, faults_in, findings_of, pci_part, rule
 from ..probes.kernel_log import Message
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, PASS, Finding
 
 NAME = "pcie_errors"
 PROBES: tuple[str, ...] = ("kernel_log",)
@@ -49,18 +50,18 @@ _RULES = (
 )  # fmt: skip
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host."""
     return [HOST]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host and one for each device of which the log tells something."""
     messages = values["kernel_log"]
     part_of = partial(pci_part, expect=expect)
     faults = [_known_only(fault) for fault in faults_in(messages, _RULES, _WORDS, part_of)]
     faults += _from_firmware(messages, expect)
-    return findings_of(NAME, _over_limit(faults, expect["kernel_log"]["pcie_corrected_errors"]), [HOST])
+    return findings_of(NAME, _over_limit(faults, expect.kernel_log.pcie_corrected_errors), [HOST])
 
 
 def _known_only(fault: Fault) -> Fault:
@@ -70,7 +71,7 @@ def _known_only(fault: Fault) -> Fault:
     return fault
 
 
-def _from_firmware(messages: Sequence[Message], expect: Mapping[str, Any]) -> list[Fault]:
+def _from_firmware(messages: Sequence[Message], expect: Expectations) -> list[Fault]:
     faults = []
     for record in hardware_errors_in(messages):
         if "pcie" not in record.fields.get("section", "").lower():

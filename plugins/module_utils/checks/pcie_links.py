@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
 from ..probes.lspci import Device, Link
+from ..words.expectations import Expectations, gpu_subjects, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "pcie_links"
 PROBES: tuple[str, ...] = ("lspci",)
@@ -38,14 +38,14 @@ def _is_nic(device: Device) -> bool:
     return device.kind in _NICS and "Virtual Function" not in device.name
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPUs, the other declared devices, and the host for what is not declared."""
-    if expect["pcie"] is None:
+    if expect.pcie is None:
         return []
     return [*_wanted(expect), "host"]
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare each declared device with the class; NICs and drives besides, with what they can do and their like."""
     devices: Mapping[str, Device] = values["lspci"]
     wanted = _wanted(expect)
@@ -59,13 +59,13 @@ def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Fin
     return [*findings, *_undeclared(others, devices, expect)]
 
 
-def _wanted(expect: Mapping[str, Any]) -> dict[str, tuple[str, Link]]:
+def _wanted(expect: Expectations) -> dict[str, tuple[str, Link]]:
     """Return address and link by subject."""
     wanted = {}
     for address, subject in gpu_subjects(expect).items():
-        wanted[subject] = address, Link(_GTS[expect["gpu"]["pcie_generation"]], expect["gpu"]["pcie_width"])
-    for item in expect["pcie"]["devices"]:
-        wanted[item["name"]] = (item["address"], Link(item["speed_gts"], item["width"]))
+        wanted[subject] = address, Link(_GTS[stated(expect.gpu).pcie_generation], stated(expect.gpu).pcie_width)
+    for item in stated(expect.pcie).devices:
+        wanted[item.name] = (item.address, Link(item.speed_gts, item.width))
     return wanted
 
 
@@ -102,9 +102,7 @@ def _is_judged(device: Device) -> bool:
     return is_fast_nic(device) or (_is_nic(device) and not device.capable and not device.readable)
 
 
-def _undeclared(
-    others: Sequence[Device], devices: Mapping[str, Device], expect: Mapping[str, Any]
-) -> Iterator[Finding]:
+def _undeclared(others: Sequence[Device], devices: Mapping[str, Device], expect: Expectations) -> Iterator[Finding]:
     best: dict[str, Link] = {}
     like: dict[str, list[Device]] = defaultdict(list)
     for device in others:
@@ -137,7 +135,7 @@ def _host(
     faults: Sequence[Finding],
     unread: Sequence[str],
     devices: Mapping[str, Device],
-    expect: Mapping[str, Any],
+    expect: Expectations,
 ) -> Finding:
     if faults:
         why = f"see {', '.join(finding.subject for finding in faults)}"
@@ -154,9 +152,9 @@ def _host(
     return Finding(NAME, "host", PASS, f"{len(others)} links", _AS_CAN, "", why if others else "")
 
 
-def _nic_count(expect: Mapping[str, Any]) -> int:
-    nic = expect["nic"]
-    return 0 if nic is None else len(nic["rails"])
+def _nic_count(expect: Expectations) -> int:
+    nic = expect.nic
+    return 0 if nic is None else len(nic.rails)
 
 
 def _can(device: Device) -> str:

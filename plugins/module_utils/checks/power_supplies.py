@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..bmc import ABSENT, OK, UNKNOWN, Sensor
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
+from ..formats.bmc import ABSENT, OK, UNKNOWN, Sensor
+from ..words.expectations import Expectations, stated
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "power_supplies"
 PROBES: tuple[str, ...] = ()
@@ -14,19 +15,19 @@ PROBES: tuple[str, ...] = ()
 OPTIONAL_PROBES: tuple[str, ...] = ("ipmi_sdr", "redfish")
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return ``psu 1`` to ``psu N``, in the order in which the BMC counts them."""
-    wanted = expect["bmc"] and expect["bmc"]["power_supplies"]
-    return [f"psu {number}" for number in range(1, wanted["count"] + 1)] if wanted else []
+    wanted = expect.bmc and expect.bmc.power_supplies
+    return [f"psu {number}" for number in range(1, wanted.count + 1)] if wanted else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge each supply; one that the BMC does not list at all is missing."""
     source = values.get("ipmi_sdr") or values.get("redfish")
     if source is None:
         return []
     supplies: Sequence[Sensor] = source.supplies
-    count = expect["bmc"]["power_supplies"]["count"]
+    count = stated(stated(expect.bmc).power_supplies).count
     findings = [_judged(f"psu {number}", supply) for number, supply in enumerate(supplies[:count], 1)]
     findings += [
         _judged(f"psu {number}", supply)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import FAIL, Finding
-from ..log_faults import HOST, faults_in, findings_of, rule
+from ..judging.log_faults import HOST, faults_in, findings_of, rule
+from ..words.expectations import Expectations, gpu_subjects
+from ..words.finding import FAIL, Finding
 
 NAME = "program_crash"
 PROBES: tuple[str, ...] = ("kernel_log",)
@@ -26,11 +26,11 @@ _RULES = (
 )
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host, where the class has GPUs."""
     return [HOST] if gpu_subjects(expect) else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host."""
     return findings_of(NAME, faults_in(values["kernel_log"], _RULES, _WORDS), [HOST])

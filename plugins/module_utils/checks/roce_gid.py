@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..finding import FAIL, INCOMPLETE, PASS, Finding
-from ..nic import roce_ports
+from ..nic.declared_nics import roce_ports
 from ..roce.decide import BACKENDS, missing_gid
 from ..roce.port import PortError, state_of, unread_gid
 from ..roce.settings import PortSettings
+from ..words.expectations import Expectations
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "roce_gid"
 PROBES: tuple[str, ...] = ("roce_port",)
 _WANTED = "RoCE v2, IPv4"
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the NIC parts of the rails, none where the fabric is no RoCE."""
     return list(roce_ports(expect))
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge every rail by itself."""
     return [_finding(subject, port, values["roce_port"]) for subject, port in roce_ports(expect).items()]
 

@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import Finding
-from ..log_faults import Fault, findings_of
-from ..sxid import SwitchEvent, switch_events_in, verdict_of
+from ..judging.log_faults import Fault, findings_of
+from ..judging.sxid import SwitchEvent, switch_events_in, verdict_of
+from ..words.expectations import Expectations, gpu_subjects
+from ..words.finding import Finding
 
 NAME = "sxid"
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the host, where the class has GPUs."""
     return ["host"] if gpu_subjects(expect) else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host and one for each switch that said something: its worst event."""
     seen: set[tuple[str, int | None, int | None]] = set()
     faults = []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..expectations import gpu_subjects
-from ..finding import ACTIONS, PASS, VERDICTS, Finding
-from ..sxid import is_fatal, switch_events_in
-from ..xid import Event, Judged, events_in, judged
+from ..judging.sxid import is_fatal, switch_events_in
+from ..judging.xid import Event, Judged, events_in, judged
+from ..words.expectations import Expectations, gpu_subjects
+from ..words.finding import ACTIONS, PASS, VERDICTS, Finding
 
 NAME = "xid"
 PROBES: tuple[str, ...] = ("kernel_log",)
@@ -16,13 +16,13 @@ PROBES: tuple[str, ...] = ("kernel_log",)
 _NAMED = 5
 
 
-def subjects(expect: Mapping[str, Any]) -> Sequence[str]:
+def subjects(expect: Expectations) -> Sequence[str]:
     """Return the GPU parts, and the host for errors of a GPU that the class does not have."""
     parts = gpu_subjects(expect)
     return [*parts.values(), "host"] if parts else []
 
 
-def decide(values: Mapping[str, Any], expect: Mapping[str, Any]) -> Sequence[Finding]:
+def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for each part: its worst event."""
     declared = gpu_subjects(expect)
     messages = values["kernel_log"]

@@ -7,12 +7,10 @@ for nobody else's eyes. A host without it is started by other means.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
-from ..examine import Unreadable
-from ..host import Host, Output
-from ..kernel_parameters import words_of
+from ..host.host import Host, Output, Unreadable
+from ..host.kernel_parameters import words_of
+from ..words.expectations import Expectations
 
 NAME = "boot_loader"
 PATH = "/boot/grub/grub.cfg"
@@ -20,7 +18,7 @@ PATH = "/boot/grub/grub.cfg"
 _LINUX = re.compile(r"^\s*linux(?:16|efi)?\s+\S+\s+(.*)$", re.MULTILINE)
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations | None = None) -> Output:
     """Read the file once."""
     return host.read(PATH)
 

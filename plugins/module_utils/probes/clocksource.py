@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
-from ..examine import Unreadable
-from ..host import Host, Output
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations
 
 NAME = "clocksource"
 PATH = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read the file once."""
     return host.read(PATH)
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
-from ..examine import Unreadable
-from ..host import Host, Output
-from ..kernel_parameters import words_of
+from ..host.host import Host, Output, Unreadable
+from ..host.kernel_parameters import words_of
+from ..words.expectations import Expectations
 
 NAME = "cmdline"
 PATH = "/proc/cmdline"
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read the file once."""
     return host.read(PATH)
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable
-from ..host import Host, Output
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations
 
 NAME = "cpufreq"
 # No output of a real machine was at hand.
@@ -18,7 +16,7 @@ PATHS = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
 _PATH = re.compile(r".*/cpu(\d+)/cpufreq/scaling_governor", re.ASCII)
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read one file for each CPU that is on."""
     return blocks.read_files(host, PATHS)
 

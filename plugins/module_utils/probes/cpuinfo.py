@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from ..examine import Unreadable
-from ..host import Host, Output
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations
 
 NAME = "cpuinfo"
 PATH = "/proc/cpuinfo"
@@ -26,7 +24,7 @@ class LogicalCpu:
     microcode: str | None
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read the file once."""
     return host.read(PATH)
 

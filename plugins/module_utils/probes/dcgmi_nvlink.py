@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .. import blocks
-from ..dcgm import addresses_of
-from ..examine import Unreadable
-from ..host import Host, Output
+from ..formats.dcgm import addresses_of
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations, stated
 
 NAME = "dcgmi_nvlink"
 DISCOVERY = ("dcgmi", "discovery", "-l")
@@ -35,10 +35,10 @@ class LinkErrors:
     trouble: str = ""
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Ask for every GPU of the class, as dcgmi counts them; for none where the class reads no such counters."""
-    wanted = expect["gpu"] and expect["dcgm"] and expect["dcgm"]["nvlink_errors"] is not None
-    gpus = range(expect["gpu"]["count"] if wanted else 0)
+    wanted = expect.gpu and expect.dcgm and expect.dcgm.nvlink_errors is not None
+    gpus = range(stated(expect.gpu).count if wanted else 0)
     commands = [("dcgmi", "nvlink", "-e", "-g", str(gpu), "-j") for gpu in gpus]
     runs = (DISCOVERY, *commands) if commands else ()
     return blocks.joined({" ".join(argv): host.run(argv, TIMEOUT_SECONDS) for argv in runs})

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable
-from ..host import Host, Output
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations
 
 NAME = "edac"
 # No output of a real machine was at hand.
@@ -44,7 +43,7 @@ class Edac:
     dimms: tuple[Counts, ...]
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read the counters of every controller and DIMM."""
     return blocks.read_files(host, *PATHS)
 

@@ -7,12 +7,10 @@ Documentation/ABI/testing/sysfs-devices-edac (``ce_count``, ``ue_count`` of each
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable, require_success
-from ..host import Host, Output
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable, require_success
+from ..words.expectations import Expectations
 
 NAME = "error_counters"
 
@@ -25,7 +23,7 @@ _PORT = re.compile(r".*/infiniband/([^/]+)/ports/([^/]+)/counters/(link_downed)"
 _CONTROLLER = re.compile(r".*/edac/mc/(mc\d+)/([cu]e_count)")
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read all of them."""
     return blocks.read_files(host, *_FILES)
 

@@ -7,13 +7,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable
-from ..host import Host, Output
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations
 
 NAME = "fabric_manager"
 # No output of a real host is at hand.
@@ -38,7 +36,7 @@ class FabricManager:
     version: str | None
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Ask systemd for the unit and the program for its version."""
     return blocks.joined(
         {"service": host.run(ARGV, TIMEOUT_SECONDS), "version": host.run(VERSION_ARGV, TIMEOUT_SECONDS)}

@@ -11,12 +11,10 @@ from __future__ import annotations
 import calendar
 import re
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from ..examine import Unreadable
-from ..host import Host, Output
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations, stated
 
 NAME = "fabric_manager_log"
 # The logs at hand begin after the start.
@@ -42,9 +40,9 @@ class Entry:
     seconds: float | None = None
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read the end of the log that the class names."""
-    path = expect["tools"]["root"].rstrip("/") + expect["nvlink"]["fabric_manager_log"]
+    path = expect.tools.root.rstrip("/") + stated(stated(expect.nvlink).fabric_manager_log)
     return host.run(("tail", "-c", str(LIMIT_BYTES), path), TIMEOUT_SECONDS)
 
 

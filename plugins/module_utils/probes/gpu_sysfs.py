@@ -10,12 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable, require_success
-from ..expectations import gpu_subjects, pci_address
-from ..host import Host, Output
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable, require_success
+from ..words.expectations import Expectations, gpu_subjects, pci_address
 
 NAME = "gpu_sysfs"
 # The kernel's files are documented; no file of the driver's is at hand.
@@ -42,7 +40,7 @@ class GpuNode:
     excluded: bool | None = None
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read four small files of each GPU of the class."""
     paths = []
     for address in gpu_subjects(expect):

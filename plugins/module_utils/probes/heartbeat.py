@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..examine import Unreadable
-from ..finding import VERDICTS, Finding
-from ..host import Host, Output
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations
+from ..words.finding import VERDICTS, Finding
 
 NAME = "heartbeat"
 PATH = "/var/lib/muster/health.json"
@@ -49,7 +49,7 @@ class Heartbeat:
         return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read the file once; that there is none yet is no error."""
     return host.read(PATH) if host.paths(PATH) else Output(NONE)
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable
-from ..host import Host, Output
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations
 
 NAME = "hugepages"
 RESERVED = "/sys/kernel/mm/hugepages/hugepages-*kB/nr_hugepages"
@@ -29,7 +28,7 @@ class HugePages:
     transparent: str | None
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read one file for each size, and the setting."""
     return blocks.read_files(host, RESERVED, TRANSPARENT)
 

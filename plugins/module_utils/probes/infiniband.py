@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable, require_success
-from ..expectations import pci_address
-from ..host import Host, Output
-from ..nic import INTERFACE_COUNTERS
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable, require_success
+from ..nic.declared_nics import INTERFACE_COUNTERS
+from ..words.expectations import Expectations, pci_address
 
 NAME = "infiniband"
 
@@ -107,7 +106,7 @@ class Device:
     guid: str | None = None
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read the files of every RDMA device once."""
     return blocks.read_files(host, *_FILES)
 

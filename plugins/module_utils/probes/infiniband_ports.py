@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from .. import blocks
-from ..host import Host, Output
+from ..host import blocks
+from ..host.host import Host, Output
+from ..words.expectations import Expectations
 from .infiniband import Device
 from .infiniband import parse as parse_infiniband
 
@@ -15,7 +13,7 @@ NAME = "infiniband_ports"
 _FILES = tuple(f"/sys/class/infiniband/*/ports/*/{name}" for name in ("state", "phys_state", "rate", "link_layer"))
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read the files of every port once."""
     return blocks.read_files(host, *_FILES)
 

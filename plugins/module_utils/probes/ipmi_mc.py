@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
-from ..bmc import NOT_DECLARED, bmc_declared
-from ..examine import Unreadable, require_success
-from ..host import Host, Output
+from ..formats.bmc import NOT_DECLARED, bmc_declared
+from ..host.host import Host, Output, Unreadable, require_success
+from ..words.expectations import Expectations
 
 NAME = "ipmi_mc"
 # No output of a real BMC is at hand.
@@ -17,7 +15,7 @@ ARGV = ("ipmitool", "mc", "info")
 TIMEOUT_SECONDS = 20.0
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Run the tool once."""
     return host.run(ARGV, TIMEOUT_SECONDS) if bmc_declared(expect, "ipmitool") else NOT_DECLARED
 

@@ -8,13 +8,11 @@ that is not populated; entity 10 is a power supply (IPMI 2.0 specification, tabl
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from ..bmc import ABSENT, CRITICAL, NOT_DECLARED, OK, UNKNOWN, WARNING, Sensor, bmc_declared, fault_of
-from ..examine import Unreadable, require_success
-from ..host import Host, Output
+from ..formats.bmc import ABSENT, CRITICAL, NOT_DECLARED, OK, UNKNOWN, WARNING, Sensor, bmc_declared, fault_of
+from ..host.host import Host, Output, Unreadable, require_success
+from ..words.expectations import Expectations
 
 NAME = "ipmi_sdr"
 ARGV = ("ipmitool", "sdr", "elist")
@@ -45,7 +43,7 @@ class Sensors:
     supplies: tuple[Sensor, ...]
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Ask the host's BMC through the kernel's driver."""
     return host.run(ARGV, TIMEOUT_SECONDS) if bmc_declared(expect, "ipmitool") else NOT_DECLARED
 

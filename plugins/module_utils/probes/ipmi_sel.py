@@ -8,14 +8,12 @@ set; dates with two or four digits of year, times with a zone; OEM records. ``se
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from ..blocks import joined, split
-from ..bmc import NOT_DECLARED, Event, bmc_declared
-from ..examine import Unreadable, require_success
-from ..host import Host, Output
+from ..formats.bmc import NOT_DECLARED, Event, bmc_declared
+from ..host.blocks import joined, split
+from ..host.host import Host, Output, Unreadable, require_success
+from ..words.expectations import Expectations
 
 NAME = "ipmi_sel"
 # Logs of real BMCs are at hand, not what they say of them.
@@ -49,7 +47,7 @@ class Log:
     overflow: bool = False
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Ask the host's BMC through the kernel's driver."""
     if not bmc_declared(expect, "ipmitool"):
         return NOT_DECLARED

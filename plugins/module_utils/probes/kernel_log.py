@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from ..examine import Unreadable, require_success
-from ..host import Host, Output
+from ..host.host import Host, Output, Unreadable, require_success
+from ..words.expectations import Expectations
 
 NAME = "kernel_log"
 ARGV = ("journalctl", "-k", "-b", "--no-pager", "-o", "short-iso")
@@ -68,7 +66,7 @@ class Message:
             return None
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Run the tool once."""
     return host.run(ARGV, TIMEOUT_SECONDS)
 

@@ -5,11 +5,8 @@ Lines are ``[   12.345678] TEXT``: seconds since boot, which no correction of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from ..examine import Unreadable
-from ..host import Host, Output
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations
 from .kernel_log import Message, messages_in
 
 NAME = "kernel_ring"
@@ -17,7 +14,7 @@ ARGV = ("dmesg",)
 TIMEOUT_SECONDS = 5.0
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Run the tool once."""
     return host.run(ARGV, TIMEOUT_SECONDS)
 

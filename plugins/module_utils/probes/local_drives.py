@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
-from ..blocks import joined
-from ..host import Host, Output
-from ..mounts import LOCAL
-from ..nvme import assigned
+from ..formats.mounts import LOCAL
+from ..formats.nvme import assigned
+from ..host.blocks import joined
+from ..host.host import Host, Output
+from ..words.expectations import Expectations
 from . import nvme_sysfs, smartctl
 from .smartctl import Report
 
@@ -18,16 +17,16 @@ NAME = "local_drives"
 TIMEOUT_SECONDS = 1.0
 
 
-def declared(expect: Mapping[str, Any]) -> bool:
+def stated(expect: Expectations) -> bool:
     """Return whether the node has a storage tier of its own."""
-    return any(mount["kind"] == LOCAL for mount in expect["mounts"] or ())
+    return any(mount.kind == LOCAL for mount in expect.mounts or ())
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Ask each drive of the class, as long as there is time."""
-    if not declared(expect):
+    if not stated(expect):
         return Output(smartctl.NO_DRIVE)
-    parts = assigned(nvme_sysfs.parse(nvme_sysfs.collect(host, expect)), expect)
+    parts = assigned(nvme_sysfs.parse(nvme_sysfs.collect(host, expect)), expect.nvme)
     if not parts:
         return Output(smartctl.NO_DRIVE)
     end = time.monotonic() + TIMEOUT_SECONDS

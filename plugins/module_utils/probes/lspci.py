@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from ..examine import Unreadable, require_success
-from ..expectations import pci_address
-from ..host import Host, Output
+from ..host.host import Host, Output, Unreadable, require_success
+from ..words.expectations import Expectations, pci_address
 
 NAME = "lspci"
 ARGV = ("lspci", "-D", "-vv")
@@ -66,7 +64,7 @@ class Device:
     relaxed_ordering: bool | None = None
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations | None = None) -> Output:
     """Run the tool once."""
     return host.run(ARGV, TIMEOUT_SECONDS)
 

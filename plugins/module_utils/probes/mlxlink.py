@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable
-from ..host import Host, Output
-from ..nic import rails_of
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable
+from ..nic.declared_nics import rails_of
+from ..words.expectations import Expectations, stated
 
 NAME = "mlxlink"
 # It talks to the adapter's firmware and the module's EEPROM over slow buses: 1 s is usual, 10 s on a busy one.
@@ -88,18 +88,16 @@ class Links:
     unread: Mapping[str, str]
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Run the tool once for each rail."""
     rails = rails_of(expect)
-    physical = expect["nic"]["physical"] if rails else None
+    physical = stated(expect.nic).physical if rails else None
     if physical is None:
         return Output(rc=None, error=f"{NAME}: the class declares no physical layer")
-    histogram = ("--rx_fec_histogram", "--show_histogram") if physical["fec_histogram"] else ()
+    histogram = ("--rx_fec_histogram", "--show_histogram") if physical.fec_histogram else ()
     return blocks.joined(
         {
-            rail["device"]: host.run(
-                (physical["tool"], "-d", rail["device"], "-m", "-c", *histogram, "--json"), TIMEOUT_SECONDS
-            )
+            rail.device: host.run((physical.tool, "-d", rail.device, "-m", "-c", *histogram, "--json"), TIMEOUT_SECONDS)
             for rail in rails
         }
     )

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..examine import Unreadable
-from ..host import Host, Output
-from ..mount_program import MARK
-from ..mounts import Mount, mounted_at, mounts_of
+from ..formats.mounts import Mount, mounted_at, mounts_of
+from ..host.host import Host, Output, Unreadable
+from ..host.mount_program import MARK
+from ..words.expectations import Expectations
 
 NAME = "mounts"
 NOT_DECLARED = Output("{}\n")
@@ -47,14 +47,14 @@ class Used:
     version: str = ""
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Use the mounts that the expectations name."""
-    if not expect["mounts"]:
+    if not expect.mounts:
         return NOT_DECLARED
     # From wherever this package was imported, a directory or the archive that nodes run.
-    spec = importlib.util.find_spec("..mount_program", __package__)
+    spec = importlib.util.find_spec("..host.mount_program", __package__)
     source = spec.loader.get_source(spec.name) if spec and spec.loader else None  # type: ignore[attr-defined]
-    paths = [mount["path"] for mount in expect["mounts"]]
+    paths = [mount.path for mount in expect.mounts]
     argv = ("/usr/bin/python3", "-IS", "-c", source or "", MARK, str(ANSWER_SECONDS), *paths)
     return host.run(argv, TIMEOUT_SECONDS)
 

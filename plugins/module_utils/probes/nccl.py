@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from ..examine import Unreadable, require_success
-from ..host import Host, Output
+from ..host.host import Host, Output, Unreadable, require_success
+from ..words.expectations import Expectations
 
 NAME = "nccl"
 CONF = "/etc/nccl.conf"
@@ -28,7 +26,7 @@ class Nccl:
     conf: str
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """List the files, then take the digest of the settings file if it is there; both texts one after the other."""
     listed = host.run(FIND, TIMEOUT_SECONDS)
     if listed.rc != 0 or CONF not in listed.stdout.splitlines():

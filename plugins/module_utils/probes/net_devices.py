@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable, require_success
-from ..host import Host, Output
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable, require_success
+from ..words.expectations import Expectations
 
 NAME = "net_devices"
 
@@ -35,7 +33,7 @@ class Interface:
     carrier_changes: int | None = None
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read the files of every interface once."""
     return blocks.read_files(host, *(f"/sys/class/net/*/{name}" for name in _FIELDS))
 

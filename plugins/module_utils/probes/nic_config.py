@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from .. import blocks
-from ..examine import Unreadable, require_success
-from ..host import Host, Output
-from ..nic import rails_of
-from ..nic_config import TIMEOUT_SECONDS, Setting, parse_settings, tool_of
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable, require_success
+from ..nic.declared_nics import rails_of
+from ..nic.firmware_settings import TIMEOUT_SECONDS, Setting, parse_settings, tool_of
+from ..words.expectations import Expectations, stated
 
 NAME = "nic_config"
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Ask every rail's NIC once, if the class declares settings; a rail without a PCI address cannot be asked."""
-    asked = [rail for rail in rails_of(expect) if rail["address"]]
-    if not asked or expect["nic"]["firmware_settings"] is None:
+    asked = {rail.device: rail.address for rail in rails_of(expect) if rail.address}
+    if not asked or stated(expect.nic).firmware_settings is None:
         return blocks.listed({})
     tool = tool_of(host)
-    argv = {rail["device"]: [tool, "-d", rail["address"], "-e", "query"] for rail in asked}
-    return blocks.listed({device: host.run(words, TIMEOUT_SECONDS) for device, words in argv.items()})
+    return blocks.listed(
+        {device: host.run([tool, "-d", at, "-e", "query"], TIMEOUT_SECONDS) for device, at in asked.items()}
+    )
 
 
 def parse(output: Output) -> dict[str, dict[str, Setting] | str]:

@@ -6,13 +6,11 @@ Formats: Linux, Documentation/ABI/stable/sysfs-devices-node; numactl(8).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable, require_success
-from ..host import Host, Output
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable, require_success
+from ..words.expectations import Expectations
 
 NAME = "numa"
 CPUS = "/sys/devices/system/node/node*/cpulist"
@@ -33,7 +31,7 @@ class Node:
     mib: int
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read two files for each node."""
     return blocks.read_files(host, CPUS, MEMORY)
 

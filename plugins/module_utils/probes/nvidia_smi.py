@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from ..examine import Unreadable, require_success
-from ..expectations import pci_address
-from ..host import Host, Output
-from ..nvidia_smi_report import Node, known, read
+from ..formats.nvidia_smi_report import Node, known, read
+from ..host.host import Host, Output, Unreadable, require_success
+from ..words.expectations import Expectations, pci_address
 
 NAME = "nvidia_smi"
 ARGV = ("nvidia-smi", "-q", "-x")
@@ -143,7 +141,7 @@ class Gpus:
     lost: tuple[str, ...] = ()
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Run the tool once."""
     return host.run(ARGV, TIMEOUT_SECONDS)
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from ..examine import Unreadable, require_success
-from ..host import Host, Output
+from ..host.host import Host, Output, Unreadable, require_success
+from ..words.expectations import Expectations
 
 NAME = "nvlink"
 ARGV = ("nvidia-smi", "nvlink", "--status")
@@ -36,7 +35,7 @@ class Links:
     said: str = ""
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Run the tool once."""
     return host.run(ARGV, TIMEOUT_SECONDS)
 

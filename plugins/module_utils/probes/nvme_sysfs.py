@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
-from ..blocks import read_files, split
-from ..examine import Unreadable
-from ..expectations import pci_address
-from ..host import Host, Output
-from ..nvme import Drive
+from ..formats.nvme import Drive
+from ..host.blocks import read_files, split
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations, pci_address
 
 NAME = "nvme_sysfs"
 _CLASS = "/sys/class/nvme"
@@ -29,7 +27,7 @@ _NAMESPACE = re.compile(r"nvme(\d+)(?:c\d+)?n(\d+)/size", re.ASCII)
 _SPEED = re.compile(r"(\d+(?:\.\d+)?) GT/s(?: PCIe)?", re.ASCII)
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations | None = None) -> Output:
     """Read the files once."""
     output = read_files(
         host,

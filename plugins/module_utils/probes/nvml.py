@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..examine import Unreadable
-from ..expectations import pci_address
-from ..host import Host, Output
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations, pci_address
 
 NAME = "nvml"
 # No real GPU has answered it yet.
@@ -39,14 +38,14 @@ class Nvml:
     gpus: Mapping[str, NvmlGpu]
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Ask the library that the class names."""
-    if not expect["gpu"] or expect["gpu"]["nvml"] is None:
+    if not expect.gpu or expect.gpu.nvml is None:
         return NOT_DECLARED
     # From wherever this package was imported, a directory or the archive that nodes run.
-    spec = importlib.util.find_spec("..nvml_program", __package__)
+    spec = importlib.util.find_spec("..host.nvml_program", __package__)
     source = spec.loader.get_source(spec.name) if spec and spec.loader else None  # type: ignore[attr-defined]
-    return host.run(("/usr/bin/python3", "-IS", "-c", source or "", expect["gpu"]["nvml"]), TIMEOUT_SECONDS)
+    return host.run(("/usr/bin/python3", "-IS", "-c", source or "", expect.gpu.nvml), TIMEOUT_SECONDS)
 
 
 def parse(output: Output) -> Nvml:

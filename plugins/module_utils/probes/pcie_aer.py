@@ -8,15 +8,12 @@ The kernel's log is limited in its rate, these counts are not.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable
-from ..expectations import gpu_subjects
-from ..host import Host, Output
-from ..nic import rails_of
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable
+from ..nic.declared_nics import rails_of
+from ..words.expectations import Expectations, gpu_subjects
 
 NAME = "pcie_aer"
 # Format by the kernel's own documentation; no file of a real machine was at hand.
@@ -38,10 +35,10 @@ class Errors:
     kinds: tuple[str, ...] = ()
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read three small files of each GPU and rail of the class, and of each NVMe drive that is there."""
     places = [f"/sys/bus/pci/devices/{address}" for address in gpu_subjects(expect)]
-    places += [f"/sys/class/infiniband/{rail['device']}/device" for rail in rails_of(expect)]
+    places += [f"/sys/class/infiniband/{rail.device}/device" for rail in rails_of(expect)]
     paths = [f"{place}/aer_dev_{severity}" for place in places for severity in SEVERITIES]
     paths += host.paths(*(f"/sys/class/nvme/nvme*/device/aer_dev_{severity}" for severity in SEVERITIES))
     # One that is not there says so: no text at all would be no answer.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable, require_success
-from ..finding import VERDICTS, worst
-from ..host import Host, Output
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable, require_success
+from ..words.expectations import Expectations
+from ..words.finding import VERDICTS, worst
 
 NAME = "preflights"
 DIRECTORY = "/var/lib/muster/evidence/preflight"
@@ -26,7 +24,7 @@ class Preflight:
     verdict: str
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read the kept records, at most five."""
     return blocks.read_files(host, FILES)
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..blocks import joined, split
-from ..bmc import ABSENT, CRITICAL, NOT_DECLARED, OK, UNKNOWN, WARNING, Event, Sensor, bmc_declared
-from ..examine import Unreadable
-from ..host import Host, Output
+from ..formats.bmc import ABSENT, CRITICAL, NOT_DECLARED, OK, UNKNOWN, WARNING, Event, Sensor, bmc_declared
+from ..host.blocks import joined, split
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations, stated
 
 NAME = "redfish"
 TIMEOUT_SECONDS = 60.0
@@ -59,15 +59,15 @@ class Documents:
     unread: Mapping[str, str]
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read each document that the class lists."""
     if not bmc_declared(expect, "redfish"):
         return NOT_DECLARED
-    wanted = expect["bmc"]["redfish"]
-    curl = ["curl", "--silent", "--show-error", "--fail", "--max-time", "45", "--netrc-file", wanted["netrc"]]
-    curl += ["--cacert", wanted["certificate"]] if wanted["certificate"] else []
+    wanted = stated(stated(expect.bmc).redfish)
+    curl = ["curl", "--silent", "--show-error", "--fail", "--max-time", "45", "--netrc-file", wanted.netrc]
+    curl += ["--cacert", wanted.certificate] if wanted.certificate else []
     return joined(
-        {path: host.run((*curl, f"https://{wanted['address']}{path}"), TIMEOUT_SECONDS) for path in wanted["documents"]}
+        {path: host.run((*curl, f"https://{wanted.address}{path}"), TIMEOUT_SECONDS) for path in wanted.documents}
     )
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from .. import blocks
-from ..host import Host, Output
-from ..nic import roce_ports
+from ..host import blocks
+from ..host.host import Host, Output
+from ..nic.declared_nics import roce_ports
 from ..roce.decide import BACKENDS
 from ..roce.port import collect as collect_port
+from ..words.expectations import Expectations
 from .roce_port import parse as parse_port
 
 NAME = "roce_gids"
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read where every rail's port lies, and its GIDs in use."""
     outputs: dict[str, Output] = {}
     for port in roce_ports(expect).values():

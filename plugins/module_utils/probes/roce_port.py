@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable, require_success
-from ..host import Host, Output
-from ..nic import roce_ports
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable, require_success
+from ..nic.declared_nics import roce_ports
 from ..roce.decide import BACKENDS, wanted
 from ..roce.port import collect as collect_port
+from ..words.expectations import Expectations
 
 NAME = "roce_port"
 # Of dcb nobody has recorded an output on a NIC that has it.
 PARTLY_UNVERIFIED = "dcb"
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Read every rail's port; nothing where the class' fabric is no RoCE."""
     outputs: dict[str, Output] = {}
     for port in roce_ports(expect).values():

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Union
 
-from ..blocks import joined, split
-from ..examine import Unreadable
-from ..host import Host, Output
-from ..nvme import assigned
+from ..formats.nvme import assigned
+from ..host.blocks import joined, split
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations
 from . import nvme_sysfs
 
 NAME = "smartctl"
@@ -57,10 +57,10 @@ class Smart:
 Report = Union[Smart, str]
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Ask each drive of the class that sysfs shows, under the name of its part."""
     drives = nvme_sysfs.parse(nvme_sysfs.collect(host, expect))
-    parts = assigned(drives, expect)
+    parts = assigned(drives, expect.nvme)
     if not parts:
         return Output(NO_DRIVE)
     return joined(

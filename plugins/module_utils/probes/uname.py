@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from ..examine import Unreadable
-from ..host import Host, Output
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations
 
 NAME = "uname"
 ARGV = ("uname", "-r")
 TIMEOUT_SECONDS = 5.0
 
 
-def collect(host: Host, expect: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations) -> Output:
     """Run the tool once."""
     return host.run(ARGV, TIMEOUT_SECONDS)
 

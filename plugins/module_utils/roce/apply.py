@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..host.machine import Machine
+from ..host.waiting import poll, retry
 from .decide import BACKENDS, FIRST, differences, missing_gid, problems, steps, unsupported, wanted
-from .machine import Machine
 from .port import CONFIGFS, TOOL_SECONDS, Command, PortError, PortState, Step, collect, state_of
 from .settings import PortSettings
 
@@ -65,7 +66,7 @@ def apply(machine: Machine, settings: PortSettings, wait_seconds: float) -> Outc
         return Outcome(settings.device, problems=impossible)
     deadline = time.monotonic() + wait_seconds
     try:
-        state = _when_there(machine, settings, deadline)
+        state = retry(lambda: read(machine, settings), PortError, wait_seconds, POLL_SECONDS)
     except PortError as exc:
         return Outcome(settings.device, problems=[str(exc)])
     first = state
@@ -78,9 +79,12 @@ def apply(machine: Machine, settings: PortSettings, wait_seconds: float) -> Outc
         if rest := differences(settings, state):
             refused += _do_all(machine, steps(settings, rest, state))
             state = read(machine, settings)
-        while missing_gid(settings, state) and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
-            state = read(machine, settings)
+        if missing_gid(settings, state):
+            # An address may be late, as at boot.
+            left = deadline - time.monotonic()
+            state = poll(
+                lambda: read(machine, settings), lambda seen: not missing_gid(settings, seen), left, POLL_SECONDS
+            )
     except PortError as exc:
         return Outcome(settings.device, first.place.interface, problems=[*refused, str(exc)])
     still = problems(settings, state)
@@ -94,16 +98,6 @@ def apply(machine: Machine, settings: PortSettings, wait_seconds: float) -> Outc
         # What a tool said matters where the setting is not there: some complain about what they have done.
         [*still, *(refused if still else ()), *([gid] if gid else [])],
     )
-
-
-def _when_there(machine: Machine, settings: PortSettings, deadline: float) -> PortState:
-    while True:
-        try:
-            return read(machine, settings)
-        except PortError:
-            if time.monotonic() >= deadline:
-                raise
-        time.sleep(POLL_SECONDS)
 
 
 def _do_all(machine: Machine, all_steps: Sequence[Step]) -> list[str]:

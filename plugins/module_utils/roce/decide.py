@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
+from ..words.reader import plain
 from . import doca, files, inbox
 from .port import Backend, PortState, Step
 from .settings import PortSettings
@@ -27,16 +28,14 @@ def wanted(settings: PortSettings) -> dict[str, Any]:
     if settings.dscp_priority:
         values["dcbx"] = "host"
         values["trust"] = "dscp"
-        values["dscp_priority"] = dict(settings.dscp_priority)
+        values["dscp_priority"] = settings.priorities
         values["lossless_priorities"] = sorted(settings.lossless_priorities)
     if settings.dcqcn is not None:
-        priorities = sorted(set(settings.dscp_priority.values())) if settings.dcqcn else []
+        priorities = sorted(set(settings.priorities.values())) if settings.dcqcn else []
         values["dcqcn"] = {"notification": priorities, "reaction": priorities}
-    for name in ("cnp_dscp", "cnp_priority", "rings"):
+    for name in ("cnp_dscp", "cnp_priority", "rings", "buffers"):
         if getattr(settings, name) is not None:
-            values[name] = getattr(settings, name)
-    if settings.buffers is not None:
-        values["buffers"] = {key: list(settings.buffers[key]) for key in ("sizes_bytes", "of_priority")}
+            values[name] = plain(getattr(settings, name))
     return values
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from ..examine import Unreadable
+from ..host.host import Unreadable
 from . import files
 from .port import RDMA, Backend, Command, Place, Source, Step, Write
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from ..examine import Unreadable
+from ..host.host import Unreadable
 from .port import Command, Place, Source, Step, Write
 
 # Answers on a rail only for the rail's own address, and from the interface that has it: several rails in one network

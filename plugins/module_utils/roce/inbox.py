@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Callable
 
-from ..examine import Unreadable
+from ..host.host import Unreadable
 from . import files
 from .port import CONFIGFS, RDMA, Backend, Command, Place, Source, Step, Write
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Callable, Union
 
-from ..examine import Unreadable
-from ..expectations import pci_address
-from ..host import Host, Output
+from ..host.host import Host, Output, Unreadable
+from ..words.errors import MusterError
+from ..words.expectations import pci_address
 from .settings import PortSettings
 
 RDMA = "/sys/class/infiniband"
@@ -19,7 +19,7 @@ TOOL_SECONDS = 30.0
 CONFIGFS = "/sys/kernel/config/rdma_cm"
 
 
-class PortError(Exception):
+class PortError(MusterError):
     """A port that is not there, or not where it was declared."""
 
 

@@ -3,62 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Optional
 
-from ..expectations import PCI_ADDRESS, ROCE_PORT, TEXT, Nullable, check_kind
-
-# What only the single port has.
-_OWN = {"device": TEXT, "address": Nullable(PCI_ADDRESS), "interface": Nullable(TEXT), "ip": Nullable(TEXT)}
+from ..words.expectations import PciAddress, RocePort
+from ..words.reader import Text, plain, read
 
 
 @dataclass(frozen=True)
-class PortSettings:
+class PortSettings(RocePort):
     """Wanted state of one rail's port, by the backend ``doca`` (mlnx_qos, vendor sysfs) or ``inbox`` (dcb, configfs).
 
     ``device`` is the RDMA device, known by its PCI ``address`` where the class declares one; ``interface`` is its
-    network interface, None where it is to be looked up in sysfs; ``ip`` has its prefix length. ``dscp_priority`` maps
-    every declared DSCP to its priority (trust is by DSCP). ``cm_tos`` is the ToS byte that RDMA-CM gives new queue
-    pairs. ``traffic_class`` is the device-wide ToS byte, which overrides every queue pair's own: None means unset.
-    With ``dcqcn`` on notification and reaction point are enabled on every declared priority and no other, off on
-    none; None leaves it to the NIC's firmware. Without any DSCP the port is of best effort: what a device does with
-    priorities is neither set nor read.
+    network interface, None where it is to be looked up in sysfs; ``ip`` has its prefix length. Trust is by DSCP.
+    ``cm_tos`` is the ToS byte that RDMA-CM gives new queue pairs. ``traffic_class`` is the device-wide ToS byte, which
+    overrides every queue pair's own: None means unset. With ``dcqcn`` on notification and reaction point are enabled on
+    every declared priority and no other, off on none; None leaves it to the NIC's firmware. Without any DSCP the port
+    is of best effort: what a device does with priorities is neither set nor read.
     """
 
-    device: str
-    address: str | None
-    interface: str | None
-    ip: str | None
-    backend: str
-    mtu_bytes: int
-    dscp_priority: Mapping[int, int]
-    lossless_priorities: tuple[int, ...]
-    dcqcn: bool | None
-    cnp_dscp: int | None
-    cnp_priority: int | None
-    cm_tos: int
-    traffic_class: int | None
-    rings: Mapping[str, int] | None
-    buffers: Mapping[str, Any] | None
+    device: Text
+    # Read at run time, by Python 3.9 too.
+    address: Optional[PciAddress]  # noqa: UP045
+    interface: Optional[Text]  # noqa: UP045
+    ip: Optional[Text]  # noqa: UP045
+
+    @property
+    def priorities(self) -> dict[int, int]:
+        """Return the priority of every declared DSCP."""
+        return {each.dscp: each.priority for each in self.dscp_priority}
 
     @classmethod
     def from_dict(cls, data: Any, key: str = "") -> PortSettings:
-        """Return the settings in ``data``; raises ExpectationError naming the key (below ``key``)."""
-        check_kind(data, {**_OWN, **ROCE_PORT}, key)
-        taken = dict(data)
-        taken["dscp_priority"] = {each["dscp"]: each["priority"] for each in data["dscp_priority"]}
-        taken["lossless_priorities"] = tuple(data["lossless_priorities"])
-        return cls(**taken)
+        """Return the settings in ``data``; raises ReadError naming the key (below ``key``)."""
+        return read(cls, data, key)
 
     @classmethod
     def from_json(cls, text: str) -> PortSettings:
-        """Return the settings of a file in ``/etc/muster/roce``; raises ExpectationError or ValueError."""
+        """Return the settings of a file in ``/etc/muster/roce``; raises ReadError or ValueError."""
         return cls.from_dict(json.loads(text))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data that ``from_dict`` reads back."""
-        data = asdict(self)
-        data["dscp_priority"] = [{"dscp": key, "priority": value} for key, value in sorted(self.dscp_priority.items())]
-        data["lossless_priorities"] = list(self.lossless_priorities)
+        data: dict[str, Any] = plain(self)
+        data["dscp_priority"] = [{"dscp": key, "priority": value} for key, value in sorted(self.priorities.items())]
         return data

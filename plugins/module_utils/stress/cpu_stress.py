@@ -7,28 +7,26 @@ the host; the workers are stress-ng's own, which the kernel ends first if memory
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
-from ..blocks import joined, split
-from ..examine import Unreadable
-from ..host import Host, Output
-from ..stress_ng import Run, joined_streams, run_of
+from ..formats.stress_ng import Run, joined_streams, run_of
+from ..host.blocks import joined, split
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations, NoSettings, stated
 
 NAME = "cpu_stress"
-SETTINGS: Mapping[str, Any] = {}
+SETTINGS = NoSettings
 # Workers end at their next step, and memory has to be given back.
 _MARGIN_SECONDS = 120.0
 _BLOCK = "stress-ng"
 
 
-def collect(host: Host, expect: Mapping[str, Any], seconds: float, settings: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations, seconds: float, settings: NoSettings) -> Output:
     """Load CPUs and memory for ``seconds``."""
     meminfo = host.read("/proc/meminfo")
     match = re.search(r"^MemAvailable:\s+(\d+) kB$", meminfo.stdout, re.MULTILINE | re.ASCII)
     if not match:
         return Output(rc=None, error=f"/proc/meminfo: {meminfo.error or 'no MemAvailable'}")
-    mib = max(64, int(int(match.group(1)) * expect["cpu_stress"]["memory_percent"] / 100) // 1024)
+    mib = max(64, int(int(match.group(1)) * stated(expect.cpu_stress).memory_percent / 100) // 1024)
     command = ["stress-ng", "--cpu", "0", "--vm", "0", "--vm-bytes", f"{mib}M", "--vm-method", "all"]
     command += ["--verify", "--metrics", "--timeout", f"{max(1, int(seconds))}s"]
     return joined({_BLOCK: joined_streams(host.run(command, seconds + _MARGIN_SECONDS))})

@@ -10,18 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from .. import blocks
-from ..dcgm import Report, addresses_of
-from ..dcgm_json import json_report
-from ..dcgm_table import table_report
-from ..examine import Unreadable
-from ..expectations import DIAG_LEVEL
-from ..host import Host, Output
+from ..formats.dcgm import Report, addresses_of
+from ..formats.dcgm_json import json_report
+from ..formats.dcgm_table import table_report
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import DiagLevel, Expectations
 
 NAME = "dcgm_diag"
-SETTINGS = {"level": DIAG_LEVEL}
 # The diagnostic needs the GPUs to itself, and takes what others read from them for load.
 EXCLUSIVE = True
 DISCOVERY = ("dcgmi", "discovery", "-l")
@@ -32,6 +29,16 @@ STOP_SECONDS = 60.0
 _COMMAND = re.compile(r"dcgmi diag -r ([1-4]) -j")
 # coreutils' timeout says so when it had to end its command.
 _TIMED_OUT = (124, 137)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a step sets: the level of the diagnostic."""
+
+    level: DiagLevel
+
+
+SETTINGS = Settings
 
 
 @dataclass(frozen=True)
@@ -48,9 +55,9 @@ class Diagnosis:
     exit_status: int
 
 
-def collect(host: Host, expect: Mapping[str, Any], seconds: float, settings: Mapping[str, Any]) -> Output:
-    """Run the diagnostic of ``settings["level"]`` for ``seconds`` at most."""
-    command = ("dcgmi", "diag", "-r", str(settings["level"]), "-j")
+def collect(host: Host, expect: Expectations, seconds: float, settings: Settings) -> Output:
+    """Run the diagnostic of ``settings.level`` for ``seconds`` at most."""
+    command = ("dcgmi", "diag", "-r", str(settings.level), "-j")
     # Killing dcgmi would leave the diagnostic running in the host engine; on SIGTERM it stops it.
     limit = ("timeout", f"--kill-after={STOP_SECONDS:g}", f"{seconds:g}")
     return blocks.joined(

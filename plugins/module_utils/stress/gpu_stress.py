@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..examine import Unreadable
-from ..gpu_stress import END_SECONDS, FORMAT, START_SECONDS
-from ..host import Host, Output
-from ..typed_json import Reader
+from ..gpu_load.gpu_stress_program import END_SECONDS, FORMAT, START_SECONDS
+from ..host.host import Host, Output, Unreadable
+from ..host.typed_json import Reader
+from ..words.expectations import Expectations, NoSettings
 
 NAME = "gpu_stress"
-SETTINGS: Mapping[str, Any] = {}
+SETTINGS = NoSettings
 PROGRAM = "/usr/libexec/muster/muster"
 # Imports, nvidia-smi, ending what hangs.
 SPARE_SECONDS = 180.0
@@ -78,16 +78,16 @@ class Loads:
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
-def collect(host: Host, expect: Mapping[str, Any], seconds: float, settings: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations, seconds: float, settings: NoSettings) -> Output:
     """Run the program under the class' Python on the GPUs that the class names."""
     del settings
-    own = expect["gpu_stress"]
-    if own is None or expect["gpu"] is None:
+    own = expect.gpu_stress
+    if own is None or expect.gpu is None:
         return Output(rc=None, error="gpu_stress: the class has no GPUs to load (gpu or gpu_stress is null)")
-    gpus = ",".join(part["address"] for part in expect["gpu"]["parts"])
-    argv = [own["python"], PROGRAM, "gpu-stress", f"--device={own['device']}", f"--gpus={gpus}"]
-    if own["python_path"]:
-        argv = ["env", f"PYTHONPATH={own['python_path']}", *argv]
+    gpus = ",".join(part.address for part in expect.gpu.parts)
+    argv = [own.python, PROGRAM, "gpu-stress", f"--device={own.device}", f"--gpus={gpus}"]
+    if own.python_path:
+        argv = ["env", f"PYTHONPATH={own.python_path}", *argv]
     return host.run([*argv, f"--seconds={seconds:g}"], seconds + START_SECONDS + END_SECONDS + SPARE_SECONDS)
 
 

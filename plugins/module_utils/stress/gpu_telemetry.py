@@ -10,22 +10,29 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Optional
 
-from ..examine import Unreadable
-from ..expectations import FLAG, Nullable, pci_address
-from ..gpu_telemetry import COUNTERS, END_SECONDS, FORMAT, QUANTITIES, QUERY_SECONDS
-from ..host import Host, Output
-from ..typed_json import Reader
+from ..gpu_load.gpu_telemetry_program import COUNTERS, END_SECONDS, FORMAT, QUANTITIES, QUERY_SECONDS
+from ..host.host import Host, Output, Unreadable
+from ..host.typed_json import Reader
+from ..words.expectations import Expectations, pci_address
 
 NAME = "gpu_telemetry"
 # Single answers of real GPUs are at hand, no loop.
 PARTLY_UNVERIFIED = "nvidia-smi -lms"
-# Whether a load on the GPUs runs in the same step, which is judged by what they reached; null: it does.
-SETTINGS: Mapping[str, Any] = {"under_load": Nullable(FLAG)}
 PROGRAM = "/usr/libexec/muster/muster"
 SPARE_SECONDS = 30.0
 _LOST = re.compile(r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Whether a load on the GPUs runs in the same step, which is judged by what they reached; null: it does."""
+
+    under_load: Optional[bool] = None  # noqa: UP045 -- read at run time, by Python 3.9 too
+
+
+SETTINGS = Settings
 
 
 @dataclass(frozen=True)
@@ -66,13 +73,13 @@ class Telemetry:
     notes: tuple[str, ...] = ()
 
 
-def collect(host: Host, expect: Mapping[str, Any], seconds: float, settings: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations, seconds: float, settings: Settings) -> Output:
     """Record for ``seconds``; the samples go to the directory that the class names."""
-    own = expect["telemetry"]
+    own = expect.telemetry
     if own is None:
         return Output(rc=None, error="gpu_telemetry: the class has no telemetry (null)")
-    argv = [PROGRAM, "gpu-telemetry", f"--seconds={seconds:g}", f"--directory={own['directory']}"]
-    argv += [f"--files={own['files']}", *(["--under-load"] if settings.get("under_load") is not False else [])]
+    argv = [PROGRAM, "gpu-telemetry", f"--seconds={seconds:g}", f"--directory={own.directory}"]
+    argv += [f"--files={own.files}", *(["--under-load"] if settings.under_load is not False else [])]
     return host.run(argv, seconds + 2 * QUERY_SECONDS + END_SECONDS + SPARE_SECONDS)
 
 

@@ -9,17 +9,16 @@ write apart before.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Union
+from typing import Union
 
-from ..blocks import joined, split
-from ..examine import Unreadable
-from ..host import Host, Output
+from ..formats.stress_ng import joined_streams, run_of
+from ..host.blocks import joined, split
+from ..host.host import Host, Output, Unreadable
 from ..probes.numa import cpus_in
-from ..stress_ng import joined_streams, run_of
+from ..words.expectations import Expectations, NoSettings, stated
 
 NAME = "memory_bandwidth"
-SETTINGS: Mapping[str, Any] = {}
+SETTINGS = NoSettings
 # Whatever runs beside it takes its share of the bandwidth.
 EXCLUSIVE = True
 _MARGIN_SECONDS = 60.0
@@ -32,9 +31,9 @@ _RATE = re.compile(
 Rate = Union[float, str]
 
 
-def collect(host: Host, expect: Mapping[str, Any], seconds: float, settings: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations, seconds: float, settings: NoSettings) -> Output:
     """Load the memory of one NUMA node after the other, each for its share of the time."""
-    count = expect["memory_bandwidth"]["nodes"]
+    count = stated(expect.memory_bandwidth).nodes
     share = max(1, int(seconds / count))
     return joined({f"numa {number}": _of_node(host, number, share) for number in range(count)})
 

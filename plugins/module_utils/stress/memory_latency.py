@@ -9,17 +9,16 @@ compared with those of the host's other NUMA nodes and of the class, and is no p
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Union
 
-from ..blocks import joined, split
-from ..examine import Unreadable
-from ..host import Host, Output
-from ..stress_ng import joined_streams, run_of
+from ..formats.stress_ng import joined_streams, run_of
+from ..host.blocks import joined, split
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations, NoSettings, stated
 
 NAME = "memory_latency"
-SETTINGS: Mapping[str, Any] = {}
+SETTINGS = NoSettings
 # Whatever runs beside it makes the memory busy.
 EXCLUSIVE = True
 _MARGIN_SECONDS = 60.0
@@ -42,11 +41,11 @@ class Traversals:
 Measured = Union[Traversals, str]
 
 
-def collect(host: Host, expect: Mapping[str, Any], seconds: float, settings: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations, seconds: float, settings: NoSettings) -> Output:
     """Follow the list on one NUMA node after the other, each for its share of the time (a minute is enough)."""
-    own = expect["memory_latency"]
-    share = max(1, int(seconds / own["nodes"]))
-    return joined({f"numa {number}": _of_node(host, number, own["items"], share) for number in range(own["nodes"])})
+    own = stated(expect.memory_latency)
+    share = max(1, int(seconds / own.nodes))
+    return joined({f"numa {number}": _of_node(host, number, own.items, share) for number in range(own.nodes)})
 
 
 def _of_node(host: Host, number: int, items: int, seconds: int) -> Output:

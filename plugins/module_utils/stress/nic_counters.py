@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable
-from ..host import Host, Output
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable
 from ..probes import infiniband
 from ..probes.infiniband import COUNTER_FILES, Device
+from ..words.expectations import Expectations, NoSettings
 
 NAME = "nic_counters"
-SETTINGS: Mapping[str, Any] = {}
+SETTINGS = NoSettings
 
 _BEFORE, _AFTER = "before ", "after "
 
@@ -27,7 +26,7 @@ class Readings:
     after: Mapping[str, Device]
 
 
-def collect(host: Host, expect: Mapping[str, Any], seconds: float, settings: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations, seconds: float, settings: NoSettings) -> Output:
     """Read the counters, let ``seconds`` pass, read them again."""
     before = _read(host, _BEFORE)
     time.sleep(seconds)

@@ -18,13 +18,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import blocks
-from ..examine import Unreadable
-from ..expectations import pci_address
-from ..host import Host, Output
+from ..host import blocks
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations, NoSettings, pci_address, stated
 
 NAME = "nvbandwidth"
-SETTINGS: Mapping[str, Any] = {}
+SETTINGS = NoSettings
 # Every other copy takes its share of the bandwidth.
 EXCLUSIVE = True
 # Without CUDA_DEVICE_ORDER the fastest GPU comes first, and CUDA_VISIBLE_DEVICES would leave GPUs out.
@@ -56,9 +55,9 @@ class Bandwidths:
     addresses: Sequence[str]
 
 
-def collect(host: Host, expect: Mapping[str, Any], seconds: float, settings: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations, seconds: float, settings: NoSettings) -> Output:
     """Run the test cases of the class once, for ``seconds`` at most."""
-    command = ("nvbandwidth", "-j", "-t", *(floor["testcase"] for floor in expect["nvbandwidth"]["floors"]))
+    command = ("nvbandwidth", "-j", "-t", *(floor.testcase for floor in stated(expect.nvbandwidth).floors))
     return blocks.joined(
         {
             " ".join(LISTING): host.run(LISTING, LISTING_SECONDS),

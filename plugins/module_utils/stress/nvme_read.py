@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Union
 
-from ..blocks import joined, split
-from ..examine import Unreadable
-from ..host import Host, Output
-from ..nvme import assigned
+from ..formats.nvme import assigned
+from ..host.blocks import joined, split
+from ..host.host import Host, Output, Unreadable
 from ..probes import nvme_sysfs
+from ..words.expectations import Expectations, NoSettings, NvmeRead, stated
 
 NAME = "nvme_read"
-SETTINGS: Mapping[str, Any] = {}
+SETTINGS = NoSettings
 NO_DRIVE = "no drive of the class was found\n"
 # fio has to lay out a file, to settle and to write its report.
 _MARGIN_SECONDS = 60.0
@@ -41,14 +40,14 @@ class Reads:
 Answer = Union[Reads, str]
 
 
-def collect(host: Host, expect: Mapping[str, Any], seconds: float, settings: Mapping[str, Any]) -> Output:
+def collect(host: Host, expect: Expectations, seconds: float, settings: NoSettings) -> Output:
     """Read each drive for its share of the time, under the name of its part."""
-    own = expect["nvme_read"]
-    if own["file"]:
-        directory = own["file"]["directory"].rstrip("/")
-        targets = {f"nvme {own['file']['directory']}": f"{directory}/{_FILE}"}
+    own = stated(expect.nvme_read)
+    if own.file:
+        directory = own.file.directory.rstrip("/")
+        targets = {f"nvme {own.file.directory}": f"{directory}/{_FILE}"}
     else:
-        drives = assigned(nvme_sysfs.parse(nvme_sysfs.collect(host, expect)), expect)
+        drives = assigned(nvme_sysfs.parse(nvme_sysfs.collect(host, expect)), expect.nvme)
         targets = {part: f"/dev/{drive.namespace}" for part, drive in drives.items() if drive.namespace}
     if not targets:
         return Output(NO_DRIVE)
@@ -58,9 +57,9 @@ def collect(host: Host, expect: Mapping[str, Any], seconds: float, settings: Map
     )
 
 
-def _command(own: Mapping[str, Any], target: str, seconds: int) -> tuple[str, ...]:
-    file = own["file"]
-    place = (f"--size={file['size_mib']}M", "--unlink=1") if file else ("--readonly",)
+def _command(own: NvmeRead, target: str, seconds: int) -> tuple[str, ...]:
+    file = own.file
+    place = (f"--size={file.size_mib}M", "--unlink=1") if file else ("--readonly",)
     return (
         "fio",
         "--output-format=json",
@@ -68,9 +67,9 @@ def _command(own: Mapping[str, Any], target: str, seconds: int) -> tuple[str, ..
         f"--filename={target}",
         *place,
         "--rw=randread",
-        f"--bs={own['block_bytes']}",
-        f"--numjobs={own['jobs']}",
-        f"--iodepth={own['queue_depth']}",
+        f"--bs={own.block_bytes}",
+        f"--numjobs={own.jobs}",
+        f"--iodepth={own.queue_depth}",
         "--ioengine=libaio",
         "--direct=1",
         "--time_based",

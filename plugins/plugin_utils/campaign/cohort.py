@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import (
+from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import DEPENDS
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import (
     Evidence,
     EvidenceError,
     digest_of,
     expect_digest_of,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import DEPENDS
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, read_expectations
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class Cohort:
     partners: tuple[str, ...]
     preflight: Mapping[str, Evidence]
     expect: Mapping[str, Any]
+
+    @cached_property
+    def expectations(self) -> Expectations:
+        """Return what ``expect`` says; raises ReadError."""
+        return read_expectations(self.expect)
 
     def identity(self, stage: str, surroundings: Mapping[str, Any]) -> str:
         """Return the digest of everything that the campaign's observations depend on."""

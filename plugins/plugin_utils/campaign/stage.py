@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
 
 # What finished rounds saw: number of the round, its plan (kind, groups, program), and what one group's job showed.
 Seen = Sequence[tuple[int, Mapping[str, Any], Mapping[str, Any]]]

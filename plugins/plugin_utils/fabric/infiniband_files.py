@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.infiniband import (
+from ansible_collections.muster.cluster.plugins.module_utils.nic.infiniband_rails import (
     ARP,
     FULL_MEMBER,
     IPOIB_TYPE,
@@ -14,6 +14,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.infiniband import (
     description_of,
     interface_mtu,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rail_network import (
     NETWORKD_CONF,
     NETWORKS,
@@ -34,7 +35,7 @@ _UDEV = "/etc/udev/rules.d/90-muster-ib.rules"
 _BOOT = "/etc/systemd/system/multi-user.target.d/50-muster-ib.conf"
 
 
-class InfinibandError(ValueError):
+class InfinibandError(MusterError, ValueError):
     """Rails that cannot be set up as they are declared."""
 
 

@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.expectations import shown
-from ansible_collections.muster.cluster.plugins.module_utils.nccl_version import FIFO_TC, older
-from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.declared import INFINIBAND, ROCE, Fabric
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.host import marks_control, tos_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rails import Rail
+from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_version import FIFO_TC, older
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import shown
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.spread import (
     HASHED,
     recommended_queue_pairs,
     uplinks_of,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import INFINIBAND, ROCE, Fabric
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fabric_of_host import marks_control, tos_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import Rail
 
 TOPOLOGY_FILE = "/etc/nccl_topo.xml"
 # NCCL_IB_MAX_QPS in NCCL's source (net_ib).

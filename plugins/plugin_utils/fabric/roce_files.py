@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.expectations import ExpectationError
 from ansible_collections.muster.cluster.plugins.module_utils.roce.decide import unsupported
 from ansible_collections.muster.cluster.plugins.module_utils.roce.settings import PortSettings
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rail_network import (
     NETWORKD_CONF,
     NETWORKS,
@@ -25,7 +26,7 @@ _NETWORKD = "/etc/systemd/network/50-muster-{}.network"
 _KEYFILE = "/etc/NetworkManager/system-connections/muster-{}.nmconnection"
 
 
-class RoceError(ValueError):
+class RoceError(MusterError, ValueError):
     """Ports that cannot be set up as they are declared."""
 
 
@@ -77,7 +78,7 @@ def _settings(index: int, port: Mapping[str, Any]) -> PortSettings:
             raise RoceError(f"{key}.{name}: found nothing, expected a value as muster.cluster.roce_ports gives it")
     try:
         settings = PortSettings.from_dict({k: v for k, v in port.items() if k not in ("rail", "gateway")}, key)
-    except ExpectationError as exc:
+    except ReadError as exc:
         raise RoceError(str(exc)) from exc
     if settings.ip is not None and settings.interface is None and settings.address is None:
         raise RoceError(f"{key}: neither interface nor address of {settings.device} is declared, expected one of them")

@@ -20,9 +20,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.cabling import HasRails
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.declared import ROUTING, Fabric
-from ansible_collections.muster.cluster.plugins.plugin_utils.node_names import expand
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.cabling_plan import HasRails
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import ROUTING, Fabric
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.node_names import expand
 
 HASHED = ("ecmp", "e_ecmp")
 PLACES_PACKETS = ("packet_spray", "adaptive")

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels import LEAST_SPREAD, MAD_SIGMA
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
     SENDRECV,
     Settings,
     bus_bandwidth,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Seen, matrix_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.view import LEAST_SPREAD, MAD_SIGMA
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ def proposed(key: tuple[str, str, str], healthy: Iterable[str], seen: Seen, sett
     )
     matrix = matrix_of(nodes, seen, settings.pairs.sizes_bytes, settings.ranks_per_node, spread=False)
     sound = np.array([node in good for node in matrix.nodes])
-    rows = sound[matrix.one] & sound[matrix.other]
+    rows = sound[matrix.exchanges.one] & sound[matrix.exchanges.other]
     figures = []
     for at, size in enumerate(matrix.sizes):
-        speeds = np.median(matrix.gb[rows, at], axis=1)
+        speeds = np.median(matrix.exchanges.gb[rows, at], axis=1)
         speeds = speeds[~np.isnan(speeds)]
         if len(speeds) >= settings.cohort.peers:
             figures.append(_figure(SENDRECV, 2, size, speeds))

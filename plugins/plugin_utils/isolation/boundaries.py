@@ -1,6 +1,6 @@
 """What lies between many nodes and many others: before a rack or pod, between two, or where nothing declared tells.
 
-Nobody is convicted for it: who is slow only through it is fast with others on its own side.
+Nobody is confirmed bad for it: who is slow only through it is fast with others on its own side.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.view import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels import (
     BEFORE,
     BOUNDARY,
     STRONG_SIGMAS,
     Channel,
+    Rows,
     Suspect,
-    View,
-    across,
-    rows_by_node,
-    slow_shares,
+    Sweep,
 )
 
 # What lies between two racks is suspected by so many exchanges at the least, of which so many are slow.
@@ -27,153 +25,198 @@ LEAST_BETWEEN, SHARE_BETWEEN = 4, 0.8
 MOST_BETWEEN = 16
 
 
-def boundaries(view: View, level: str, rows: Any, slow: Any) -> list[tuple[list[int], str]]:
-    """Return the units that are slow with everybody outside and fast within, each with its name."""
-    unit = view.units[level]
-    if len(view.names[level]) < 3:
+def boundaries(level: str, rows: Rows, slow: Any) -> list[tuple[list[int], str]]:
+    """Return the units that are slow with everybody outside and fast within, each with its name.
+
+    The worst first; what lies before it is then left out for the others. ``slow`` are the numbers of the slow rows.
+    """
+    sweep, unit = rows.sweep, rows.sweep.topology.units[level]
+    names, outwards = sweep.topology.names[level], rows.outwards(level)
+    late = outwards.of(slow)
+    every, bad = outwards.by_node, sweep.exchanges.of_nodes(late)
+    if len(names) < 3 or not (2 * bad > every).any():
         return []
+    between = _BetweenUnits(level, outwards, late)
+    inside = _mostly_slow_inside(level, rows, slow)
+    every, bad = every.copy(), bad.copy()
+    there, is_slow = outwards.mask.copy(), np.zeros(len(outwards.mask), dtype=bool)
+    is_slow[late] = True
     found: list[tuple[list[int], str]] = []
-    left = rows & (unit[view.one] >= 0) & (unit[view.other] >= 0)
-    within = left & ~view.outwards[level]
+    hosts = [np.flatnonzero(unit == each) for each in range(len(names))]
     while True:
-        outwards = left & view.outwards[level]
-        share, count = slow_shares(view, outwards, slow), rows_by_node(view, outwards)
-        best: tuple[float, int] | None = None
-        # Only units of which most nodes are slow outwards can be it, so that few are looked at.
-        for each in np.unique(unit[(share > 0.5) & (count > 0)]):
-            hosts = np.flatnonzero((unit == each) & (count > 0))
-            if each < 0 or len(hosts) < 2 or (share[hosts] > 0.5).mean() < 0.8:
-                continue
-            every, bad = _between_units(view, level, outwards), _between_units(view, level, outwards & slow)
-            # Slow with most other units, not with most nodes, which may all be in a single large one.
-            if (2 * bad[each] > every[each]).sum() <= (every[each] > 0).sum() / 2:
-                continue
-            mine = within & (unit[view.one] == each)
-            if mine.any() and (slow & mine).sum() >= mine.sum() / 2:
-                continue
-            value = float(share[hosts].mean())
-            if best is None or value > best[0]:
-                best = (value, int(each))
-        if best is None:
+        share, met = bad / np.maximum(every, 1), (every > 0) & (unit >= 0)
+        several = np.bincount(unit[met], minlength=len(names))
+        mostly = np.bincount(unit[met & (share > 0.5)], minlength=len(names))
+        # Only units of which most nodes are slow outwards can be it, with most other units: not with most nodes, which
+        # may all be in a single large one.
+        likely = (several > 1) & (mostly / np.maximum(several, 1) >= 0.8) & between.slow_with_most() & ~inside
+        values = {each: float(share[hosts[each][met[hosts[each]]]].mean()) for each in np.flatnonzero(likely).tolist()}
+        if not values:
             return found
-        hosts = np.flatnonzero((unit == best[1]) & (rows_by_node(view, rows) > 0))
-        found.append((hosts.tolist(), f"{level} {view.names[level][best[1]]}"))
-        left &= (unit[view.one] != best[1]) & (unit[view.other] != best[1])
+        best = max(values, key=lambda each: values[each])
+        members = hosts[best][rows.by_node[hosts[best]] > 0].tolist()
+        found.append((members, f"{level} {names[best]}"))
+        gone = np.concatenate([sweep.exchanges.rows_of(node) for node in hosts[best].tolist()])
+        gone = gone[there[gone]]
+        there[gone] = False
+        every -= sweep.exchanges.of_nodes(gone)
+        bad -= sweep.exchanges.of_nodes(gone[is_slow[gone]])
+        between.leave_out(best)
 
 
-def _between_units(view: View, level: str, rows: Any) -> Any:
-    """Return how many of these rows lie between every two units, as a square table."""
-    count = len(view.names[level])
-    table = np.bincount(view.blocks[level][rows], minlength=count * count).reshape(count, count)
+class _BetweenUnits:
+    """How many exchanges lie between every two units, and how many of them are slow, as square tables."""
+
+    def __init__(self, level: str, outwards: Rows, slow: Any) -> None:
+        self.every = _between_units(outwards.sweep, level, outwards.mask)
+        self.slow = _between_units(outwards.sweep, level, slow)
+
+    def slow_with_most(self) -> Any:
+        """Return by unit whether it is slow with most of the units that it met."""
+        return (2 * self.slow > self.every).sum(axis=1) > (self.every > 0).sum(axis=1) / 2
+
+    def leave_out(self, unit: int) -> None:
+        for table in (self.every, self.slow):
+            table[unit, :] = table[:, unit] = 0
+
+
+def _between_units(sweep: Sweep, level: str, rows: Any) -> Any:
+    count = len(sweep.topology.names[level])
+    table = np.bincount(sweep.blocks[level][rows], minlength=count * count).reshape(count, count)
     return table + table.T
 
 
-def between_two(view: View, level: str, channel: Channel, rows: Any) -> list[tuple[list[int], list[int], str]]:
-    """Return every two units that are slow with each other and not with others: the nodes of both, and their names."""
-    unit, names = view.units[level], view.names[level]
-    outwards = rows & view.outwards[level]
-    bad = _between_units(view, level, outwards & (channel.x > channel.threshold))
-    if len(names) < 3 or bad.max() < SHARE_BETWEEN * LEAST_BETWEEN:
-        return []
-    every = _between_units(view, level, outwards)
+def _mostly_slow_inside(level: str, rows: Rows, slow: Any) -> Any:
+    """Return by unit whether half of the exchanges within it are slow."""
+    sweep, unit = rows.sweep, rows.sweep.topology.units[level]
+    count = len(sweep.topology.names[level])
+    one, other = unit[sweep.exchanges.one], unit[sweep.exchanges.other]
+    within = rows.mask & (one == other) & (one >= 0)
+    every = np.bincount(one[within], minlength=count)
+    return (every > 0) & (np.bincount(one[slow[within[slow]]], minlength=count) >= every / 2)
+
+
+def between_two(level: str, at: int, rows: Rows, slow: Any) -> tuple[list[Suspect], Any]:
+    """Return every two units that are slow with each other and not with others, and the rows between them."""
+    sweep, channel = rows.sweep, rows.sweep.channels[at]
+    unit, names = sweep.topology.units[level], sweep.topology.names[level]
+    outwards = rows.outwards(level)
+    late = outwards.of(slow)
+    if len(names) < 3 or len(late) < SHARE_BETWEEN * LEAST_BETWEEN:
+        return [], late[:0]
+    bad = _between_units(sweep, level, late)
+    if bad.max() < SHARE_BETWEEN * LEAST_BETWEEN:
+        return [], late[:0]
+    every = _between_units(sweep, level, outwards.mask)
     with_others, bad_with_others = every.sum(axis=1)[:, None] - every, bad.sum(axis=1)[:, None] - bad
     good = (with_others > 0) & (bad_with_others <= with_others / 2)
-    slow = (every >= LEAST_BETWEEN) & (bad >= SHARE_BETWEEN * every) & good & good.T
-    found: list[tuple[list[int], list[int], str]] = []
-    for one, other in np.argwhere(np.triu(slow)).tolist():
-        members, beyond = np.flatnonzero(unit == one).tolist(), np.flatnonzero(unit == other).tolist()
-        mine = outwards & np.isin(unit[view.one], (one, other)) & np.isin(unit[view.other], (one, other))
-        certain = STRONG_SIGMAS * channel.sigma / np.sqrt(every[one, other])
-        if min(len(members), len(beyond)) > 1 and np.median(channel.x[mine]) > certain:
-            found.append((members, beyond, f"{level}s {names[one]} and {names[other]}"))
-    return found
+    # A single node beside another unit is no unit.
+    several = np.bincount(unit[unit >= 0], minlength=len(names)) > 1
+    tell = np.triu(
+        (every >= LEAST_BETWEEN) & (bad >= SHARE_BETWEEN * every) & good & good.T & several & several[:, None]
+    )
+    explained = np.flatnonzero(outwards.mask & tell.reshape(-1)[np.where(outwards.mask, sweep.blocks[level], 0)])
+    blocks, x = sweep.blocks[level][explained], channel.x[explained]
+    ordered, ends = x[np.lexsort((x, blocks))], np.cumsum(every[tell])
+    counts = every[tell]
+    medians = (ordered[ends - counts + (counts - 1) // 2] + ordered[ends - counts + counts // 2]) / 2
+    certain = medians > STRONG_SIGMAS * channel.sigma / np.sqrt(counts)
+    hosts = [tuple(np.flatnonzero(unit == each).tolist()) for each in range(len(names))] if certain.any() else []
+    found = []
+    for (one, other), slowdown in zip(np.argwhere(tell)[certain].tolist(), medians[certain].tolist(), strict=True):
+        share, count = float(bad[one, other] / every[one, other]), int(every[one, other])
+        text = f"{level}s {names[one]} and {names[other]}"
+        found.append(Suspect(BOUNDARY, hosts[one], at, slowdown, share, count, unit=text, beyond=hosts[other]))
+    tell[tell] = certain
+    return found, explained[tell.reshape(-1)[blocks]]
 
 
-def undeclared(view: View, channel: Channel, rows: Any, nodes: Sequence[int]) -> list[int]:
+def undeclared(channel: Channel, rows: Rows, nodes: Sequence[int]) -> list[int]:
     """Return those of the slow nodes that are fast with another of them.
 
     What is slow in itself is slow with everybody: these lie behind a boundary that no rack or pod tells.
     """
     if len(nodes) < 2:
         return []
-    size = len(view.matrix.nodes)
+    exchanges = rows.sweep.exchanges
+    size = exchanges.count
     chosen = np.zeros(size, dtype=bool)
     chosen[list(nodes)] = True
-    mutual = rows & chosen[view.one] & chosen[view.other]
-    keys, inverse = np.unique(view.pairs[mutual], return_inverse=True)
+    mutual = rows.mask & chosen[exchanges.one] & chosen[exchanges.other]
+    keys, inverse = np.unique(exchanges.pairs[mutual], return_inverse=True)
     fast = np.bincount(inverse, weights=channel.x[mutual] < channel.threshold / 2, minlength=len(keys))
     keys = keys[2 * fast >= np.bincount(inverse, minlength=len(keys))]
     apart = {*(keys // size).tolist(), *(keys % size).tolist()}
     return [node for node in nodes if node in apart]
 
 
-def undeclared_boundary(view: View, at: int, rows: Any, members: Sequence[int]) -> Suspect:
+def undeclared_boundary(at: int, rows: Rows, slow: Any, members: Sequence[int], names: Sequence[str]) -> Suspect:
     """Return the boundary before these nodes, or between them and those with whom alone they are slow."""
-    channel = view.channels[at]
-    inside = np.zeros(len(view.matrix.nodes), dtype=bool)
+    inside = np.zeros(rows.sweep.exchanges.count, dtype=bool)
     inside[list(members)] = True
-    beyond = _slow_with(view, rows, channel.x > channel.threshold, inside)
-    if not _leaves_others(view, rows, inside | beyond):
-        return Suspect(BOUNDARY, tuple(members), at, 0, 0, 0, unit=f"{BEFORE} {_some(view, inside)}")
-    return _two_sides(view, at, inside, beyond)
+    beyond = _slow_with(rows, slow, inside)
+    if not _leaves_others(rows, inside | beyond):
+        return Suspect(BOUNDARY, tuple(members), at, 0, 0, 0, unit=f"{BEFORE} {_some(names, inside)}")
+    return _two_sides(names, at, inside, beyond)
 
 
-def undeclared_between(view: View, at: int, rows: Any) -> list[Suspect]:
+def undeclared_between(at: int, channel: Channel, rows: Rows, slow: Any, names: Sequence[str]) -> list[Suspect]:
     """Return what lies between two sets of nodes that no rack or pod tells: slow with each other, fast with others.
 
     Of a node that is slow now and then no other node shares the partners; here all of one side do.
     """
-    channel = view.channels[at]
-    slow = channel.x > channel.threshold
+    exchanges = rows.sweep.exchanges
     found: list[Suspect] = []
-    left = rows.copy()
+    left = rows
+    clear = slow[channel.x[slow] > max(channel.threshold, 3 * channel.sigma)]
     for _each in range(MOST_BETWEEN):
-        seeds = left & (channel.x > max(channel.threshold, 3 * channel.sigma))
-        node = _most_entangled(view, seeds)
+        seeds = left.of(clear)
+        node = _most_entangled(rows.sweep, seeds)
         if node is None:
             break
-        mine = seeds & view.touching([node])
-        beyond = np.zeros(len(view.matrix.nodes), dtype=bool)
-        beyond[view.one[mine]] = beyond[view.other[mine]] = True
+        mine = seeds[(exchanges.one[seeds] == node) | (exchanges.other[seeds] == node)]
+        beyond = np.zeros(exchanges.count, dtype=bool)
+        beyond[exchanges.one[mine]] = beyond[exchanges.other[mine]] = True
         beyond[node] = False
-        inside = _slow_with(view, left, slow, beyond)
-        beyond = _slow_with(view, left, slow, inside)
-        if _are_sides(view, channel, left, (inside, beyond)):
-            suspect = _two_sides(view, at, inside, beyond)
+        inside = _slow_with(left, slow, beyond)
+        beyond = _slow_with(left, slow, inside)
+        if _are_sides(channel, left, (inside, beyond)):
+            suspect = _two_sides(names, at, inside, beyond)
             found.append(suspect)
-            left &= ~across(view, suspect)
+            left = left.without(exchanges.across(suspect.members, suspect.beyond))
         else:
-            left &= ~view.touching([node])
+            left = left.without(exchanges.rows_of(node))
     return found
 
 
-def _two_sides(view: View, at: int, inside: Any, beyond: Any) -> Suspect:
-    unit = f"{_some(view, inside)} on one side and {_some(view, beyond)} on the other"
+def _two_sides(names: Sequence[str], at: int, inside: Any, beyond: Any) -> Suspect:
+    unit = f"{_some(names, inside)} on one side and {_some(names, beyond)} on the other"
     sides = tuple(np.flatnonzero(inside).tolist()), tuple(np.flatnonzero(beyond).tolist())
     return Suspect(BOUNDARY, sides[0], at, 0, 0, 0, unit=unit, beyond=sides[1])
 
 
-def _some(view: View, chosen: Any) -> str:
-    names = [view.matrix.nodes[each] for each in np.flatnonzero(chosen)]
+def _some(nodes: Sequence[str], chosen: Any) -> str:
+    names = [nodes[each] for each in np.flatnonzero(chosen).tolist()]
     return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
 
 
-def _slow_with(view: View, rows: Any, slow: Any, chosen: Any) -> Any:
+def _slow_with(rows: Rows, slow: Any, chosen: Any) -> Any:
     """Return which other nodes are slow in most of their exchanges with the chosen ones."""
-    share = slow_shares(view, rows & (chosen[view.one] ^ chosen[view.other]), slow)
-    return (share > 0.5) & ~chosen
+    exchanges = rows.sweep.exchanges
+    with_them = Rows(rows.sweep, rows.mask & (chosen[exchanges.one] ^ chosen[exchanges.other]))
+    return (with_them.slow_shares(slow) > 0.5) & ~chosen
 
 
-def _leaves_others(view: View, rows: Any, chosen: Any) -> bool:
+def _leaves_others(rows: Rows, chosen: Any) -> bool:
     """Return whether there are enough others to tell two sides from a boundary towards everybody."""
-    met = rows_by_node(view, rows) > 0
+    met = rows.by_node > 0
     return bool((met & ~chosen).sum() >= max(2, 0.1 * met.sum()))
 
 
-def _most_entangled(view: View, rows: Any) -> int | None:
+def _most_entangled(sweep: Sweep, rows: Any) -> int | None:
     """Return the node with most partners in these rows, where each has two that have two themselves; else None."""
-    size = len(view.matrix.nodes)
-    keys = np.unique(view.pairs[rows])
+    size = sweep.exchanges.count
+    keys = np.unique(sweep.exchanges.pairs[rows])
     while len(keys):
         one, other = keys // size, keys % size
         partners = np.bincount(one, minlength=size) + np.bincount(other, minlength=size)
@@ -184,17 +227,18 @@ def _most_entangled(view: View, rows: Any) -> int | None:
     return None
 
 
-def _are_sides(view: View, channel: Channel, rows: Any, sides: tuple[Any, Any]) -> bool:
+def _are_sides(channel: Channel, rows: Rows, sides: tuple[Any, Any]) -> bool:
     """Return whether two sets of nodes are slow with each other for certain, and either fast with most others."""
     inside, beyond = sides
-    if min(inside.sum(), beyond.sum()) < 2 or not _leaves_others(view, rows, inside | beyond):
+    one, other = rows.sweep.exchanges.one, rows.sweep.exchanges.other
+    if min(inside.sum(), beyond.sum()) < 2 or not _leaves_others(rows, inside | beyond):
         return False
-    between = rows & ((inside[view.one] & beyond[view.other]) | (beyond[view.one] & inside[view.other]))
+    between = rows.mask & ((inside[one] & beyond[other]) | (beyond[one] & inside[other]))
     x = channel.x[between]
     if len(x) < LEAST_BETWEEN or (x > channel.threshold).mean() < SHARE_BETWEEN:
         return False
     for side in sides:
-        others = channel.x[rows & ~between & (side[view.one] ^ side[view.other])]
+        others = channel.x[rows.mask & ~between & (side[one] ^ side[other])]
         if not len(others) or (others > channel.threshold).mean() > 0.5:
             return False
     return bool(np.median(x) > STRONG_SIGMAS * channel.sigma / np.sqrt(len(x)))

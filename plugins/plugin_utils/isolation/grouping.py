@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels import LEAST_SPREAD, MAD_SIGMA
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
     UNIT,
     Settings,
     bus_bandwidth,
     size_text,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import GroupResult, Matrix
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.view import LEAST_SPREAD, MAD_SIGMA
 
 # An outlier by the modified z-score (numbers.md section 9) lies 3.5 deviations out, of normal noise. The slowest of
 # many ranks strays farther: of 8 it passes 3.5 once in 600 times, 5 once in 20,000.
@@ -24,17 +25,42 @@ OUTLIER = 5.0
 class Part:
     """One collective at one size, judged; ``slowdown`` is by what part it is worse than ``expected``.
 
-    Without ``expected`` there is nothing to judge it by. ``certain``: by a limit; like groups tell the second time.
+    Without ``expected`` there is nothing to judge it by. ``by`` says what does. ``certain``: by a limit; like groups
+    tell the second time.
     """
 
     check: str
-    measured: float
-    expected: float | None
-    unit: str
-    text: str
+    collective: str
+    size_bytes: int
+    value: float
+    limit: float | None
+    by: str
     slowdown: float
     bad: bool
     certain: bool = True
+
+    @property
+    def measured(self) -> float:
+        return float(f"{self.value:.4g}")
+
+    @property
+    def expected(self) -> float | None:
+        if self.check == "group_latency" or not self.limit:
+            return self.limit
+        return float(f"{self.limit:.4g}")
+
+    @property
+    def unit(self) -> str:
+        return "us" if self.check == "group_latency" else UNIT
+
+    @property
+    def text(self) -> str:
+        """Return in words what was measured, and what it is judged by."""
+        what = f"{self.collective.replace('_', '-')} of {size_text(self.size_bytes)}"
+        if self.check == "group_latency":
+            return f"{what} took {self.value:.4g} us (99 %), at most {self.limit:g} by the class"
+        told = f"{what} reached {self.value:.3g} {UNIT}"
+        return told if self.limit is None else f"{told}, {self.limit:.3g} by {self.by}"
 
 
 @dataclass(frozen=True)
@@ -95,30 +121,39 @@ class Judged:
 
 def judged_groups(matrix: Matrix, settings: Settings, kind: str) -> list[Judged]:
     """Return how every group (``groups``) or node by itself (``inside``) did, in the order of rounds and levels."""
-    found: dict[tuple[int, str, tuple[str, ...]], list[GroupResult]] = {}
+    found: dict[tuple[int, str, tuple[str, ...]], list[tuple[GroupResult, float]]] = {}
     alike: dict[tuple[int, str, int, int], list[float]] = {}
     for result in matrix.groups:
         if result.kind != kind or not result.collective:
             continue
+        speed = _bandwidth(result, settings)
         level = result.move.split(":", maxsplit=1)[0]
-        found.setdefault((result.number, level, result.nodes), []).append(result)
-        like = (result.number, result.move, result.size_bytes, len(result.nodes))
-        alike.setdefault(like, []).append(_bandwidth(result, settings))
-    usual = {like: _usual(speeds, settings) for like, speeds in alike.items() if len(speeds) >= settings.cohort.peers}
+        found.setdefault((result.number, level, result.nodes), []).append((result, speed))
+        alike.setdefault(_like(result), []).append(speed)
+    limits: dict[tuple[int, str, int, int], tuple[Any, Any]] = {}
     judged = []
     before: set[tuple[str, tuple[str, ...]]] = set()
     owed = len(settings.groups.collectives) * len(settings.groups.sizes_bytes)
     for (number, level, nodes), results in found.items():
         parts = []
-        for result in results:
-            like = (result.number, result.move, result.size_bytes, len(result.nodes))
-            parts += _parts(result, usual.get(like), len(alike[like]), settings)
-        whole = level != "all" or len({(each.collective, each.size_bytes) for each in results}) == owed
+        for result, speed in results:
+            like = _like(result)
+            if like not in limits:
+                speeds, what = alike[like], (result.collective, len(nodes), result.size_bytes)
+                usual = _usual(speeds, settings) if len(speeds) >= settings.cohort.peers else None
+                limits[like] = _limits(what, usual, len(speeds), settings), settings.ceiling(*what)
+            parts += _parts(result, speed, *limits[like])
+        whole = level != "all" or len({(each.collective, each.size_bytes) for each, _speed in results}) == owed
         whole = whole and not matrix.broken(number, nodes[0])
         judged.append(Judged(number, level, nodes, tuple(parts), whole, (level, nodes) in before))
         if any(part.bad for part in parts):
             before.add((level, nodes))
     return judged
+
+
+def _like(result: GroupResult) -> tuple[int, str, int, int]:
+    """Return what groups have in common that are held against each other."""
+    return result.number, result.move, result.size_bytes, len(result.nodes)
 
 
 def _bandwidth(result: GroupResult, settings: Settings) -> float:
@@ -133,43 +168,33 @@ def _usual(speeds: Sequence[float], settings: Settings) -> float:
     return min(middle * (1 - settings.cohort.margin), middle - OUTLIER * spread)
 
 
-def _parts(result: GroupResult, usual: float | None, alike: int, settings: Settings) -> list[Part]:
-    nodes, size = len(result.nodes), result.size_bytes
-    speed = _bandwidth(result, settings)
-    what = f"{result.collective.replace('_', '-')} of {size_text(size)}"
-    margin = settings.cohort.margin
-    limits = []
-    floor = settings.floor(result.collective, nodes, size)
-    if floor is not None:
-        limits.append((floor, "the class' floor"))
-    adopted = settings.baseline.get((result.collective, nodes, size))
-    if adopted is not None:
-        limits.append((adopted * (1 - margin), "the adopted baseline"))
-    hard = max((limit for limit, _by in limits), default=None)
-    if usual is not None:
-        limits.append((usual, f"{alike} groups like it"))
-    expected, by = max(limits, default=(None, ""))
+def _parts(
+    result: GroupResult, speed: float, limits: tuple[float | None, str, float | None], ceiling: float | None
+) -> list[Part]:
+    """Return the judged parts of a result; ``limits`` are the least speed, by what, and what is a limit for certain."""
+    expected, by, hard = limits
     less = 0.0 if expected is None else 1 - speed / expected
-    text = f"{what} reached {speed:.3g} {UNIT}" + (f", {expected:.3g} by {by}" if expected is not None else "")
-    parts = [
-        Part(
-            "group_bandwidth",
-            _short(speed),
-            expected and _short(expected),
-            UNIT,
-            text,
-            less,
-            less > 0,
-            hard is not None and speed < hard,
-        )
-    ]
-    ceiling = settings.ceiling(result.collective, nodes, size)
+    about = result.collective, result.size_bytes
+    certain = hard is not None and speed < hard
+    parts = [Part("group_bandwidth", *about, speed, expected, by, less, less > 0, certain)]
     if ceiling is not None:
         took = result.p99 * 1e6
-        text = f"{what} took {took:.4g} us (99 %), at most {ceiling:g} by the class"
-        parts.append(Part("group_latency", _short(took), ceiling, "us", text, took / ceiling - 1, took > ceiling))
+        parts.append(Part("group_latency", *about, took, ceiling, "", took / ceiling - 1, took > ceiling))
     return parts
 
 
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")
+def _limits(
+    like: tuple[str, int, int], usual: float | None, alike: int, settings: Settings
+) -> tuple[float | None, str, float | None]:
+    """Return the least speed of groups of one collective, number of nodes and size, by what, and a certain limit."""
+    limits = []
+    floor = settings.floor(*like)
+    if floor is not None:
+        limits.append((floor, "the class' floor"))
+    adopted = settings.baseline.get(like)
+    if adopted is not None:
+        limits.append((adopted * (1 - settings.cohort.margin), "the adopted baseline"))
+    hard = max((limit for limit, _by in limits), default=None)
+    if usual is not None:
+        limits.append((usual, f"{alike} groups like it"))
+    return (*max(limits, default=(None, "")), hard)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from ansible_collections.muster.cluster.plugins.module_utils.pairing import partner, rounds_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.latency import MOVE_PREFIX
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.pairing import partner, rounds_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import MOVE_PREFIX
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.medians import median_across
 
 # By round, what it was to do ({"kind", "groups", "program"}) and what one of its jobs showed.
 Seen = Sequence[tuple[int, Mapping[str, Any], Mapping[str, Any]]]
@@ -36,7 +38,8 @@ class Wrong:
 class GroupResult:
     """One group's operation at one size: seconds of its slowest rank (median and 99 % of its iterations).
 
-    ``p99_over_p50`` is by node the worst of its ranks; ``last`` says in how many iterations a node was the slowest.
+    ``ratios`` are the p99 over p50 of the worst rank of each node; ``last`` says in how many iterations a node was the
+    slowest.
     """
 
     number: int
@@ -47,9 +50,14 @@ class GroupResult:
     nodes: tuple[str, ...]
     seconds: float
     p99: float
-    p99_over_p50: Mapping[str, float]
+    ratios: tuple[float, ...]
     last: Mapping[str, int]
     iterations: int
+
+    @property
+    def p99_over_p50(self) -> dict[str, float]:
+        """Return by node the worst of its ranks."""
+        return dict(zip(self.nodes, self.ratios, strict=True))
 
 
 @dataclass(frozen=True)
@@ -67,18 +75,16 @@ class Halt:
     partners: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass
-class Matrix:
-    """All exchanges of pairs, a row each: ``gb`` is GB/s by (row, size, rail), of the slower side; NaN if not measured.
+@dataclass(frozen=True)
+class Exchanges:
+    """Exchanges of two of ``count`` nodes, a row each: ``gb`` is GB/s by (row, size, rail), NaN if not measured.
 
-    ``one`` and ``other`` are indices of ``nodes``, ``number`` is the round, ``step`` the permutation, ``p99`` the
-    seconds and ``ratio`` the p99 over p50 of the worse side by (row, size), medians over the rails. ``garbled`` says by
-    node what could not be read of it, ``planned`` how many exchanges each was to make.
+    ``one`` and ``other`` are the nodes, the lower first, ``number`` is the round, ``step`` the permutation. Of the two
+    sides the slower counts. ``p99`` are its seconds and ``ratio`` its p99 over p50 by (row, size), medians over the
+    rails. Of what was not measured at any size ``unmeasured`` are the two nodes, and no row.
     """
 
-    nodes: tuple[str, ...]
-    sizes: tuple[int, ...]
-    rails: int
+    count: int
     one: Any
     other: Any
     number: Any
@@ -86,6 +92,65 @@ class Matrix:
     gb: Any
     p99: Any
     ratio: Any
+    unmeasured: tuple[Any, Any]
+
+    @cached_property
+    def known(self) -> Any:
+        """Return by row whether it was measured at every size."""
+        return ~np.isnan(self.gb.transpose(1, 2, 0).min(axis=(0, 1)))
+
+    @cached_property
+    def pairs(self) -> Any:
+        """Return by row one number for its two nodes."""
+        return self.one * np.int64(self.count) + self.other
+
+    @cached_property
+    def _met(self) -> tuple[Any, Any]:
+        both = np.concatenate([self.one, self.other])
+        # Numbers of 16 bits are sorted by their digits, in a fiftieth of the time.
+        order = np.argsort(both.astype(np.int16) if self.count < 2**15 else both, kind="stable")
+        start = np.concatenate([[0], np.cumsum(np.bincount(both, minlength=self.count))])
+        return order % max(1, len(self.one)), start
+
+    def rows_of(self, node: int) -> Any:
+        """Return which rows a node took part in."""
+        rows, start = self._met
+        return rows[start[node] : start[node + 1]]
+
+    def of_nodes(self, rows: Any) -> Any:
+        """Return by node in how many of these rows (a mask, or their numbers) it took part."""
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+        one, other = (np.bincount(each.take(rows), minlength=self.count) for each in (self.one, self.other))
+        return one + other
+
+    def touching(self, nodes: Iterable[int]) -> Any:
+        """Return by row whether one of the nodes took part."""
+        chosen = np.zeros(self.count, dtype=bool)
+        chosen[list(nodes)] = True
+        return chosen[self.one] | chosen[self.other]
+
+    def across(self, members: Sequence[int], beyond: Sequence[int] = ()) -> Any:
+        """Return the rows between the members and those beyond, or everybody else."""
+        inside, outside = (np.zeros(self.count, dtype=bool) for _each in range(2))
+        inside[list(members)] = True
+        outside[list(beyond)] = True
+        if not beyond:
+            outside = ~inside
+        rows = np.concatenate([self.rows_of(node) for node in members])
+        return rows[outside[self.one[rows]] | outside[self.other[rows]]]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What rounds showed of ``nodes``: exchanges of pairs at ``sizes`` over so many ``rails``, and everything else.
+
+    ``garbled`` says by node what could not be read of it.
+    """
+
+    nodes: tuple[str, ...]
+    sizes: tuple[int, ...]
+    rails: int
+    exchanges: Exchanges
     wrong: list[Wrong]
     groups: list[GroupResult]
     halts: list[Halt]
@@ -99,6 +164,7 @@ class Matrix:
                 return "" if halt.suspects or halt.unavailable else halt.error
         return ""
 
+    @cached_property
     def index(self) -> dict[str, int]:
         """Return the position of each node."""
         return {node: index for index, node in enumerate(self.nodes)}
@@ -107,7 +173,7 @@ class Matrix:
 def permutation_pairs(count: int, shifts: Sequence[int]) -> tuple[Any, Any, Any]:
     """Return which permutation, and which two positions of ``count``, every pair of these shifts is: three arrays.
 
-    The circle method of module_utils/pairing.py, for all positions at once.
+    The circle method of module_utils/collectives/pairing.py, for all positions at once.
     """
     last = count - 1 if count % 2 == 0 else count
     turns = np.asarray(shifts, dtype=np.int64)[:, None]
@@ -119,65 +185,104 @@ def permutation_pairs(count: int, shifts: Sequence[int]) -> tuple[Any, Any, Any]
     return step, one, other[step, one]
 
 
-def matrix_of(nodes: Iterable[str], seen: Seen, sizes: Sequence[int], rails: int, spread: bool = True) -> Matrix:
-    """Return what the rounds saw of these nodes; ``sizes`` and ``rails`` are what the class has pairs measured by.
+@dataclass
+class JobReading:
+    """What one job of a round showed; ``rows`` are the columns of its exchanges, one tuple for each of its moves."""
 
-    Without ``spread`` nothing is made of the 99 % of exchanges: ``p99`` and ``ratio`` are NaN.
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    wrong: list[Wrong] = field(default_factory=list)
+    groups: list[GroupResult] = field(default_factory=list)
+    halts: list[Halt] = field(default_factory=list)
+    garbled: dict[str, str] = field(default_factory=dict)
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+    def garble(self, nodes: Iterable[str], why: str) -> None:
+        """Note for nodes of which something cannot be read what that was, the first time."""
+        for node in nodes:
+            self.garbled.setdefault(node, why)
+
+
+class Readings:
+    """Finished rounds as arrays: each observation is read once, however often the campaign comes back to it.
+
+    ``sizes`` and ``rails`` are what the class has pairs measured by. Without ``spread`` nothing is made of the 99 % of
+    exchanges: ``p99`` and ``ratio`` are NaN.
     """
-    names = tuple(dict.fromkeys(nodes))
-    reader = _Reader(names, tuple(sizes), rails, spread)
-    for number, plan, item in seen:
-        reader.read(number, plan, item)
-    return reader.matrix()
 
+    def __init__(self, nodes: Iterable[str], sizes: Sequence[int], rails: int, spread: bool = True) -> None:
+        self.nodes = tuple(dict.fromkeys(nodes))
+        self.sizes, self.rails, self.spread = tuple(sizes), rails, spread
+        self._index = {node: index for index, node in enumerate(self.nodes)}
+        # An observation is told by itself, not by its value: as long as it is kept here nothing else has its id.
+        self._read: dict[tuple[int, int], tuple[Any, JobReading]] = {}
 
-class _Reader:
-    def __init__(self, nodes: tuple[str, ...], sizes: tuple[int, ...], rails: int, spread: bool) -> None:
-        self.nodes, self.sizes, self.rails, self.spread = nodes, sizes, rails, spread
-        self.index = {node: index for index, node in enumerate(nodes)}
-        self.rows: list[tuple[Any, ...]] = []
-        self.wrong: list[Wrong] = []
-        self.groups: list[GroupResult] = []
-        self.halts: list[Halt] = []
-        self.garbled: dict[str, str] = {}
-        self.unavailable: dict[str, str] = {}
+    def of(self, number: int, plan: Mapping[str, Any], item: Mapping[str, Any]) -> JobReading:
+        """Return what a job of a round showed."""
+        key = (number, id(item))
+        if key not in self._read:
+            reader = _Reader(self._index, self.sizes, self.rails, self.spread)
+            reader.read(number, plan, item)
+            self._read[key] = item, reader.found
+        return self._read[key][1]
 
-    def matrix(self) -> Matrix:
-        shape = (0, len(self.sizes))
-        none = (*(np.zeros(0, np.int64),) * 4, np.zeros((*shape, self.rails)), np.zeros(shape), np.zeros(shape))
-        parts = self.rows or [none]
-        columns = [np.concatenate([part[column] for part in parts]) for column in range(7)]
-        one, other, number, step, gb, p99, ratio = columns
+    def matrix(self, seen: Seen, exchanges: Seen | None = None) -> Matrix:
+        """Return everything that these rounds showed; only those in ``exchanges``, where given, of pairs."""
+        found = [self.of(*each) for each in seen]
+        garbled: dict[str, str] = {}
+        unavailable: dict[str, str] = {}
+        for each in found:
+            for node, why in each.garbled.items():
+                garbled.setdefault(node, why)
+            unavailable.update(each.unavailable)
         return Matrix(
             self.nodes,
             self.sizes,
             self.rails,
-            one,
-            other,
-            number,
-            step,
-            gb,
-            p99,
-            ratio,
-            self.wrong,
-            self.groups,
-            self.halts,
-            self.garbled,
-            self.unavailable,
+            self.exchanges(seen if exchanges is None else exchanges),
+            [wrong for each in found for wrong in each.wrong],
+            [group for each in found for group in each.groups],
+            [halt for each in found for halt in each.halts],
+            garbled,
+            unavailable,
         )
 
+    def exchanges(self, seen: Seen) -> Exchanges:
+        """Return the exchanges of pairs in these rounds."""
+        shape = (0, len(self.sizes))
+        none = (*(np.zeros(0, np.int64),) * 4, np.zeros((*shape, self.rails)), *(np.zeros(shape),) * 2)
+        parts = [rows for each in seen for rows in self.of(*each).rows] or [(*none, none[:2])]
+        columns: list[Any] = list(parts[0][:7])
+        if len(parts) > 1:
+            columns = [np.concatenate([part[column] for part in parts]) for column in range(7)]
+        columns.append(tuple(np.concatenate([part[7][side] for part in parts]) for side in range(2)))
+        return Exchanges(len(self.nodes), *columns)
+
+
+def matrix_of(nodes: Iterable[str], seen: Seen, sizes: Sequence[int], rails: int, spread: bool = True) -> Matrix:
+    """Return what the rounds saw of these nodes, as Readings reads them."""
+    return Readings(nodes, sizes, rails, spread).matrix(seen)
+
+
+class _Reader:
+    """Reads one observation."""
+
+    def __init__(self, index: Mapping[str, int], sizes: tuple[int, ...], rails: int, spread: bool) -> None:
+        self.index, self.sizes, self.rails, self.spread = index, sizes, rails, spread
+        self.found = JobReading()
+
     def read(self, number: int, plan: Mapping[str, Any], item: Mapping[str, Any]) -> None:
+        found = self.found
         group = tuple(str(node) for node in _list(item.get("group")))
         where = f"round {number}"
         if not group or any(node not in self.index for node in group) or len(set(group)) != len(group):
             for job in _list(plan.get("groups")):
-                self._garble([str(node) for node in _list(job)], f"{where}: an observation of unknown nodes")
+                found.garble([str(node) for node in _list(job)], f"{where}: an observation of unknown nodes")
             return
         gone = item.get("unavailable") or {}
         if not isinstance(gone, Mapping):
-            self._garble(group, f"{where}: unavailable is {type(gone).__name__}, expected a mapping")
+            found.garble(group, f"{where}: unavailable is {type(gone).__name__}, expected a mapping")
             gone = {}
-        self.unavailable.update({str(node): str(why) for node, why in gone.items() if node in group})
+        found.unavailable.update({str(node): str(why) for node, why in gone.items() if node in group})
         program = plan.get("program")
         moves = _list(program.get("moves")) if isinstance(program, Mapping) else []
         results: dict[tuple[str, int, int], Mapping[str, Any]] = {}
@@ -186,10 +291,10 @@ class _Reader:
             try:
                 key = (str(result["move"]), int(result["step"]), int(result["bytes"]))
             except (KeyError, TypeError, ValueError):
-                self._garble(group, f"{where}: a result without move, step or bytes")
+                found.garble(group, f"{where}: a result without move, step or bytes")
                 continue
             if key[0] not in known or key in results:
-                self._garble(group, f"{where}: a result of {key[0]!r} that was not asked for, or twice")
+                found.garble(group, f"{where}: a result of {key[0]!r} that was not asked for, or twice")
                 continue
             results[key] = result
         finished = item.get("ok") is True and item.get("started") is True
@@ -197,118 +302,163 @@ class _Reader:
             # What did not start measured nothing, whatever it says.
             results = {}
         if finished and not moves:
-            self._garble(group, f"{where}: no program")
+            found.garble(group, f"{where}: no program")
         for move in moves:
-            self._move(number, move, group, results, finished)
+            job = _Job(number, move, group, results, finished)
+            if move["kind"] == "pairs":
+                self._pairs(job)
+            else:
+                self._groups(job)
         if not finished:
-            self.halts.append(_halt(number, item, group, moves))
+            found.halts.append(_halt(number, item, group, moves))
 
-    def _garble(self, nodes: Iterable[str], why: str) -> None:
-        for node in nodes:
-            self.garbled.setdefault(node, why)
+    def _groups(self, job: _Job) -> None:
+        move, group = job.move, job.group
+        members = _members(move, len(group))
+        used = {group[index] for rows in members for index in rows}
+        named = {key[2] for key in job.results if key[0] == move["name"]}
+        for size in move.get("sizes") or sorted(named) or [0]:
+            result = job.results.get((move["name"], 0, size))
+            if result is not None:
+                self._grouped(job, members, used, result)
+            elif job.finished:
+                self.found.garble(used, f"round {job.number}: {move['name']} has no result at {size} B")
 
-    def _move(
-        self,
-        number: int,
-        move: Mapping[str, Any],
-        group: tuple[str, ...],
-        results: Mapping[tuple[str, int, int], Mapping[str, Any]],
-        finished: bool,
-    ) -> None:
-        if move["kind"] == "pairs":
-            self._pairs(number, move, group, results, finished)
-            return
-        members = _members(move, group)
-        used = {node for nodes in members for node in nodes}
-        for size in move.get("sizes") or sorted({key[2] for key in results if key[0] == move["name"]}) or [0]:
-            result = results.get((move["name"], 0, size))
-            if result is None:
-                if finished:
-                    self._garble(used, f"round {number}: {move['name']} has no result at {size} B")
-                continue
-            self._grouped(number, move, group, result, finished)
-
-    def _grouped(
-        self,
-        number: int,
-        move: Mapping[str, Any],
-        group: tuple[str, ...],
-        result: Mapping[str, Any],
-        finished: bool,
-    ) -> None:
-        where = f"round {number}: {move['name']}"
-        members = _members(move, group)
-        used = {node for nodes in members for node in nodes}
+    def _grouped(self, job: _Job, members: Sequence[Sequence[int]], used: set[str], result: Mapping[str, Any]) -> None:
+        move, group = job.move, job.group
+        where = f"round {job.number}: {move['name']}"
         took = np.array([node in used for node in group])
-        middle, slowest = self._times(result, group, took, finished, where)
-        self._wrong(number, result, group, {}, move["name"])
+        middle, slowest = self._times(result, group, took, job.finished, where)
+        self._wrong(job.number, result, group, {}, move["name"])
         last = result.get("last") or {}
         if not isinstance(last, Mapping) or not all(isinstance(count, int) for count in last.values()):
-            self._garble(group, f"{where}: last is not a mapping of numbers")
+            self.found.garble(group, f"{where}: last is not a mapping of numbers")
             last = {}
-        position = {node: index for index, node in enumerate(group)}
-        for nodes in members:
-            rows = [position[node] for node in nodes]
-            if np.isnan(middle[rows]).any() or np.isnan(slowest[rows]).any():
+        with np.errstate(invalid="ignore"):
+            ratios = (slowest / middle).max(axis=1).tolist()
+        middles, slowests = middle.max(axis=1).tolist(), slowest.max(axis=1).tolist()
+        unknown = set(np.flatnonzero(np.isnan(middle + slowest).any(axis=1)).tolist())
+        name = str(move["name"])
+        kind = MINI_CLUSTER if name.startswith(MOVE_PREFIX) else str(move["kind"])
+        asked = (name, kind, str(move.get("collective", "")), int(result["bytes"]))
+        for rows in members:
+            if not unknown.isdisjoint(rows):
                 continue
-            ratio = (slowest[rows] / middle[rows]).max(axis=1)
-            self.groups.append(
+            nodes = tuple(group[index] for index in rows)
+            self.found.groups.append(
                 GroupResult(
-                    number,
-                    str(move["name"]),
-                    MINI_CLUSTER if str(move["name"]).startswith(MOVE_PREFIX) else str(move["kind"]),
-                    str(move.get("collective", "")),
-                    int(result["bytes"]),
-                    tuple(nodes),
-                    float(middle[rows].max()) / 1e9,
-                    float(slowest[rows].max()) / 1e9,
-                    dict(zip(nodes, ratio.tolist(), strict=True)),
-                    {node: int(last[node]) for node in nodes if node in last},
+                    job.number,
+                    *asked,
+                    nodes,
+                    max(middles[index] for index in rows) / 1e9,
+                    max(slowests[index] for index in rows) / 1e9,
+                    tuple(ratios[index] for index in rows),
+                    {node: int(last[node]) for node in nodes if node in last} if last else {},
                     int(move.get("iterations") or 1),
                 )
             )
 
-    def _pairs(
-        self,
-        number: int,
-        move: Mapping[str, Any],
-        group: tuple[str, ...],
-        results: Mapping[tuple[str, int, int], Mapping[str, Any]],
-        finished: bool,
-    ) -> None:
-        step, one, other, steps = _pairs_of(move, len(group))
+    def _pairs(self, job: _Job) -> None:
+        move, group = job.move, job.group
+        step, one, other, steps = phase_pairs(move, len(group))
         if not steps:
             return
-        times = np.full((2, steps, len(self.sizes), len(group), self.rails), np.nan, dtype=np.float32)
-        took = np.zeros((steps, len(group)), dtype=bool)
-        took[step, one] = took[step, other] = True
         met = np.full((steps, len(group)), -1)
         met[step, one], met[step, other] = other, one
-        wanted = [size for size in move["sizes"] if size in self.sizes]
-        for at in range(steps):
-            for size in wanted:
-                result = results.get((move["name"], at, size))
-                where = f"round {number}: {move['name']}, permutation {at}"
-                if result is None:
-                    if finished:
-                        absent = [node for index, node in enumerate(group) if took[at, index]]
-                        self._garble(absent, f"{where} has no result at {size} B")
-                    continue
-                column = self.sizes.index(size)
-                times[0, at, column], times[1, at, column] = self._times(result, group, took[at], finished, where)
-                if result.get("wrong") != {}:
-                    partners = {group[index]: group[met[at, index]] for index in np.flatnonzero(took[at])}
-                    self._wrong(number, result, group, partners, f"{move['name']}, permutation {at}")
+        asked = [size for size in move["sizes"] if size in self.sizes]
+        sides = step * len(group) + one, step * len(group) + other
+        slower = self._slower(job, asked, met, sides)
+        if not slower:
+            slower = self._result_by_result(job, asked, met, sides)
         mapping = np.array([self.index[node] for node in group])
-        # The slower side counts: neither is done before the other has sent it everything.
-        slower = np.maximum(times[:, step, :, one], times[:, step, :, other])  # (pair, ns or p99, size, rail)
-        gb = np.asarray(self.sizes, dtype=np.float32)[None, :, None] / slower[:, 0]
         least, most = np.minimum(mapping[one], mapping[other]), np.maximum(mapping[one], mapping[other])
-        p99 = ratio = np.full(gb.shape[:2], np.nan)
+        # By size, rail and row in memory: what is judged is one rail at one size over all rows.
+        gb = np.full((len(self.sizes), self.rails, len(one)), np.nan, dtype=np.float32)
+        p99 = ratio = np.full((len(one), len(self.sizes)), np.nan)
         if self.spread:
-            p99 = _middle(slower[:, 1]) / 1e9
-            ratio = _middle(slower[:, 1] / slower[:, 0])
-        self.rows.append((least, most, np.full(len(least), number), step, gb, p99, ratio))
+            p99, ratio = (np.full(p99.shape, np.nan, dtype=np.float32) for _each in range(2))
+        for size in asked:
+            column, (ns, ns_p99) = self.sizes.index(size), slower[size]
+            np.divide(np.float32(size), ns.T, out=gb[column])
+            if ns_p99 is not None:
+                p99[:, column] = median_across(ns_p99.T) / 1e9
+                ratio[:, column] = median_across((ns_p99 / ns).T)
+        nothing = np.isnan(gb[:, 0]).all(axis=0)
+        columns: list[Any] = [least, most, np.full(len(least), job.number), step, gb.transpose(2, 0, 1), p99, ratio]
+        unmeasured = least[nothing], most[nothing]
+        if nothing.any():
+            columns = [each[~nothing] for each in columns]
+            columns[4] = np.ascontiguousarray(gb[:, :, ~nothing]).transpose(2, 0, 1)
+        self.found.rows.append((*columns, unmeasured))
+
+    def _slower(self, job: _Job, sizes: Sequence[int], met: Any, sides: tuple[Any, Any]) -> dict[int, tuple[Any, Any]]:
+        """Return by size the nanoseconds by (row, rail) of the slower side, median and p99; nothing if any is amiss.
+
+        Neither is done before the other has sent it everything. Of p99, which is asked for nothing but the spread of
+        times, it is None otherwise.
+        """
+        found: dict[int, tuple[Any, Any]] = {}
+        for size in sizes:
+            pair = []
+            for key in ("ns", "ns_p99"):
+                block = self._block(job, (size, key), met.shape)
+                if block is None or not _is_sound(block, sides, met, job.finished):
+                    return {}
+                pair.append(_slower_of(block, sides) if self.spread or key == "ns" else None)
+            found[size] = pair[0], pair[1]
+        if any(result.get("wrong") != {} for result in job.results.values()):
+            for at in range(len(met)):
+                for size in sizes:
+                    self._wrong_of_pairs(job, at, size, met[at])
+        return found
+
+    def _block(self, job: _Job, what: tuple[int, str], shape: tuple[int, int]) -> Any:
+        """Return one size's median or p99 by (permutation, node, rail), None where any of it has another form."""
+        size, key = what
+        block = np.empty((*shape, self.rails), dtype=np.float32)
+        for at, here in enumerate(block):
+            result = job.results.get((job.move["name"], at, size))
+            if result is None and not job.finished:
+                here[:] = np.nan
+                continue
+            values = None if result is None else result.get(key)
+            if not isinstance(values, np.ndarray):
+                values, bad = _rows(values, len(job.group), self.rails)
+                values = None if bad else values
+            if values is None or values.shape != here.shape:
+                return None
+            here[:] = values
+        return block
+
+    def _result_by_result(
+        self, job: _Job, sizes: Sequence[int], met: Any, sides: tuple[Any, Any]
+    ) -> dict[int, tuple[Any, Any]]:
+        """Return the same, NaN for what cannot be read, and note of whom that is."""
+        blocks = {size: np.full((2, *met.shape, self.rails), np.nan, np.float32) for size in sizes}
+        for at in range(len(met)):
+            took = met[at] >= 0
+            for size in sizes:
+                result = job.results.get((job.move["name"], at, size))
+                where = f"round {job.number}: {job.move['name']}, permutation {at}"
+                if result is None:
+                    if job.finished:
+                        absent = [node for node, there in zip(job.group, took.tolist(), strict=True) if there]
+                        self.found.garble(absent, f"{where} has no result at {size} B")
+                    continue
+                blocks[size][:, at] = self._times(result, job.group, took, job.finished, where)
+                self._wrong_of_pairs(job, at, size, met[at])
+        found = {}
+        for size, both in blocks.items():
+            ns, ns_p99 = (_slower_of(each, sides) for each in both)
+            found[size] = ns, ns_p99 if self.spread else None
+        return found
+
+    def _wrong_of_pairs(self, job: _Job, at: int, size: int, met: Any) -> None:
+        result = job.results.get((job.move["name"], at, size))
+        if result is None or result.get("wrong") == {}:
+            return
+        partners = {job.group[index]: job.group[met[index]] for index in np.flatnonzero(met >= 0).tolist()}
+        self._wrong(job.number, result, job.group, partners, f"{job.move['name']}, permutation {at}")
 
     def _times(
         self, result: Mapping[str, Any], group: tuple[str, ...], took: Any, finished: bool, where: str
@@ -318,14 +468,14 @@ class _Reader:
         for key in ("ns", "ns_p99"):
             values, bad = _rows(result.get(key), len(group), self.rails)
             if values is None:
-                self._garble(group, f"{where}: {key} has not {len(group)} rows of {self.rails} numbers")
+                self.found.garble(group, f"{where}: {key} has not {len(group)} rows of {self.rails} numbers")
                 nothing = np.full((len(group), self.rails), np.nan)
                 return nothing, nothing
             for index in bad:
-                self._garble([group[index]], f"{where}: {key} of it is not {self.rails} times above 0")
+                self.found.garble([group[index]], f"{where}: {key} of it is not {self.rails} times above 0")
             if finished and not bad:
                 for lacking in np.flatnonzero(np.isnan(values[:, 0]) & took).tolist():
-                    self._garble([group[lacking]], f"{where}: {key} has nothing of it")
+                    self.found.garble([group[lacking]], f"{where}: {key} has nothing of it")
             both.append(values)
         return both[0], both[1]
 
@@ -339,37 +489,71 @@ class _Reader:
     ) -> None:
         wrong = result.get("wrong")
         if not isinstance(wrong, Mapping) or any(node not in group for node in wrong):
-            self._garble(group, f"round {number}: {where}: wrong is {wrong!r:.80}, expected who received wrong data")
+            said = f"round {number}: {where}: wrong is {wrong!r:.80}, expected who received wrong data"
+            self.found.garble(group, said)
             return
         for node, rails in wrong.items():
             ranks = tuple(rank for rank in _list(rails) if isinstance(rank, int))
-            self.wrong.append(Wrong(number, str(node), partners.get(node), ranks, where))
+            self.found.wrong.append(Wrong(number, str(node), partners.get(node), ranks, where))
 
 
-def _pairs_of(move: Mapping[str, Any], count: int) -> tuple[Any, Any, Any, int]:
+@dataclass(frozen=True)
+class _Job:
+    """A move of one job, and all results of that job by move, permutation and size; ``finished``: it ended well."""
+
+    number: int
+    move: Mapping[str, Any]
+    group: tuple[str, ...]
+    results: Mapping[tuple[str, int, int], Mapping[str, Any]]
+    finished: bool
+
+
+def _slower_of(block: Any, sides: tuple[Any, Any]) -> Any:
+    return np.maximum(*(block.reshape(-1, block.shape[2]).take(side, axis=0) for side in sides))
+
+
+def _is_sound(block: Any, sides: tuple[Any, Any], met: Any, finished: bool) -> bool:
+    """Return whether all that took part have their times, or may have none, and who sat out has none or sound ones."""
+    if block.min() > 0 and block.max() < np.inf:
+        return True
+    one, other = (block.reshape(-1, block.shape[2]).take(side, axis=0) for side in sides)
+    measured = np.minimum(one, other).min(initial=1) > 0 and np.maximum(one, other).max(initial=0) < np.inf
+    # What a job that stopped early did not come to is empty.
+    partly = not finished and _sound_or_empty(one) and _sound_or_empty(other)
+    return bool((measured or partly) and _sound_or_empty(block[met < 0]))
+
+
+def _sound_or_empty(rows: Any) -> bool:
+    with np.errstate(invalid="ignore"):
+        sound = ((rows > 0) & (rows < np.inf)).all(axis=1)
+    return bool((sound | np.isnan(rows).all(axis=1)).all())
+
+
+def phase_pairs(move: Mapping[str, Any], count: int) -> tuple[Any, Any, Any, int]:
+    """Return which permutation and which two positions every pair of a phase is, and how many permutations it has."""
     if "shifts" in move:
         # A job of fewer positions than the program was made for walks what it can.
         shifts = [int(shift) for shift in move["shifts"]]
         if count < 2 or any(not 0 <= shift < rounds_of(count) for shift in shifts):
             return (*(np.zeros(0, np.int64),) * 3, 0)
         return (*permutation_pairs(count, shifts), len(shifts))
-    flat = [
-        (at, one, other) for at, pairs in enumerate(move["pairs"]) for one, other in pairs if max(one, other) < count
-    ]
-    columns = np.array(flat, dtype=np.int64).reshape(-1, 3).T
-    return columns[0], columns[1], columns[2], len(move["pairs"])
+    columns = np.array([pair for pairs in move["pairs"] for pair in pairs], dtype=np.int64).reshape(-1, 2).T
+    step = np.repeat(np.arange(len(move["pairs"])), [len(pairs) for pairs in move["pairs"]])
+    there = columns.max(axis=0, initial=0) < count
+    return step[there], columns[0][there], columns[1][there], len(move["pairs"])
 
 
 def _steps(move: Mapping[str, Any]) -> int:
     return len(move["shifts"] if "shifts" in move else move["pairs"]) if move["kind"] == "pairs" else 1
 
 
-def _members(move: Mapping[str, Any], group: tuple[str, ...]) -> list[list[str]]:
+def _members(move: Mapping[str, Any], count: int) -> list[list[int]]:
+    """Return the positions of those that a phase has together."""
     if move["kind"] == "inside":
-        return [[node] for node in group]
+        return [[index] for index in range(count)]
     if move["kind"] == "groups":
-        return [[group[index] for index in nodes if index < len(group)] for nodes in move["groups"]]
-    return [list(group)]
+        return [[index for index in nodes if index < count] for nodes in move["groups"]]
+    return [list(range(count))]
 
 
 def _rows(data: Any, count: int, rails: int) -> tuple[Any, list[int]]:
@@ -402,6 +586,22 @@ def _rows(data: Any, count: int, rails: int) -> tuple[Any, list[int]]:
     return values, bad
 
 
+def packed(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result of an observation with arrays for its lists of times, if they are sound; anything else as it is.
+
+    To be given to json.loads as ``object_hook``: a number in a list takes ten times the memory of one in an array, and
+    a round of thousands of nodes has millions.
+    """
+    for key in ("ns", "ns_p99"):
+        rows = result.get(key)
+        rails = next((len(row) for row in rows if isinstance(row, list)), 0) if isinstance(rows, list) else 0
+        values, bad = _rows(rows, len(rows), rails) if isinstance(rows, list) and rails else (None, [])
+        if values is not None and not bad:
+            small = values.dtype.kind == "i" and values.max() < 2**31
+            result[key] = values.astype(np.int32) if small else values
+    return result
+
+
 def _row_by_row(data: Sequence[Any], rails: int) -> tuple[Any, list[int]]:
     """Return the same of rows that are not all alike."""
     values = np.full((len(data), rails), np.nan)
@@ -416,11 +616,6 @@ def _row_by_row(data: Sequence[Any], rails: int) -> tuple[Any, list[int]]:
 
 def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 and value < float("inf")
-
-
-def _middle(values: Any) -> Any:
-    """Return the median over the last axis; NaN where any is."""
-    return values[..., 0] if values.shape[-1] == 1 else np.median(values, axis=-1)
 
 
 def _list(value: Any) -> list[Any]:

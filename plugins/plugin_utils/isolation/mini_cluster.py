@@ -1,8 +1,8 @@
 """Mini-clusters in a campaign: which groups measure the latency profile, and who passes by what they showed.
 
-A group above the limit accuses all of its members and convicts none. It runs once more, and each of them that kept the
-limit in no other group is asked with others that did, so that one slow member is told from its neighbours. Whoever is
-left is held: nothing but a group has spoken against it.
+A group above the limit implicates all of its members and confirms none. It runs once more, and each of them that kept
+the limit in no other group is asked with others that did, so that one slow member is told from its neighbours. Whoever
+is left is held: nothing but a group has spoken against it.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.finding import INCOMPLETE, PASS, Finding
-from ansible_collections.muster.cluster.plugins.module_utils.registry import MINI_CLUSTER_CHECK
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Settings, size_text
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import MINI_CLUSTER, GroupResult, Matrix
-from ansible_collections.muster.cluster.plugins.plugin_utils.latency import (
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import MINI_CLUSTER_CHECK
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import INCOMPLETE, PASS, Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.confirmation import confirmed, reference_nodes
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import (
     MOVE_PREFIX,
     Groups,
     LatencyProfile,
     disjoint_groups,
     latency_moves,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings, size_text
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import MINI_CLUSTER, GroupResult, Matrix
 
 SUBJECT = "network"
 # Of fewer than a hundred iterations the 99th percentile is the worst one.
@@ -34,8 +35,6 @@ SECONDS = 60
 MOST_ROUNDS = 2
 # Suspects are asked with others in so many permutations: each group keeps its connections until the step ends.
 MOST_APART = 8
-# Above the limit once is noise for who kept it in another group.
-WITNESSES = 2
 ALONE = "again in another group, and everybody else in both kept it elsewhere: suspect this node"
 TOGETHER = "which accuses all of the group: nobody is blamed"
 BETWEEN = "and not only once, although everybody in it kept it in another group: suspect what they share"
@@ -129,10 +128,10 @@ class MiniClusters:
             and there.issuperset(trial.nodes)
             and any(self._may_ask(gpus, node) for node in trial.nodes)
         ]
-        accused = {node for trial in self.slow[gpus] for node in trial.nodes} - {*self.kept[gpus]}
-        trusted = [node for node in (*nodes, *partners) if node in self.kept[gpus]]
-        trusted += [node for node in partners if node not in {*self.kept[gpus], *accused}]
-        asked = [node for node in nodes if node in accused and self._may_ask(gpus, node)]
+        implicated = {node for trial in self.slow[gpus] for node in trial.nodes} - {*self.kept[gpus]}
+        kept = (node for node in (*nodes, *partners) if node in self.kept[gpus])
+        trusted = reference_nodes(kept, (node for node in partners if node not in implicated))
+        asked = [node for node in nodes if node in implicated and self._may_ask(gpus, node)]
         return [*_disjoint(again), *self._apart(gpus, asked, trusted)]
 
     def _apart(self, gpus: int, asked: Sequence[str], trusted: Sequence[str]) -> list[Groups]:
@@ -182,13 +181,14 @@ class MiniClusters:
             if len(new) == 1:
                 witnesses.setdefault(new[0], {})[frozenset(trial.nodes)] = trial
         for node, trials in witnesses.items():
-            if len(trials) >= WITNESSES:
+            # Above the limit once is noise for who kept it in another group.
+            if confirmed(len(trials)):
                 found[node] = (list(trials.values())[-1], ALONE)
         left = [trial for trial in self.slow[gpus] if not any(node in found for node in trial.nodes)]
         while left:
             counts = Counter(node for trial in left for node in trial.nodes)
             most = max(counts.values())
-            if most < WITNESSES:
+            if not confirmed(most):
                 break
             named = {node for node, count in counts.items() if count == most}
             found.update({node: (trial, BETWEEN) for trial in left for node in trial.nodes if node in named})

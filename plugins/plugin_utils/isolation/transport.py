@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
-from ansible_collections.muster.cluster.plugins.module_utils.nccl_log import RDMA_NETWORK, LogError, NcclLog
-from ansible_collections.muster.cluster.plugins.module_utils.nccl_version import older
-from ansible_collections.muster.cluster.plugins.module_utils.registry import owes_transport
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import owes_transport
+from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_log import RDMA_NETWORK, LogError, NcclLog
+from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_version import older
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, stated
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 CHECK = "transport"
 SUBJECT = "network"
@@ -34,7 +35,7 @@ def ranks_by_node(items: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str
     return found
 
 
-def transport_findings(node: str, items: Sequence[Mapping[str, Any]], expect: Mapping[str, Any]) -> list[Finding]:
+def transport_findings(node: str, items: Sequence[Mapping[str, Any]], expect: Expectations) -> list[Finding]:
     """Return the finding about the node's road, none where its class owes none.
 
     ``items`` are the observations of all jobs. Every step that the node's own ranks came to the end of counts, whatever
@@ -73,11 +74,11 @@ def transport_findings(node: str, items: Sequence[Mapping[str, Any]], expect: Ma
     return [Finding(CHECK, SUBJECT, PASS, expected, expected)]
 
 
-def wrong_roads(log: NcclLog, expect: Mapping[str, Any], used: str | None = None) -> list[str]:
+def wrong_roads(log: NcclLog, expect: Expectations, used: str | None = None) -> list[str]:
     """Return what the log shows that is not declared; ``used`` is the version that the rank's torch reports."""
-    rails = [rail["device"] for rail in expect["nic"]["rails"]]
-    link = _LINKS[expect["fabric"]["kind"]]
-    asked = expect["collective"]["transport"] or {}
+    rails = [rail.device for rail in stated(expect.nic).rails]
+    fabric, asked = stated(expect.fabric), expect.collective.transport
+    link = _LINKS[fabric.kind]
     found = []
     if log.devices:
         if others := sorted(set(log.devices) - set(rails)):
@@ -89,21 +90,21 @@ def wrong_roads(log: NcclLog, expect: Mapping[str, Any], used: str | None = None
     for network in dict.fromkeys((*log.networks, *log.direct, *log.staged)):
         if not RDMA_NETWORK.fullmatch(network):
             found.append(f"NCCL went over {network}, expected RDMA (NET/IB)")
-    if asked.get("gpu_direct"):
+    if asked and asked.gpu_direct:
         if off := sorted(set(log.without_gpu_direct) & set(rails)):
             found.append(f"GPUDirect RDMA is off for {', '.join(off)}")
         if staged := sum(number for network, number in log.staged.items() if RDMA_NETWORK.fullmatch(network)):
             found.append(f"{staged} channels through host memory, expected GPUDirect RDMA on all")
-    if asked.get("nvls") is not None and log.nvls is not None and log.nvls != asked["nvls"]:
+    if asked and asked.nvls is not None and log.nvls is not None and log.nvls != asked.nvls:
         found.append(f"NVLS is {'available' if log.nvls else 'not available'}, the class says otherwise")
-    least = expect["fabric"]["nccl_least"]
+    least = fabric.nccl_least
     version = log.version or used
     if least and version and older(version, least):
         found.append(f"NCCL {version} does not know NCCL_IB_FIFO_TC, expected {least} or later")
     return found
 
 
-def unanswered(log: NcclLog, expect: Mapping[str, Any], used: str | None = None) -> list[str]:
+def unanswered(log: NcclLog, expect: Expectations, used: str | None = None) -> list[str]:
     """Return what one rank's log does not say although it has to."""
     missing = []
     if not log.complete:
@@ -112,18 +113,19 @@ def unanswered(log: NcclLog, expect: Mapping[str, Any], used: str | None = None)
         missing.append("NCCL's log names no RDMA device")
     if not log.networks:
         missing.append("NCCL's log names no network")
-    if (expect["collective"]["transport"] or {}).get("nvls") and log.nvls is None:
+    asked = expect.collective.transport
+    if asked and asked.nvls and log.nvls is None:
         missing.append("NCCL's log says nothing of NVLS")
-    if expect["fabric"]["nccl_least"] and not (log.version or used):
+    if stated(expect.fabric).nccl_least and not (log.version or used):
         missing.append("NCCL's version is unknown")
     return missing
 
 
-def _expected(expect: Mapping[str, Any]) -> str:
-    asked = expect["collective"]["transport"] or {}
-    words = [f"{len(expect['nic']['rails'])} rails over {_LINKS[expect['fabric']['kind']]}"]
-    words += ["GPUDirect RDMA"] if asked.get("gpu_direct") else []
-    words += [] if asked.get("nvls") is None else ["NVLS" if asked["nvls"] else "no NVLS"]
+def _expected(expect: Expectations) -> str:
+    asked = expect.collective.transport
+    words = [f"{len(stated(expect.nic).rails)} rails over {_LINKS[stated(expect.fabric).kind]}"]
+    words += ["GPUDirect RDMA"] if asked and asked.gpu_direct else []
+    words += ["NVLS" if asked.nvls else "no NVLS"] if asked and asked.nvls is not None else []
     return ", ".join(words)
 
 

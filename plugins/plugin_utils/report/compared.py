@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation import judging
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation import collective_settings
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import (
     Group,
     Measured,
     Pairs,
     usual,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import counting_order
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import counting_order
 
 Array = Any
 Places = Mapping[str, Mapping[str, Any]]
@@ -99,7 +99,7 @@ def slow_only_together(measured: Measured, pairs: Pairs) -> Array:
 
 def bus_bandwidth(group: Group) -> float:
     """Return a group's bus bandwidth in GB/s."""
-    return judging.bus_bandwidth(group.collective, group.ranks, group.size, group.ns / 1e9)
+    return collective_settings.bus_bandwidth(group.collective, group.ranks, group.size, group.ns / 1e9)
 
 
 def slowest(measured: Measured) -> list[Any]:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import size_text
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import size_text
 from ansible_collections.muster.cluster.plugins.plugin_utils.report import plots
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.figures import CURVES_AT_MOST, Figure
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.fleet_comparison import (
     LATENCY_BYTES,
     Compared,
     Comparison,
     Value,
     typical_ratio,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.figures import CURVES_AT_MOST, Figure
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import TRAIN
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import moment, page_template
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.plots import Axes, Line, PlotError
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.table import RULED, printed
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import printable
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import printable
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_table import RULED, printed
 from rich.table import Table
 from rich.text import Text
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import size_text
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import size_text
 from ansible_collections.muster.cluster.plugins.plugin_utils.report import plots
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.compared import (
     DISTANCES,
@@ -27,7 +27,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.compared imp
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import TRAIN, Group, Measured, Pairs
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.plots import Axes, Bands, Line, Marks
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import counting_order
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import counting_order
 from markupsafe import Markup
 
 # Cells a side that are tried: with more than the first, one is smaller than a dot on a screen.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import GroupResult, Matrix, matrix_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import StoredRound
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import StoredRound
 
 SENDRECV = "sendrecv"
 TRAIN = "train"
@@ -154,22 +154,22 @@ class _Reading:
             self.notes.append(f"{why} ({', '.join(nodes[:_NAMED])}{more})"[:300])
 
     def _take_pairs(self, matrix: Matrix, at: Array) -> None:
-        one, other = at[matrix.one], at[matrix.other]
+        one, other = at[matrix.exchanges.one], at[matrix.exchanges.other]
         for column, size in enumerate(matrix.sizes):
-            known = numpy.isfinite(matrix.gb[:, column]).any(axis=1)
+            known = numpy.isfinite(matrix.exchanges.gb[:, column]).any(axis=1)
             if not known.any():
                 continue
-            ns, p99 = size / matrix.gb[known, column], matrix.p99[known, column] * 1e9
+            ns, p99 = size / matrix.exchanges.gb[known, column], matrix.exchanges.p99[known, column] * 1e9
             self.pairs.setdefault(size, []).append((one[known], other[known], ns, p99))
             slowest = ns.max(axis=1)
             few = len(matrix.nodes) < FEW_NODES
             # A permutation of few nodes has too few pairs to be held against each other.
-            step = numpy.zeros(len(slowest)) if few else matrix.step[known]
+            step = numpy.zeros(len(slowest)) if few else matrix.exchanges.step[known]
             typical = numpy.full(len(slowest), numpy.nan)
             for each in numpy.unique(step):
                 mine = step == each
                 typical[mine] = slowest[mine] / usual(slowest[mine], few)
-            tail = typical * matrix.ratio[known, column]
+            tail = typical * matrix.exchanges.ratio[known, column]
             self.own += [(one[known], typical, tail), (other[known], typical, tail)]
 
     def _take_groups(self, matrix: Matrix) -> None:

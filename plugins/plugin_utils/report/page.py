@@ -9,15 +9,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES, Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.finding import INCOMPLETE, PASS, VERDICTS, Finding, worst
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.acceptance import (
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import STAGES, Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import (
+    INCOMPLETE,
+    PASS,
+    VERDICTS,
+    Finding,
+    worst,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan import Plan
+from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan_table import (
+    FORMULAS,
+    plan_cells,
+    plan_head,
+    plan_notes,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.acceptance_shown import (
     CampaignView,
     Recorded,
     RoundView,
     campaign_view,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import (
     QUIET_STATES,
     STATES,
     Verdict,
@@ -28,13 +41,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict impo
     verdict_order,
     words,
     worst_finding,
-)
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan import Plan
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan_table import (
-    FORMULAS,
-    plan_cells,
-    plan_head,
-    plan_notes,
 )
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import size_text
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import size_text
 from markupsafe import Markup
 
 Array = Any
@@ -31,7 +32,7 @@ HEAT_LOW, HEAT_HIGH = 0.6, 1.1
 _HEAT = ((0.0, "#a50f15"), (0.4, "#e6550d"), (0.64, "#fdae6b"), (0.74, "#c9d3dd"), (0.8, "#6b9bc8"), (1.0, "#1f5fa8"))
 
 
-class PlotError(Exception):
+class PlotError(MusterError):
     """There can be no plots on this machine; says why."""
 
 

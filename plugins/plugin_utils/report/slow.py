@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import size_text
-from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile, latency_rows
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import LatencyProfile, latency_rows
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import size_text
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.compared import (
     DISTANCES,
     SLOW,

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.state import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.printed_tables import numbers
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_state import (
     QUEUE_PAIR,
     Answers,
     Ecn,
@@ -22,7 +23,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.switches.state impo
     need,
     told,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.tables import numbers
 
 COMMANDS = {
     "config": "nv config show --all -o json",

@@ -10,7 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.state import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.printed_tables import (
+    Line,
+    headed_table,
+    nested,
+    numbers,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_state import (
     ADDRESSES_AND_PORTS,
     QUEUE_PAIR,
     Answers,
@@ -22,12 +28,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.switches.state impo
     Unknown,
     need,
     told,
-)
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.tables import (
-    Line,
-    headed_table,
-    nested,
-    numbers,
 )
 
 COMMANDS = {

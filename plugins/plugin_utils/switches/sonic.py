@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.state import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.printed_tables import numbers, ruled_table
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_state import (
     QUEUE_PAIR,
     Answers,
     Ecn,
@@ -21,7 +22,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.switches.state impo
     need,
     told,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.tables import numbers, ruled_table
 
 COMMANDS = {
     "config": "show runningconfiguration all",

@@ -9,14 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.action.accept import accept
-from ansible_collections.muster.cluster.plugins.module_utils.collective_program import Move, read_program
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, worst
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign import walk
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import Move, read_program
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign import campaign as walk
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import (
+    Abandoned,
+    Means,
+    RoundError,
+    prove,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import Abandoned, Means, RoundError
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError, StoredRound
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_stage import Acceptance
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError, StoredRound
 
 SIZE = 8 * 2**20
 MOVE = {"sizes_bytes": [SIZE], "iterations": 2, "warmup": 1}
@@ -35,7 +41,10 @@ COLLECTIVE: dict[str, Any] = {
     "straggler": None,
     "budget_minutes": None,
 }
-CLASS = {"class": "lab_h100", "fabric": None, "nic": None, "collective": COLLECTIVE, "mini_clusters": None}
+CLASS = {
+    **expectations_of("lab_h100", {}, "test"),
+    **{"fabric": None, "nic": None, "collective": COLLECTIVE, "mini_clusters": None},
+}
 NAMES = ("gpu-01", "gpu-02", "gpu-04")
 FINGERPRINT = {"gpu_serials": "1", "gpu_vbios": "1", "gpu_driver": "1", "kernel": "6.1", "nccl": "1"}
 
@@ -91,7 +100,7 @@ class Cluster:
         return found
 
     def accept(self, request: Request) -> dict[str, Any]:
-        return accept(request, Means(self.run_round, self.told.append, lambda: self.now))
+        return prove(request, Acceptance, Means(self.run_round, self.told.append, lambda: self.now))
 
 
 @pytest.fixture
@@ -254,7 +263,7 @@ def test_nothing_convicts_where_ranks_cannot_run_at_all(ledger: Ledger, tmp_path
         ]
 
     means = Means(failed, cluster.told.append, lambda: cluster.now)
-    result = accept(request(tmp_path, ("gpu-04", "gpu-05"), partners=["gpu-01", "gpu-02"]), means)
+    result = prove(request(tmp_path, ("gpu-04", "gpu-05"), partners=["gpu-01", "gpu-02"]), Acceptance, means)
     assert verdicts(result) == {"gpu-04": INCOMPLETE, "gpu-05": INCOMPLETE}
     held = result["campaigns"][0]["held"]
     assert sorted(held) == ["gpu-04", "gpu-05"]
@@ -329,7 +338,7 @@ def test_kill_of_the_playbook_is_not_recorded_as_trouble_with_a_round(
     cluster.trouble = trouble
     run_round = walk.led(cluster.run_round, lambda: alive)
     with pytest.raises(Abandoned):
-        accept(request(tmp_path), Means(run_round, cluster.told.append, lambda: cluster.now))
+        prove(request(tmp_path), Acceptance, Means(run_round, cluster.told.append, lambda: cluster.now))
     assert len(cluster.calls) == (lost == "during")
     with ledger.reading() as reader:
         assert reader.records(["acceptance"], NAMES) == {name: [] for name in NAMES}
@@ -346,7 +355,7 @@ def test_two_runs_never_walk_at_the_same_time(ledger: Ledger, tmp_path: Path, mo
 def test_observations_about_other_groups_are_not_believed(ledger: Ledger, tmp_path: Path) -> None:
     cluster = Cluster(set())
     means = Means(lambda arguments: [], cluster.told.append, lambda: cluster.now)
-    result = accept(request(tmp_path), means)
+    result = prove(request(tmp_path), Acceptance, means)
     assert set(verdicts(result).values()) == {INCOMPLETE}
 
 
@@ -391,7 +400,7 @@ def test_class_without_usable_floors_runs_nothing(ledger: Ledger, tmp_path: Path
     result = cluster.accept(asked)
     assert cluster.calls == []
     assert set(verdicts(result).values()) == {INCOMPLETE}
-    assert "nodes_min is missing" in result["evidence"]["gpu-01"][0]["findings"][0]["reason"]
+    assert "collective.floors[0].nodes_min: found nothing" in result["evidence"]["gpu-01"][0]["findings"][0]["reason"]
 
 
 def large(tmp_path: Path, **other: Any) -> Request:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible_collections.muster.cluster.plugins.action import burn_in_wait
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 
 EVIDENCE = Evidence("a", "gpu-01", "burn_in", 1.0, 2.0, "boot", {}, "digest").to_dict()
 RUNNING = {"status": "running", "id": "a", "eta_seconds": 100, "failed": 1, "percent": 5}

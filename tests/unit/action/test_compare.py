@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison import Summary, values_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.fleet_comparison import Summary, values_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import measured
 
 from ...browser.observed import Sick, Site, rounds

@@ -7,15 +7,16 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.action.fabric_rounds import FabricRounds
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
-from ansible_collections.muster.cluster.plugins.module_utils.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request, cohorts_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.cabling import cables_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.cabling_plan import cables_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.fabric_stage import FabricRounds
 
+from tests.typed import typed
 from tests.unit.plugin_utils.fabric.examples import small_roce
 
 NODES = ("gpu-1", "gpu-2")
@@ -65,7 +66,7 @@ def test_evidence_has_everything_that_is_owed_of_each_rail() -> None:
     (expect,) = site().classes.values()
     for node in NODES:
         found = sorted((each.check, each.subject) for each in conclusion.findings[node])
-        assert found == sorted(required("fabric", expect))
+        assert found == sorted(required("fabric", typed(expect)))
         assert {each.verdict for each in cables(conclusion, node).values()} == {PASS}
     assert conclusion.held == {}
 

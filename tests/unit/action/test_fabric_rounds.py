@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.muster.cluster.plugins.action.fabric_rounds import FabricRounds, gpus_beside
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, worst
-from ansible_collections.muster.cluster.plugins.module_utils.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import Means, RoundError, prove
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import Means, RoundError, prove
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
+from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.fabric_stage import FabricRounds, gpus_beside
 
+from tests.typed import typed
 from tests.unit.plugin_utils.fabric import examples
 
 NAMES = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
@@ -126,7 +127,7 @@ def test_sound_hosts_pass_all_that_is_owed_and_all_is_recorded(ledger: Ledger, a
     (evidence,) = [record.evidence for record in records["gpu-1"]]
     assert evidence.to_dict() == result["evidence"]["gpu-1"][0]
     expect = request.fleet["classes"][request.fleet["nodes"]["gpu-1"]["hardware_class"]]
-    assert {(each.check, each.subject) for each in evidence.findings} == set(required("fabric", expect))
+    assert {(each.check, each.subject) for each in evidence.findings} == set(required("fabric", typed(expect)))
     assert evidence.expect_digest == expect_digest_of("fabric", expect)
     assert evidence.fingerprint == FINGERPRINT
     assert [each["number"] for each in evidence.detail["rounds"]] == [1, 2, 3]
@@ -261,5 +262,5 @@ def test_class_without_rails_is_skipped_with_the_reason_and_stops_no_other(asked
 
 def test_gpu_of_a_rail_is_the_one_beside_it(declared: dict[str, Any]) -> None:
     (expect,) = declared["classes"].values()
-    assert sorted(gpus_beside(expect).values()) == list(range(8))
-    assert gpus_beside({**expect, "gpu": None}) == {}
+    assert sorted(gpus_beside(typed(expect)).values()) == list(range(8))
+    assert gpus_beside(typed({**expect, "gpu": None})) == {}

@@ -10,39 +10,38 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleLookupError
-from ansible_collections.muster.cluster.plugins.action.admit import GateEdit, GateError, GateInfo
-from ansible_collections.muster.cluster.plugins.action.decide import decide
-from ansible_collections.muster.cluster.plugins.action.ledger_create import create
-from ansible_collections.muster.cluster.plugins.action.ledger_guard import guard
-from ansible_collections.muster.cluster.plugins.action.record import record
 from ansible_collections.muster.cluster.plugins.lookup import in_state
 from ansible_collections.muster.cluster.plugins.lookup.due import LookupModule, due
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
-from ansible_collections.muster.cluster.plugins.module_utils.expectations import SCHEMA, Nullable
-from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
-from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS
-from ansible_collections.muster.cluster.plugins.module_utils.registry import required
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Clock, Cpu, Expectations, Memory
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import (
+    ControllerError,
+    GateEdit,
+    GateInfo,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate_ledger import create, guard
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.recording import decide, record
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError
+
+from tests.typed import typed, undeclared
 
 NOW = 2_000_000_000.0
 
 
-def undeclared(section: str) -> dict[str, None]:
-    """Return what a section of a class may leave undeclared, undeclared."""
-    return {name: None for name, kind in SCHEMA[section].items() if isinstance(kind, Nullable)}
-
-
+LAB = expectations_of("lab_h100", {}, "test")
 EXPECT: dict[str, Any] = {
     # What a class may state as null, it does.
-    **{name: None for name, kind in SCHEMA.items() if isinstance(kind, Nullable)},
+    **undeclared(Expectations),
     "gpu": None,
-    "cpu": {**undeclared("cpu"), "sockets": 1, "cores": 1},
-    "memory": {**undeclared("memory"), "mib": 1, "tolerance_percent": 5},
-    "clock": {**undeclared("clock"), "offset_ms": 100},
+    "cpu": {**undeclared(Cpu), "sockets": 1, "cores": 1},
+    "memory": {**undeclared(Memory), "mib": 1, "tolerance_percent": 5},
+    "clock": {**undeclared(Clock), "offset_ms": 100},
     "disk": {"paths": []},
-    "kernel_log": {},
-    "collective": expectations_of("lab_h100", {}, "test")["collective"],
+    **{key: LAB[key] for key in ("class", "kernel_log", "tools", "collective")},
 }
 EVIDENCE = Evidence(
     id="p1",
@@ -53,7 +52,7 @@ EVIDENCE = Evidence(
     boot_id="b",
     fingerprint=dict.fromkeys(COMPONENTS, "1"),
     expect_digest=expect_digest_of("preflight", EXPECT),
-    findings=tuple(Finding(check, part, "pass") for check, part in required("preflight", EXPECT)),
+    findings=tuple(Finding(check, part, "pass") for check, part in required("preflight", typed(EXPECT))),
 )
 
 
@@ -65,7 +64,7 @@ class Controller:
 
     def read(self) -> GateInfo:
         if self.info is None:
-            raise GateError("ctl does not answer")
+            raise ControllerError("ctl does not answer")
         return self.info
 
     def write(self, partitions: Sequence[Mapping[str, Any]], generation: int, drains: Mapping[str, str]) -> GateEdit:
@@ -89,7 +88,7 @@ def fleet(tmp_path: Path) -> dict[str, Any]:
         "policy": {
             "stages": ["preflight", "burn_in", "acceptance"],
             "burn_in_profile": "p",
-            "burn_in_profiles": {"p": {"steps": [{"seconds": 60}]}},
+            "burn_in_profiles": {"p": {"steps": [{"seconds": 60}], "interval_seconds": 5}},
             "fresh_hours": {},
             "retest": True,
             "heartbeat_seconds": None,
@@ -144,9 +143,12 @@ def test_record_leaves_out_what_a_host_was_not_asked_for_and_says_so(
     assert known(ledger, host) == []
 
 
-def test_record_takes_no_hosts_word_for_acceptance(fleet: dict[str, Any], ledger: Ledger) -> None:
-    with pytest.raises(LedgerError, match="stage 'acceptance', expected one of preflight, burn_in"):
-        record(fleet, "acceptance", {"n1": replace(EVIDENCE, stage="acceptance").to_dict()}, NOW)
+@pytest.mark.parametrize("stage", ["fabric", "storage", "acceptance"])
+def test_record_takes_no_hosts_word_for_what_is_measured_between_nodes(
+    fleet: dict[str, Any], ledger: Ledger, stage: str
+) -> None:
+    with pytest.raises(LedgerError, match=f"stage '{stage}', expected one of preflight, burn_in"):
+        record(fleet, stage, {"n1": replace(EVIDENCE, stage=stage).to_dict()}, NOW)
 
 
 def test_record_needs_a_ledger(fleet: dict[str, Any]) -> None:
@@ -266,7 +268,7 @@ def test_due_reads_the_ledger_and_this_runs_preflight(fleet: dict[str, Any], led
         stage="burn_in",
         started=NOW - 80,
         expect_digest=expect_digest_of("burn_in", EXPECT),
-        findings=tuple(Finding(check, part, "pass") for check, part in required("burn_in", EXPECT)),
+        findings=tuple(Finding(check, part, "pass") for check, part in required("burn_in", typed(EXPECT))),
         detail={"profile": "p", "steps": [{"seconds": 60}], "elapsed_seconds": 60},
     )
     record(fleet, "burn_in", {"n1": burned.to_dict()}, NOW)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
 from ...browser.observed import Sick, Site, rounds
 

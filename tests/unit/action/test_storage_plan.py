@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
 ROOT = Path(__file__).resolve().parents[3]
 

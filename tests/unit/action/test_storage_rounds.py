@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.muster.cluster.plugins.action.storage_rounds import StorageRounds
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, worst
-from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import DEPENDS
-from ansible_collections.muster.cluster.plugins.module_utils.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import DEPENDS
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import Means, RoundError, prove
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.walk import Means, RoundError, prove
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
+from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.storage_stage import StorageRounds
 
+from tests.typed import typed
 from tests.unit.plugin_utils.storage.test_rounds import answer
 
 LAB = Path(__file__).parents[3] / "inventory" / "lab" / "lab.fleet.yml"
@@ -96,7 +97,7 @@ def test_sound_hosts_pass_all_that_is_owed_and_all_is_recorded(asked: Callable[.
     expect = request.fleet["classes"]["lab_h100"]
     for evidence in found.values():
         assert worst(each.verdict for each in evidence.findings) == PASS
-        assert [(each.check, each.subject) for each in evidence.findings] == required("storage", expect)
+        assert [(each.check, each.subject) for each in evidence.findings] == required("storage", typed(expect))
         assert evidence.stage == "storage"
         assert evidence.expect_digest == expect_digest_of("storage", expect)
         save = evidence.detail["save"]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.muster.cluster.plugins.modules import switch_audit as documented
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.judging import QUESTIONS
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_judging import QUESTIONS
 
 from ..plugin_utils.switches.leaf import declared, fleet_of, leaf_of
 from ..plugin_utils.switches.ssh_switch import PASSWORD, USER, SshSwitch

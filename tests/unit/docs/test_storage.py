@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import Section
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.declared import read_storage
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan import SIZES
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan_table import plan_lines
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.planning import fleet_plan
+from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan import SIZES
+from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan_table import plan_lines
+from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.measured_plan import fleet_plan
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import storage_of
 
 PAGE = Path(__file__).parents[3].joinpath("docs/storage.md").read_text(encoding="utf-8")
 
 
 def declared() -> dict[str, Any]:
     (example,) = [text for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if text.startswith("storage:")]
-    return read_storage(Section(yaml.safe_load(example), "docs/storage.md", "", None), {}).to_dict()
+    return storage_of(yaml.safe_load(example)["storage"]).to_dict()
 
 
 def test_the_example_is_a_declaration() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
@@ -81,10 +81,10 @@ def plain(tmp_path: Path) -> Path:
     fleet["fabric"] = declared.fabric.to_dict()
     for name, node in declared.node_variables().items():
         fleet["nodes"][name]["rails"] = node["rails"]
-    shipped = declared.policy.burn_in_profiles
-    fleet["policy"]["burn_in_profiles"] = {**shipped, **fleet["policy"]["burn_in_profiles"]}
+    shipped = declared.policy.to_dict()
+    fleet["policy"]["burn_in_profiles"] = {**shipped["burn_in_profiles"], **fleet["policy"]["burn_in_profiles"]}
     fleet["policy"]["latency_profile"] = None
-    fleet["policy"]["latency_profiles"] = dict(declared.policy.latency_profiles)
+    fleet["policy"]["latency_profiles"] = shipped["latency_profiles"]
     path = tmp_path / "plain.yml"
     fleet["ledger"]["url"] = fleet["ledger"]["url"].replace("inventory_dir", f"'{PLAIN.parent}'")
     path.write_text(yaml.safe_dump(inventory))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ansible.errors import AnsibleLookupError
 from ansible_collections.muster.cluster.plugins.lookup import nccl_topology, nccl_variables, queue_pair_table
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 ROOT = Path(__file__).parents[3]
 ROCE = ROOT / "inventory/example_roce/roce.fleet.yml"

@@ -1,7 +1,7 @@
 import pytest
 from ansible.errors import AnsibleLookupError
 from ansible_collections.muster.cluster.plugins.lookup.slurm_files import LookupModule
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 LAB = "inventory/lab/lab.fleet.yml"
 

@@ -3,14 +3,15 @@
 import copy
 import json
 import re
-from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.blocks import split
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.blocks import split
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import clocksource, fabric_manager
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+
+from tests.fake_host import FakeHost
 
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "recorded"
 HEALTHY = Path(__file__).resolve().parents[2] / "healthy"
@@ -118,14 +119,10 @@ def _nvml(addresses):
     return json.dumps({"gpus": [{"address": address, **dict.fromkeys(fields, 0)} for address in addresses]}) + "\n"
 
 
-class FakeHost:
-    """Plays back outputs by command, tool or path; ``outputs`` may be changed between examinations."""
-
-    def __init__(self):
-        self.runs = []
-        # The keys of ``outputs`` that were played back.
-        self.asked = set()
-        self.outputs = {
+def healthy_host():
+    """Return a host of EXPECT's class on which every tool finds what it should."""
+    return FakeHost(
+        {
             "nvidia-smi": Output(gpu_xml(["00000000:1B:00.0", "00000000:AB:00.0"])),
             "nvidia-smi nvlink --status": Output(nvlink_text(2)),
             "nvidia-smi topo -m": Output(TOPOLOGY),
@@ -178,23 +175,7 @@ class FakeHost:
             "dmesg": Output((HEALTHY / "kernel_ring.txt").read_text()),
             "smartctl": split((HEALTHY / "smartctl.txt").read_text())["nvme 1"],
         }
-
-    def run(self, argv, timeout_seconds):
-        self.runs.append(tuple(argv))
-        assert timeout_seconds > 0
-        command = " ".join(argv)
-        return self._output(command if command in self.outputs else argv[0])
-
-    def read(self, path):
-        return self._output(path)
-
-    def _output(self, key):
-        self.asked.add(key)
-        return self.outputs[key]
-
-    def paths(self, *patterns):
-        """Return the paths of ``outputs`` that the patterns name."""
-        return sorted(path for path in self.outputs if any(fnmatch(path, pattern) for pattern in patterns))
+    )
 
 
 @pytest.fixture
@@ -204,7 +185,7 @@ def expect():
 
 @pytest.fixture
 def fake_host():
-    return FakeHost()
+    return healthy_host()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.answer_lines import (
+from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import (
     PREFIX,
     _digest,
     decode,

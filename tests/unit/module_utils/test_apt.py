@@ -1,21 +1,27 @@
 """What has to be done to bring a host to exact versions, and what is refused before anything is."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.apt import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.apt import (
     Apt,
     AptError,
     Installed,
+    parse_available,
+    parse_removed,
+    parse_status,
+    sources_text,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.host.exact_packages import (
+    PREFERENCES,
+    SOURCES,
+    ExactPackages,
     check_declaration,
     declared_before,
     missing,
-    parse_available,
-    parse_status,
     plan,
     preferences_text,
-    sources_text,
     upstream,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 
 WANTED = {"nvidia-open-570": "570.86.15-0ubuntu1", "libnccl2": "2.26.2-1+cuda12.8"}
 SOUND = {name: Installed(version, held=True) for name, version in WANTED.items()}
@@ -145,3 +151,87 @@ def test_host_without_dpkg_is_told_what_is_supported():
 
     with pytest.raises(AptError, match="Debian and Ubuntu only"):
         Apt(Other(), 1).status()
+
+
+def test_what_apt_would_remove_besides_is_read_from_its_rehearsal():
+    text = "Reading package lists...\nRemv nvidia-dkms-565 [565.57.01-1] [libfoo ]\nPurg old:amd64 [1]\nInst x (2 r)\n"
+    assert parse_removed(text) == ["nvidia-dkms-565", "old"]
+    assert parse_removed("Inst Remv-x (1)\nConf x\n") == []
+
+
+class Tools:
+    """apt and dpkg of a host that has ``there``; what is to be installed is there afterwards unless ``deaf``."""
+
+    def __init__(self, there, available, deaf=False, simulated=""):
+        self.there, self.available, self.deaf, self.simulated = dict(there), available, deaf, simulated
+        self.held = set()
+        self.ran = []
+
+    def run(self, argv, timeout_seconds):
+        self.ran.append(list(argv))
+        if argv[0] == "dpkg-query":
+            lines = [
+                f"{name}\t{version}\t{'hold' if name in self.held else 'install'}\tinstalled\tok\n"
+                for name, version in self.there.items()
+            ]
+            return Output("".join(lines))
+        if "madison" in argv:
+            return Output("".join(f"{name} | {version} | http://m\n" for name, version in self.available.items()))
+        if argv[0] == "apt-mark":
+            self.held |= set(argv[2:])
+        if "--simulate" in argv:
+            return Output(self.simulated)
+        if "install" in argv and not self.deaf:
+            for word in argv:
+                name, equals, version = word.partition("=")
+                if equals and name in WANTED:
+                    self.there[name] = version
+                    self.held.discard(name)
+                elif word.endswith("-"):
+                    self.there.pop(word[:-1], None)
+        return Output()
+
+    def changes(self):
+        return [argv for argv in self.ran if argv[0] == "apt-get" and "install" in argv and "--simulate" not in argv]
+
+
+def stack(tools):
+    files = {SOURCES: "Types: deb\n", PREFERENCES: preferences_text("570.86.15", WANTED)}
+    return ExactPackages(Apt(tools, 1), "570.86.15", WANTED, files)
+
+
+def test_rehearsal_tells_what_apt_removes_besides_and_changes_nothing():
+    tools = Tools(
+        {"nvidia-open-565": "565.57.01-1"}, WANTED, simulated="Remv nvidia-open-565 [1]\nRemv nvidia-dkms [1]\n"
+    )
+    packages = stack(tools)
+    planned = packages.plan("Package: nvidia-open-565\n")
+    assert packages.rehearse(planned) == ["nvidia-dkms"]
+    assert tools.changes() == [] and tools.held == set()
+    (simulated,) = [argv for argv in tools.ran if "--simulate" in argv]
+    assert "nvidia-open-565-" in simulated and "libnccl2=2.26.2-1+cuda12.8" in simulated
+
+
+def test_version_that_no_repository_has_is_an_error_before_anything_is_changed():
+    tools = Tools({}, {**WANTED, "libnccl2": "2.27.3-1"})
+    packages = stack(tools)
+    with pytest.raises(
+        AptError, match=r"no repository has libnccl2: wanted 2\.26.*available 2\.27.*nothing was changed"
+    ):
+        packages.rehearse(packages.plan(""))
+    assert tools.changes() == []
+
+
+def test_installation_ends_with_all_packages_held_in_their_versions():
+    tools = Tools({"libnccl2": "2.27.3-1", "nvidia-open-565": "565.57.01-1"}, WANTED)
+    tools.held = {"libnccl2"}
+    packages = stack(tools)
+    packages.install(packages.plan("Package: nvidia-open-565\n"))
+    assert (tools.there, tools.held) == (WANTED, set(WANTED))
+    assert packages.plan(packages.files[PREFERENCES]).steps() == []
+
+
+def test_installation_that_apt_calls_a_success_and_is_none_is_found_out():
+    packages = stack(Tools({}, WANTED, deaf=True))
+    with pytest.raises(AptError, match="after all steps there was still to do: install libnccl2"):
+        packages.install(packages.plan(""))

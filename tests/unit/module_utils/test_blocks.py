@@ -1,8 +1,14 @@
 """Several outputs as one text, and back."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.blocks import is_listed, joined, listed, read_files, split
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost, Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.blocks import (
+    is_listed,
+    joined,
+    listed,
+    read_files,
+    split,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost, Output
 
 OUTPUTS = {
     "mlx5_0": Output("state\n\nrate: 400\n"),

@@ -1,20 +1,31 @@
 """Plans: what is refused by its key, and what asks less than something else."""
 
 import sys
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import registry
-from ansible_collections.muster.cluster.plugins.module_utils.burn_in_plan import Plan, PlanError, shortfall, steps_of
-from ansible_collections.muster.cluster.plugins.module_utils.expectations import POSITIVE
+from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import (
+    Plan,
+    shortfall,
+    steps_of,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.examination import registry
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import NoSettings
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import Positive, ReadError
+
+
+@dataclass(frozen=True)
+class DiagSettings:
+    level: Positive
 
 
 @pytest.fixture(autouse=True)
 def stresses(monkeypatch):
     for name, exclusive in (("diag", True), ("gemm", False), ("disk", False)):
-        settings = {"level": POSITIVE} if name == "diag" else {}
+        settings = DiagSettings if name == "diag" else NoSettings
         module = SimpleNamespace(NAME=name, SETTINGS=settings, EXCLUSIVE=exclusive)
-        monkeypatch.setitem(sys.modules, f"{registry.__package__}.stress.{name}", module)
+        monkeypatch.setitem(sys.modules, f"{registry.__package__.rpartition('.')[0]}.stress.{name}", module)
 
 
 DIAG = {"limit_seconds": 900, "run": {"diag": {"level": 3}}}
@@ -53,7 +64,7 @@ def test_steps_come_back_as_they_are_written():
     ],
 )
 def test_wrong_step_is_named_by_its_key(steps, message):
-    with pytest.raises(PlanError, match=message):
+    with pytest.raises(ReadError, match=message):
         steps_of(steps)
 
 
@@ -65,7 +76,7 @@ def test_wrong_step_is_named_by_its_key(steps, message):
         ({"id": "../x"}, 'id: found "../x"'),
         ({"node": None}, "node: found nothing"),
         ({"stop_on_fail": "yes"}, 'stop_on_fail: found "yes"'),
-        ({"expect": {}}, "expect.class: found nothing, expected a value"),
+        ({"expect": {}}, "expect.class: found nothing, expected text"),
         ({"extra": 1}, 'found unknown key "extra"'),
         ({"steps": [WARM]}, "allow_reboot: found false, expected true, as profile p has a planned warm reboot"),
     ],
@@ -74,7 +85,7 @@ def test_wrong_plan_is_named_by_its_key(expect, change, message):
     good = {"id": "1", "node": "n", "profile": "p", "steps": [LOAD], "interval_seconds": 1, "expect": expect}
     assert Plan.from_dict(good).stop_on_fail is True
     assert Plan.from_dict(good).duration_seconds == 600
-    with pytest.raises(PlanError, match=message):
+    with pytest.raises(ReadError, match=message):
         Plan.from_dict({**good, **change})
 
 
@@ -119,11 +130,11 @@ def test_setting_that_is_no_number_has_to_be_the_same():
 
 @pytest.mark.parametrize("reboot", [[], {}, ["warm"], None, 1])
 def test_reboot_that_is_no_text_is_an_error(reboot):
-    with pytest.raises(PlanError, match="reboot"):
+    with pytest.raises(ReadError, match="reboot"):
         steps_of([{"reboot": reboot}])
 
 
 @pytest.mark.parametrize("key", ["seconds", "limit_seconds"])
 def test_time_that_no_clock_counts_is_an_error(key):
-    with pytest.raises(PlanError, match=f"{key}: found 1000"):
+    with pytest.raises(ReadError, match=f"{key}: found 1000"):
         steps_of([{key: 10**400, "run": {"gemm": {}}}])

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import cli
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.registry import STAGE_CHECKS
-from ansible_collections.muster.cluster.plugins.plugin_utils.zipapp import COLLECTION, build
+from ansible_collections.muster.cluster.plugins.module_utils.commands.examine_command import STAGES
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import STAGE_CHECKS
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import COLLECTION, build
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_examine_without_store_leaves_no_trace(muster, expect, tmp_path):
     ("text", "words", "message"),
     [
         ("", (), "expectations on standard input are not JSON"),
-        ('{"class": "x"}', (), "expectations: fabric: found nothing, expected a value"),
+        ('{"class": "x"}', (), "expectations: fabric: found nothing, expected a mapping, or null"),
         (None, ("--id", "../../x"), "--id is '../../x'"),
     ],
 )
@@ -84,9 +84,24 @@ def test_burn_in_status_of_a_fresh_node(muster, tmp_path):
 
 
 def test_stages_of_the_command_line_are_those_of_the_registry():
-    (commands,) = [action for action in cli._parser("0")._actions if action.dest == "command" or action.choices]
-    (stage,) = [action for action in commands.choices["examine"]._actions if action.dest == "stage"]
-    assert set(stage.choices) == set(STAGE_CHECKS) - {"health", "prolog", "epilog"}
+    assert set(STAGES) == set(STAGE_CHECKS) - {"health", "prolog", "epilog"}
+
+
+def test_unknown_command_names_what_there_is(muster):
+    done = muster("examin")
+    assert done.returncode == 2 and "found 'examin', expected one of examine, burn-in" in done.stderr
+    assert muster().returncode == 2
+
+
+def test_closed_pipe_leaves_no_traceback(muster, tmp_path):
+    read, write = os.pipe()
+    os.close(read)
+    path = tmp_path / "muster"
+    path.write_bytes(build())
+    argv = [sys.executable, "-S", str(path), "--help"]
+    done = subprocess.run(argv, stdout=write, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    os.close(write)
+    assert done.returncode == 141 and done.stderr == ""
 
 
 @pytest.mark.parametrize(

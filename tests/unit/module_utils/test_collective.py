@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import collective
-from ansible_collections.muster.cluster.plugins.module_utils.answer_lines import unpack
-from ansible_collections.muster.cluster.plugins.module_utils.collective_guard import EXIT_DEADLINE
-from ansible_collections.muster.cluster.plugins.module_utils.collective_program import pack_spec
+from ansible_collections.muster.cluster.plugins.module_utils.collectives import collective
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_guard import EXIT_DEADLINE
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import pack_spec
+from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import unpack
 
 ROOT = Path(__file__).resolve().parents[3]
 TORCH = ROOT / "build" / "lab" / "torch"
@@ -259,7 +259,7 @@ def _sockets(pid: int) -> int:
 
 VERIFY = """
 import json, torch
-from ansible_collections.muster.cluster.plugins.module_utils import collective_data as c
+from ansible_collections.muster.cluster.plugins.module_utils.collectives import collective_data as c
 c.TILE_ELEMENTS = 11 * 100
 pattern = c.Pattern(torch, torch.device("cpu"))
 def total(ranks, iteration, count):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ansible_collections.muster.cluster.plugins.module_utils.collective_data import (
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_data import (
     INDEX_PERIOD,
     contribution,
     total_contribution,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import collective_job, slurm_round
-from ansible_collections.muster.cluster.plugins.module_utils.answer_lines import pack
-from ansible_collections.muster.cluster.plugins.module_utils.collective_program import unpack_spec
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import unpack_spec
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import expand
+from ansible_collections.muster.cluster.plugins.module_utils.rounds import collective_job, slurm_round
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.round_job import RoundJob
+from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import pack
 
 GROUP = ("gpu-01", "gpu-02", "gpu-03", "gpu-04")
 WALK = {
@@ -24,9 +27,7 @@ TOGETHER = {
 }
 TRAIN = {"name": "train", "kind": "train", "hidden": 8, "layers": 2, "steps": 3, "warmup": 1, "seconds": 10}
 PROGRAM = {"moves": [WALK, TOGETHER, TRAIN]}
-SETTINGS = collective_job.Settings(
-    "acceptance", "/usr/bin/python3", "/usr/libexec/muster/muster", "gloo", 1, PROGRAM, 90, 30
-)
+CODEC = collective_job.CollectiveCodec("/usr/bin/python3", "/usr/libexec/muster/muster", "gloo", 1, PROGRAM, 30)
 STATES = dict.fromkeys(GROUP, "idle")
 TIMED_OUT = "not finished after 10 s, stuck in walk, step 1 (waiting for others in it)"
 CLOSED = "RuntimeError in move walk: Connection closed by peer [10.0.0.3]:1234"
@@ -54,8 +55,18 @@ def lines(*records: dict[str, Any]) -> str:
     return "".join(pack(item) for item in records)
 
 
+def argv_of(job: slurm_round.Job, **change: Any) -> list[str]:
+    return RoundJob("acceptance", 90, replace(CODEC, **change)).argv(job)
+
+
+def observe(
+    group: Sequence[str], codec: collective_job.CollectiveCodec, output: Output, states: Mapping[str, str]
+) -> dict[str, Any]:
+    return RoundJob("acceptance", 90, codec).observe(group, output, states)
+
+
 def seen_of(*records: dict[str, Any], rc: int | None = 0, stderr: str = "") -> dict[str, Any]:
-    return collective_job.observe(GROUP, SETTINGS, Output(lines(*records), stderr, rc), STATES)
+    return observe(GROUP, CODEC, Output(lines(*records), stderr, rc), STATES)
 
 
 def whole() -> list[dict[str, Any]]:
@@ -117,7 +128,7 @@ def test_versions_of_a_rank_are_kept(said: Any, kept: dict[str, str]) -> None:
     ],
 )
 def test_anything_less_is_an_error(output: Output, error: str) -> None:
-    seen = collective_job.observe(GROUP, SETTINGS, output, STATES)
+    seen = observe(GROUP, CODEC, output, STATES)
     assert not seen["ok"]
     assert error in seen["error"]
 
@@ -166,18 +177,18 @@ def test_wrong_data_names_the_rank_that_received_it() -> None:
 
 def test_node_that_sits_out_has_no_number() -> None:
     group = GROUP[:3]
-    settings = replace(SETTINGS, moves={"moves": [{**WALK, "sizes": [64], "shifts": [0, 2]}]})
+    codec = replace(CODEC, moves={"moves": [{**WALK, "sizes": [64], "shifts": [0, 2]}]})
     rows = [[None, 510], [500, 510], [500, None]]
     records = [
         record(rank, ranks=3, results={"walk": {"ns": row, "ns_p99": row, "wrong": [each and 0 for each in row]}})
         for rank, row in enumerate(rows)
     ]
-    seen = collective_job.observe(group, settings, Output(lines(*records), "", 0), STATES)
+    seen = observe(group, codec, Output(lines(*records), "", 0), STATES)
     assert seen["ok"], seen["error"]
     assert [each["ns"] for each in seen["results"]] == [[None, [500], [500]], [[510], [510], None]]
 
     records[0]["results"]["walk"]["ns"][0] = 500
-    seen = collective_job.observe(group, settings, Output(lines(*records), "", 0), STATES)
+    seen = observe(group, codec, Output(lines(*records), "", 0), STATES)
     assert "walk: measurement 0: took no part" in seen["error"]
 
 
@@ -265,7 +276,7 @@ def test_silent_group_reached_nothing() -> None:
 )
 def test_node_that_slurm_lost_is_unavailable_rather_than_slow(stderr: str, states: dict[str, str]) -> None:
     output = Output(lines(record(0), record(2), record(3)), stderr, 1)
-    seen = collective_job.observe(GROUP, SETTINGS, output, states)
+    seen = observe(GROUP, CODEC, output, states)
     assert list(seen["unavailable"]) == ["gpu-02"]
 
 
@@ -276,14 +287,14 @@ def test_node_that_answered_is_never_unavailable() -> None:
 
 def test_srun_gets_the_whole_nodes_and_every_setting() -> None:
     job = slurm_round.Job("muster-round-c-3-0", GROUP, {"gpu-01": "10.0.0.1", "gpu-02": "10.0.0.2"}, 29401)
-    argv = SETTINGS.argv(job)
+    argv = argv_of(job)
     assert argv[0] == "srun"
     assert {
         "--exclusive",
         "--nodes=4",
         "--ntasks=4",
         "--ntasks-per-node=1",
-        "--nodelist=gpu-01,gpu-02,gpu-03,gpu-04",
+        "--nodelist=gpu-[01-04]",
         "--time=3",
         "--port=29401",
     } <= set(argv)
@@ -297,14 +308,14 @@ def test_srun_gets_the_whole_nodes_and_every_setting() -> None:
 
 def test_srun_ends_nobody_that_still_waits_for_a_rank_that_is_gone() -> None:
     job = slurm_round.Job("muster-round-c-3-0", GROUP, {}, 29401)
-    argv = replace(SETTINGS, backend="nccl").argv(job)
+    argv = argv_of(job, backend="nccl")
     # Ten seconds are the longest that its program lets one wait for others.
     assert [word for word in argv if word.startswith("--wait=")][-1] == "--wait=30"
 
 
 def test_container_is_asked_for_before_the_program() -> None:
     job = slurm_round.Job("muster-round-c-3-0", GROUP, {}, 29401)
-    argv = replace(SETTINGS, container="docker://nvcr.io#nvidia/pytorch:25.01-py3").argv(job)
+    argv = argv_of(job, container="docker://nvcr.io#nvidia/pytorch:25.01-py3")
     at = argv.index("--container-image=docker://nvcr.io#nvidia/pytorch:25.01-py3")
     assert at < argv.index("/usr/bin/python3")
     assert argv[at + 1] == "--container-mounts=/usr/libexec/muster/muster:/usr/libexec/muster/muster:ro"
@@ -329,15 +340,33 @@ def test_arguments_of_thousands_of_nodes_fit_a_command_line() -> None:
     pairs = [[[index, 1536 + (index + 97 * step) % 1536] for index in range(1536)] for step in range(8)]
     confirm = {key: value for key, value in WALK.items() if key != "shifts"}
     program = {"moves": [{**WALK, "shifts": list(range(0, 3071, 48))}, {**confirm, "name": "b", "pairs": pairs}]}
-    argv = replace(SETTINGS, moves=program).argv(slurm_round.Job("j", group, addresses, 29401))
+    argv = argv_of(slurm_round.Job("j", group, addresses, 29401), moves=program)
     assert max(map(len, argv)) < 128 * 1024
     assert sum(map(len, argv)) < 512 * 1024
+
+
+@pytest.mark.parametrize("name", ["gpu-{0:05d}", "su{1:03d}-dgx-{0:05d}", "g{0:d}"])
+def test_one_job_of_twelve_thousand_nodes_fits_a_command_line(name: str) -> None:
+    # Every second one of 25,000: no two of the numbers are a range. Linux takes 128 KiB in one argument.
+    group = tuple(name.format(number, number // 64) for number in range(1, 25_000, 2))
+    assert len(group) == 12_500
+    addresses = {node: f"10.{number // 250}.{number % 250}.11" for number, node in enumerate(group)}
+    argv = argv_of(slurm_round.Job("j", tuple(reversed(group)), addresses, 29401), moves={"moves": [WALK]})
+    assert max(len(word.encode()) for word in argv) < 128 * 1024
+    (nodes,) = [word for word in argv if word.startswith("--nodelist=")]
+    assert expand(nodes.partition("=")[2]) == list(group)
+
+
+def test_names_that_slurm_cannot_fold_and_linux_not_take_are_named_before_srun_is_started() -> None:
+    group = tuple(f"gpu-{number:05d}.cluster.example.com" for number in range(12_500))
+    with pytest.raises(slurm_round.SlurmError, match=r"the names of 12500 nodes are 374999 bytes .*at most 131072"):
+        argv_of(slurm_round.Job("j", group, {}, 29401), moves={"moves": [WALK]})
 
 
 @pytest.mark.parametrize("nodes", [512])
 def test_answers_of_many_ranks_become_one_observation(nodes: int) -> None:
     group = tuple(f"gpu-{number:04d}" for number in range(nodes))
-    settings = replace(SETTINGS, ranks_per_node=8, moves={"moves": [{**WALK, "shifts": list(range(32))}]})
+    codec = replace(CODEC, tasks_per_node=8, moves={"moves": [{**WALK, "shifts": list(range(32))}]})
     row = list(range(6_000_000, 6_000_064))
     walked = {"ns": row, "ns_p99": row, "wrong": [0] * 64}
     text = lines(
@@ -348,7 +377,7 @@ def test_answers_of_many_ranks_become_one_observation(nodes: int) -> None:
         )
     )
     tracemalloc.start()
-    seen = collective_job.observe(group, settings, Output(text, "", 0), {})
+    seen = observe(group, codec, Output(text, "", 0), {})
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert seen["ok"], seen["error"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.collective_program import (
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import (
     ProgramError,
     pack_spec,
     read_program,

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.dcgm import (
+from ansible_collections.muster.cluster.plugins.module_utils.formats.dcgm import (
     FAIL,
     PASS,
     SKIP,
@@ -15,9 +15,9 @@ from ansible_collections.muster.cluster.plugins.module_utils.dcgm import (
     gpus_named,
     test_of,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.dcgm_json import json_report
-from ansible_collections.muster.cluster.plugins.module_utils.dcgm_table import table_report
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.formats.dcgm_json import json_report
+from ansible_collections.muster.cluster.plugins.module_utils.formats.dcgm_table import table_report
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Unreadable
 
 # pytest would take it for a test by its name.
 test_of.__test__ = False

@@ -7,7 +7,9 @@ from dataclasses import replace
 from fnmatch import fnmatch
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.drive_array import (
+from ansible_collections.muster.cluster.plugins.module_utils.formats.nvme import Drive, DrivesWanted
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.storage_setup.drive_array import (
     ArrayError,
     Disk,
     Member,
@@ -18,8 +20,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.drive_array import 
     parse_signatures,
     plan,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.nvme import Drive
 from ansible_collections.muster.cluster.plugins.modules.storage_array import reconcile
 
 OURS = Member("1:2:3:4", "muster-scratch", "raid0", 2)
@@ -138,14 +138,14 @@ DRIVES = [
     Drive("nvme1", "0000:02:00.0", "DATA", namespace="nvme1n1"),
     Drive("nvme2", "0000:03:00.0", "BOOT", namespace="nvme2n1"),
 ]
-WANTED = {"count": 2, "addresses": None, "model": "DATA", "numa_node": None}
+WANTED = DrivesWanted(2, None, "DATA", None)
 
 
 def test_drives_are_those_of_the_declaration():
     assert chosen(DRIVES, WANTED, {}) == DRIVES[:2]
-    one = {**WANTED, "count": 1, "addresses": ["0000:02:00.0"], "model": None}
+    one = DrivesWanted(1, ["0000:02:00.0"], None, None)
     assert chosen(DRIVES, one, {}) == [DRIVES[1]]
-    assert chosen(DRIVES, {**WANTED, "numa_node": 1}, {"nvme0": 0, "nvme1": 1}) == [DRIVES[1]]
+    assert chosen(DRIVES, replace(WANTED, numa_node=1), {"nvme0": 0, "nvme1": 1}) == [DRIVES[1]]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_drives_are_those_of_the_declaration():
 )
 def test_drive_that_is_missing_is_an_error(drives, change, said):
     with pytest.raises(ArrayError, match=said):
-        chosen(drives, {**WANTED, **change}, {})
+        chosen(drives, replace(WANTED, **change), {})
 
 
 class Machine:
@@ -206,7 +206,7 @@ class Machine:
         return Output()
 
 
-ARRAYS = [{"name": "scratch", **WANTED}]
+ARRAYS = [{"name": "scratch", **vars(WANTED)}]
 
 
 def test_array_is_made_once_and_then_nothing_changes():

@@ -1,17 +1,18 @@
 """Evidence: what comes back is what was written, and junk does not come back at all."""
 
 import json
+from dataclasses import fields
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import (
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import (
     STAGES,
     Evidence,
     EvidenceError,
     digest_of,
     expect_digest_of,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.expectations import SCHEMA
-from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, Finding
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS, Finding
 
 GOOD = Evidence("1", "gpu-01", "preflight", 1.0, None, "b", {"kernel": None}, "d", (Finding("cpu", "host", PASS),))
 
@@ -86,11 +87,12 @@ def test_collectives_over_other_rails_or_another_fabric_are_proven_anew(section)
 
 
 def test_every_section_but_what_is_installed_and_what_lies_between_hosts_voids_a_burn_in_when_it_changes():
-    expect = {section: {"floor": 1} for section in SCHEMA}
+    sections = {each.name.rstrip("_") for each in fields(Expectations)}
+    expect = {section: {"floor": 1} for section in sections}
     digest = expect_digest_of("burn_in", expect)
-    changed = {name for name in SCHEMA if expect_digest_of("burn_in", {**expect, name: {"floor": 2}}) != digest}
+    changed = {name for name in sections if expect_digest_of("burn_in", {**expect, name: {"floor": 2}}) != digest}
     between = {"collective", "mini_clusters", "fabric", "rdma", "mounts", "checkpoint", "storage"}
-    assert set(SCHEMA) - changed == {"gpu_stack", *between}
+    assert sections - changed == {"gpu_stack", *between}
 
 
 def test_mini_clusters_make_other_evidence_of_acceptance_alone_and_of_nothing_where_none_are_declared():

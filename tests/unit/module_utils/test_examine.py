@@ -3,9 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable, judge
-from ansible_collections.muster.cluster.plugins.module_utils.finding import INCOMPLETE, PASS, Finding
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import judge
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import stated
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import INCOMPLETE, PASS, Finding
 
 
 def parse(output):
@@ -61,9 +62,11 @@ def test_part_without_a_finding_is_incomplete():
     assert found[2] == ("c", INCOMPLETE, "the check gave no finding on this part")
 
 
-def test_missing_expectation_is_named():
-    found = verdicts(Output("1"), [check(lambda expect: [expect["gpu"]], passing)])
-    assert found == [("host", INCOMPLETE, "expectations lack 'gpu'")]
+def test_part_that_the_class_does_not_declare_is_incomplete():
+    found = verdicts(Output("1"), [check(lambda expect: [stated(None)], passing)])
+    assert found == [
+        ("host", INCOMPLETE, "ReadError: found nothing, expected a class that declares what is to be judged")
+    ]
 
 
 def test_check_that_does_not_apply_owes_nothing():

@@ -1,13 +1,17 @@
 """Expectations: a wrong class is named by its key, before anything is measured."""
 
+from dataclasses import fields
+
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.expectations import (
-    SCHEMA,
-    ExpectationError,
-    check_expectations,
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import (
+    Expectations,
     gpu_subjects,
     pci_address,
+    read_expectations,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
+
+from tests.typed import typed
 
 
 @pytest.mark.parametrize(
@@ -26,9 +30,9 @@ def test_pci_address(text, expected):
 
 
 def test_good_class_and_class_without_gpus(expect):
-    check_expectations(expect)
-    check_expectations({**expect, "gpu": None})
-    assert gpu_subjects(expect)["0000:ab:00.0"] == "gpu SXM6 0000:ab:00.0"
+    read_expectations(expect)
+    read_expectations({**expect, "gpu": None})
+    assert gpu_subjects(typed(expect))["0000:ab:00.0"] == "gpu SXM6 0000:ab:00.0"
 
 
 @pytest.mark.parametrize(
@@ -61,19 +65,19 @@ def test_wrong_key_is_named(expect, path, value, message):
     for key in parents:
         place = place[int(key)] if isinstance(place, list) else place[key]
     place[int(last) if isinstance(place, list) else last] = value
-    with pytest.raises(ExpectationError, match=message):
-        check_expectations(expect)
+    with pytest.raises(ReadError, match=message):
+        read_expectations(expect)
 
 
-@pytest.mark.parametrize("key", sorted(SCHEMA))
+@pytest.mark.parametrize("key", sorted(each.name.rstrip("_") for each in fields(Expectations)))
 def test_missing_key_is_named(expect, key):
     del expect[key]
-    with pytest.raises(ExpectationError, match=f"^{key}: found nothing, expected a value"):
-        check_expectations(expect)
+    with pytest.raises(ReadError, match=f"^{key}: found nothing, expected (a mapping|a list|text)"):
+        read_expectations(expect)
 
 
 def test_gpu_stack_without_the_drivers_version_is_refused(expect):
     stack = {"packages": [{"name": "nvidia-open-570", "version": "570.86.15-0ubuntu1"}], "services": []}
-    with pytest.raises(ExpectationError, match=r"gpu\.driver: found nothing"):
-        check_expectations({**expect, "gpu_stack": stack})
-    check_expectations({**expect, "gpu_stack": stack, "gpu": {**expect["gpu"], "driver": "570.86.15"}})
+    with pytest.raises(ReadError, match=r"gpu\.driver: found nothing"):
+        read_expectations({**expect, "gpu_stack": stack})
+    read_expectations({**expect, "gpu_stack": stack, "gpu": {**expect["gpu"], "driver": "570.86.15"}})

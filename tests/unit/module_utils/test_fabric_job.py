@@ -6,15 +6,16 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.answer_lines import pack, unpack
-from ansible_collections.muster.cluster.plugins.module_utils.fabric_job import Settings
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.rail_counters import growth, parse_ethtool
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_round import Job
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.rail_test.rail_counters import growth, parse_ethtool
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.fabric_job import FabricCodec
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.round_job import RoundJob
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.slurm_round import Job
+from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import pack, unpack
 
 GROUP = ("gpu-01", "gpu-02")
 NODES = {node: {"address": f"10.0.0.{index}", "rails": {}} for index, node in enumerate((*GROUP, "gpu-03"), 1)}
-SETTINGS = Settings("acceptance", "/usr/libexec/muster/muster", NODES, {"rails": []}, 90, 30)
+WORK = RoundJob("acceptance", 90, FabricCodec("/usr/libexec/muster/muster", NODES, {"rails": []}, 30))
 TEST = {
     **{"phase": "single", "tool": "ib_write_bw", "device": "mlx5_0", "server": "gpu-02", "client": "gpu-01"},
     **{"value": 391.5, "bytes": 1, "error": ""},
@@ -30,7 +31,7 @@ WHOLE = pack(answer("gpu-01")) + pack(answer("gpu-02"))
 
 
 def test_whole_answers_are_ok() -> None:
-    seen = SETTINGS.observe(GROUP, Output(WHOLE, "", 0), {})
+    seen = WORK.observe(GROUP, Output(WHOLE, "", 0), {})
     assert (seen["ok"], seen["error"], seen["missing"]) == (True, "", [])
     assert [each["node"] for each in seen["answers"]] == list(GROUP)
 
@@ -52,13 +53,13 @@ def test_whole_answers_are_ok() -> None:
     ],
 )
 def test_anything_less_is_not_ok(output: Output, error: str) -> None:
-    seen = SETTINGS.observe(GROUP, output, {})
+    seen = WORK.observe(GROUP, output, {})
     assert not seen["ok"]
     assert error in seen["error"]
 
 
 def test_node_that_slurm_lost_is_unavailable() -> None:
-    seen = SETTINGS.observe(GROUP, Output(pack(answer("gpu-01")), "", 1), {"gpu-01": "idle", "gpu-02": "down*"})
+    seen = WORK.observe(GROUP, Output(pack(answer("gpu-01")), "", 1), {"gpu-01": "idle", "gpu-02": "down*"})
     assert seen["unavailable"] == {"gpu-02": "down*"}
 
 
@@ -73,7 +74,7 @@ def test_answer_of_any_size_goes_in_lines_that_srun_keeps_whole() -> None:
 
 
 def test_job_gets_its_own_nodes_alone() -> None:
-    argv = SETTINGS.argv(Job("j", GROUP, {}, 28300))
+    argv = WORK.argv(Job("j", GROUP, {}, 28300))
     spec = json.loads(next(word for word in argv if word.startswith("--spec=")).partition("=")[2])
     assert sorted(spec["nodes"]) == list(GROUP)
     assert "--ntasks-per-node=1" in argv

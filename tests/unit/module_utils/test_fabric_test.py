@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.answer_lines import unpack
+from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import wait_until
+from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import unpack
 
 NODES = ("gpu-01", "gpu-02")
 # Both nodes are this host: with several addresses, as each listens where its own address is.
@@ -61,7 +62,7 @@ print("-" * 87)
 """
 PROGRAM = """
 import sys
-from ansible_collections.muster.cluster.plugins.module_utils import fabric_peer, fabric_test
+from ansible_collections.muster.cluster.plugins.module_utils.rail_test import fabric_peer, fabric_test
 fabric_test.START_SECONDS = 2
 fabric_peer.HELLO_SECONDS = 0.5
 sys.exit(fabric_test.main())
@@ -154,6 +155,8 @@ def walkers(tools: Path, port: int) -> Iterator[Walkers]:
         if process.poll() is None:
             process.kill()
             process.wait()
+    # A busy machine takes a moment to end what the kernel has killed.
+    wait_until(lambda: not found.orphans(), 10.0, 0.1)
     assert found.orphans() == []
 
 

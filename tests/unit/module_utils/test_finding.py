@@ -1,7 +1,7 @@
 """Findings: comparing them, and reading them back."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding, worst
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding, worst
 
 GOOD = Finding("memory", "host", FAIL, 1, 2.5, "MiB", "less", "reseat")
 

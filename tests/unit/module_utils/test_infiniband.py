@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.infiniband import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.machine import LocalMachine
+from ansible_collections.muster.cluster.plugins.module_utils.nic.infiniband_rails import (
     Ipoib,
     Rail,
     RailError,
@@ -15,7 +16,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.infiniband import (
     lacking,
     wrong_descriptions,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.roce.machine import LocalMachine
 
 RAILS = [Rail(0, "mlx5_0", "ib0"), Rail(1, "mlx5_1")]
 IPOIB = Ipoib("datagram", 4092, (0x12,))

@@ -5,12 +5,14 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import job_hooks
-from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost, Output
-from ansible_collections.muster.cluster.plugins.module_utils.job_hooks import Process, leftovers
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost, Output
+from ansible_collections.muster.cluster.plugins.module_utils.in_service import job_hooks
+from ansible_collections.muster.cluster.plugins.module_utils.in_service.job_hooks import Process, leftovers
 from ansible_collections.muster.cluster.plugins.module_utils.probes import heartbeat
 from ansible_collections.muster.cluster.plugins.module_utils.probes.heartbeat import Heartbeat
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+
+from tests.typed import typed
 
 BOOT = "11111111-2222-3333-4444-555555555555"
 XID = "[  900.000000] NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus.\n"
@@ -27,11 +29,11 @@ def kept(tmp_path):
 
 
 def before(host, expect, kept):
-    return job_hooks.before_job(host, expect, kept)[0]
+    return job_hooks.before_job(host, typed(expect), kept)[0]
 
 
 def after(host, expect, kept):
-    return job_hooks.after_job(host, expect, kept)[0]
+    return job_hooks.after_job(host, typed(expect), kept)[0]
 
 
 def test_healthy_host_passes_before_and_after(fake_host, expect, kept):

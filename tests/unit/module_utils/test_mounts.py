@@ -5,10 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost, Output
-from ansible_collections.muster.cluster.plugins.module_utils.mount_apply import KEEPER, UNITS, Applier, Wish
-from ansible_collections.muster.cluster.plugins.module_utils.mounts import (
+from ansible_collections.muster.cluster.plugins.module_utils.formats.mounts import (
     Mount,
     difference,
     mount_unit,
@@ -16,6 +13,15 @@ from ansible_collections.muster.cluster.plugins.module_utils.mounts import (
     mounts_of,
     unit_name,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost, Output, Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.storage_setup.mount_apply import (
+    KEEPER,
+    UNITS,
+    Applier,
+    Wish,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.words import expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import read
 
 # As the kernel of Debian 12 shows it.
 NFS_LINE = (
@@ -39,6 +45,10 @@ NFS = {
 }
 SCRATCH = {**NFS, "tier": "scratch", "kind": "local", "path": "/scratch", "filesystem": "xfs", "source": None}
 SCRATCH["options"] = ["noatime"]
+
+
+def declared(mount):
+    return read(expectations.Mount, mount)
 
 
 def nfs(change=("", ""), line=NFS_LINE) -> Mount:
@@ -70,7 +80,7 @@ def test_mountinfo_that_is_cut_off_is_unreadable(text):
 
 
 def test_mount_as_declared_and_sizes_that_the_server_made_smaller():
-    assert difference(NFS, nfs()) == ""
+    assert difference(declared(NFS), nfs()) == ""
 
 
 @pytest.mark.parametrize(
@@ -87,19 +97,19 @@ def test_mount_as_declared_and_sizes_that_the_server_made_smaller():
     ],
 )
 def test_mount_that_differs_is_named(change, said):
-    assert difference(NFS, nfs(change)).startswith(said)
+    assert difference(declared(NFS), nfs(change)).startswith(said)
 
 
 def test_version_four_is_any_minor_one_and_one_connection_is_not_shown():
     wanted = {**NFS, "options": ["vers=4", "nconnect=1"]}
-    assert difference(wanted, nfs(("nconnect=16,", ""))) == ""
-    assert difference(wanted, nfs(("vers=4.2", "vers=3"))) == "option is vers=3, expected vers=4"
+    assert difference(declared(wanted), nfs(("nconnect=16,", ""))) == ""
+    assert difference(declared(wanted), nfs(("vers=4.2", "vers=3"))) == "option is vers=3, expected vers=4"
 
 
 def test_local_file_system_is_known_by_its_device():
     mount = nfs(line="90 25 9:127 / /scratch rw,noatime - xfs /dev/md127 rw\n")
-    assert difference(SCRATCH, mount, "9:127") == ""
-    assert difference(SCRATCH, mount, "9:126") == "device is 9:127 (/dev/md127), expected 9:126"
+    assert difference(declared(SCRATCH), mount, "9:127") == ""
+    assert difference(declared(SCRATCH), mount, "9:126") == "device is 9:127 (/dev/md127), expected 9:126"
 
 
 @pytest.mark.parametrize("path", ["/scratch", "/scratch/numa0", "/check-points", "/.hidden", "/a_b.c"])
@@ -122,7 +132,7 @@ def test_unit_name_is_systemds(path):
 
 
 def test_unit_neither_fails_the_boot_nor_is_required():
-    text = mount_unit(NFS, "10.0.0.9:/srv/checkpoints")
+    text = mount_unit(declared(NFS), "10.0.0.9:/srv/checkpoints")
     assert "Options=nofail,vers=4.2," in text and "Type=nfs\n" in text
     assert "Requires" not in text and "RequiredBy" not in text
 
@@ -130,7 +140,7 @@ def test_unit_neither_fails_the_boot_nor_is_required():
 SYSTEMCTL = """#!/usr/bin/python3
 import pathlib, sys
 root = pathlib.Path(__file__).parents[1]
-words = sys.argv[2:]
+words = sys.argv[1:]
 with (root / "said").open("a") as said:
     said.write(" ".join(words) + "\\n")
 mountinfo = root / "proc/self/mountinfo"
@@ -169,7 +179,7 @@ def root(tmp_path):
 
 def apply(root, mounts=(NFS, SCRATCH), check=False, **change):
     wish = {
-        "mounts": mounts,
+        "mounts": [declared(mount) for mount in mounts],
         "uuids": {"scratch": "5f0c"},
         "services": ["slurmd.service"],
         "kernel_modules": {"sunrpc": {"slots": 128}},

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.nccl_log import (
+from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_log import (
     LogError,
     NcclLog,
     own_log,

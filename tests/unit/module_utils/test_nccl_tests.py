@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.nccl_tests import (
+from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_tests import (
     Measurement,
     NcclTestsError,
     parse_nccl_tests,

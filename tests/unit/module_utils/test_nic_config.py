@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import nic_config
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.nic_config import Shown
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.nic import firmware_settings as nic_config
+from ansible_collections.muster.cluster.plugins.module_utils.nic.firmware_settings import Shown
 
 from .conftest import RECORDED
 

@@ -6,8 +6,8 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.opensm import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.nic.opensm import (
     Answers,
     Dump,
     Manager,

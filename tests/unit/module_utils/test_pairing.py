@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.pairing import pairs, partner, rounds_of
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.pairing import pairs, partner, rounds_of
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 9, 31, 32, 232])

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import kernel_parameters, pcie
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.expectations import ExpectationError
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.peer_memory import why_not
+from ansible_collections.muster.cluster.plugins.module_utils.boot import pcie_settings as pcie
+from ansible_collections.muster.cluster.plugins.module_utils.host import kernel_parameters
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.nic.peer_memory import why_not
 from ansible_collections.muster.cluster.plugins.module_utils.probes import boot_loader, lspci
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 from ansible_collections.muster.cluster.plugins.modules.rdma_preflight import wrong_source
+
+from tests.typed import typed
 
 from .conftest import HEALTHY
 
 NIC = "0000:1a:00.0"
 DEVICES = lspci.parse(Output((HEALTHY / "lspci.txt").read_text()))
-SETTINGS = pcie.Settings({"mlx5_0": NIC}, 4096, True, (NIC,), True, "/usr/bin", "/")
+SETTINGS = pcie.Settings((pcie.RailAddress("mlx5_0", NIC),), 4096, True, (NIC,), True, "/usr/bin", "/")
 SEEN = pcie.Seen(DEVICES, (pcie.Interrupt("mlx5_0", "200", "0-3", "0-3"),), False)
 
 
@@ -95,7 +97,7 @@ def test_bridge_that_is_not_readable_is_an_error():
 def test_settings_survive_their_file_and_unknown_keys_do_not():
     data = SETTINGS.to_dict()
     assert pcie.Settings.from_dict(data) == SETTINGS
-    with pytest.raises(ExpectationError, match="unknown key"):
+    with pytest.raises(ReadError, match="unknown key"):
         pcie.Settings.from_dict({**data, "max_payload": 256})
 
 
@@ -117,7 +119,7 @@ def test_settings_survive_their_file_and_unknown_keys_do_not():
 def test_class_gives_its_parameters_and_huge_pages(expect, required, pages, expected):
     expect["kernel"]["command_line"]["required"] = required
     expect["memory"]["hugepages"] = pages
-    assert kernel_parameters.declared_parameters(expect) == expected
+    assert kernel_parameters.declared_parameters(typed(expect)) == expected
 
 
 def test_every_kernel_of_grub_is_read_and_memory_testers_are_not():
@@ -188,5 +190,5 @@ def test_doca_needs_its_mirror_and_every_version():
 
 
 def test_device_that_is_not_there_needs_no_way_opened_to_it():
-    settings = pcie.Settings({}, None, None, ("0000:85:00.0",), False, "/usr/bin", "/")
+    settings = pcie.Settings((), None, None, ("0000:85:00.0",), False, "/usr/bin", "/")
     assert pcie.plan(pcie.Seen({}, (), False), settings) == []

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.perftest import (
+from ansible_collections.muster.cluster.plugins.module_utils.rail_test.perftest import (
     BANDWIDTH,
     LATENCY,
     PerftestError,

@@ -5,17 +5,19 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import registry
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.evidence_store import EvidenceStore
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.rejudge import (
+from ansible_collections.muster.cluster.plugins.module_utils.examination import registry
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge import (
     SavedError,
     checks_of,
     rejudged,
     saved_outputs,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.zipapp import build
+from ansible_collections.muster.cluster.plugins.module_utils.host.evidence_store import EvidenceStore
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import build
+
+from tests.typed import typed
 
 MEMINFO = "MemTotal:       {} kB\nSwapTotal:      0 kB\n"
 
@@ -31,7 +33,7 @@ def bundle(tmp_path):
 
 
 def test_bundle_is_judged_as_it_was_when_it_was_fresh(bundle, expect):
-    findings = {finding.check: finding for finding in rejudged(saved_outputs(str(bundle)), expect)}
+    findings = {finding.check: finding for finding in rejudged(saved_outputs(str(bundle)), typed(expect))}
     assert findings["memory"].verdict == "pass"
     assert (findings["clock"].verdict, findings["clock"].reason) == ("incomplete", "no answer")
 
@@ -42,7 +44,7 @@ def test_only_checks_whose_outputs_are_there_are_asked():
 
 
 def test_check_asked_by_name_without_its_output_is_incomplete(bundle, expect):
-    (finding,) = rejudged(saved_outputs(str(bundle)), expect, ["cpu"])
+    (finding,) = rejudged(saved_outputs(str(bundle)), typed(expect), ["cpu"])
     assert (finding.verdict, finding.reason) == ("incomplete", "lscpu was not run")
 
 
@@ -52,7 +54,7 @@ def test_check_asked_by_name_without_its_output_is_incomplete(bundle, expect):
 )
 def test_unknown_names_are_an_error(expect, outputs, checks, message):
     with pytest.raises(SavedError, match=message):
-        rejudged(outputs, expect, checks)
+        rejudged(outputs, typed(expect), checks)
 
 
 def test_file_without_its_probe_and_broken_bundle_are_errors(tmp_path):

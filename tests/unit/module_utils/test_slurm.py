@@ -5,25 +5,24 @@ from __future__ import annotations
 import time
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.slurm import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import HostListError, batches, expand, fold
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GateFile, Partition, parse_gate_file
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import (
     Examined,
-    GateError,
-    GateFile,
-    Job,
-    NodeState,
-    Partition,
-    drains_of,
-    expand,
-    fold,
     guard,
     leaving,
-    parse_gate_file,
-    parse_jobs,
-    parse_nodes,
-    parse_partitions,
     plan,
     returns,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import (
+    Job,
+    NodeState,
+    SlurmGateError,
+    parse_jobs,
+    parse_nodes,
+    parse_partitions,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate import drains_of
 
 # scontrol 22.05.8 as Debian 12 has it, on a two-node cluster.
 PARTITIONS = (
@@ -74,8 +73,29 @@ def test_fold_keeps_order_and_expand_reads_it_back(names, text):
 
 @pytest.mark.parametrize("text", ["n[1-", "n[]", "n[1-2]x", ",n1", "n[-2]", "n[1,,2]"])
 def test_expand_refuses_what_is_no_host_list(text):
-    with pytest.raises(GateError):
+    with pytest.raises(HostListError):
         expand(text)
+
+
+@pytest.mark.parametrize("limit", [40, 1000, 100_000])
+def test_batches_hold_every_name_once_within_the_limit(limit):
+    names = [f"gpu-{number:05d}" for number in range(1, 12500, 3)] + ["login", "gpu-00002"]
+    found = list(batches(names, limit))
+    assert sorted(name for batch in found for name in batch) == sorted(names)
+    assert max(len(fold(batch)) for batch in found) <= limit
+    assert list(batches([], limit)) == []
+
+
+def test_name_longer_than_the_limit_is_a_batch_of_its_own():
+    assert list(batches(["a-name-of-more-than-ten-letters", "b"], 10)) == [["a-name-of-more-than-ten-letters"], ["b"]]
+
+
+@pytest.mark.parametrize("text", ["batch Default=YES Nodes=n[1-", "batch Default=YES Nodes=n[1-2]x]"])
+def test_host_list_that_cannot_be_read_makes_the_gate_unreadable(text):
+    with pytest.raises(SlurmGateError, match="line 2: host list"):
+        parse_gate_file(f"# muster ledger L1 generation 3\nPartitionName={text}\n")
+    with pytest.raises(SlurmGateError, match="host list"):
+        parse_jobs("4711|batch|n[1-\n")
 
 
 def test_twelve_thousand_nodes_fold_into_one_range():
@@ -105,7 +125,7 @@ def test_gate_file_is_read_back_as_it_was_rendered():
     ],
 )
 def test_garbled_gate_file_is_refused(text):
-    with pytest.raises(GateError):
+    with pytest.raises(SlurmGateError):
         parse_gate_file(text)
 
 
@@ -122,7 +142,7 @@ def test_garbled_gate_file_is_refused(text):
     ],
 )
 def test_partition_that_would_smuggle_nodes_is_refused(more):
-    with pytest.raises(GateError):
+    with pytest.raises(SlurmGateError):
         Partition.from_params({"name": "batch", "nodes": [], "parameters": {}, **more})
 
 
@@ -139,7 +159,7 @@ def test_partitions_of_scontrol():
 
 @pytest.mark.parametrize("text", ["garbage\n", PARTITIONS[:200], "PartitionName=batch Nodes=n[1-\n"])
 def test_truncated_partitions_are_not_taken_for_closed_ones(text):
-    with pytest.raises(GateError):
+    with pytest.raises(SlurmGateError):
         parse_partitions(text)
 
 
@@ -159,7 +179,7 @@ def test_nodes_of_scontrol():
 
 @pytest.mark.parametrize("text", ["garbage\n", "NodeName=n1 Arch=x86_64\n"])
 def test_truncated_nodes_are_refused(text):
-    with pytest.raises(GateError):
+    with pytest.raises(SlurmGateError):
         parse_nodes(text)
 
 
@@ -178,7 +198,7 @@ def test_guard_knows_another_ledger_and_an_older_copy(current, refused):
     if not refused:
         guard(current, gate())
         return
-    with pytest.raises(GateError, match=refused):
+    with pytest.raises(SlurmGateError, match=refused):
         guard(current, gate())
 
 
@@ -302,7 +322,7 @@ def test_healthy_node_in_service_comes_back_where_a_measurement_was_wanting(give
 
 @pytest.mark.parametrize("data", [None, {}, {"boot_id": "b", "began": "soon", "in_service": True}, {"boot_id": "b"}])
 def test_examination_that_is_none_is_refused(data):
-    with pytest.raises(GateError, match="n1"):
+    with pytest.raises(SlurmGateError, match="n1"):
         Examined.from_params("n1", data)
 
 
@@ -317,7 +337,7 @@ def test_jobs_of_squeue():
 
 @pytest.mark.parametrize("text", ["slurm_load_jobs error\n", "12|batch\n", "x|batch|n1\n", "12|batch|n[1-\n"])
 def test_garbled_jobs_are_refused(text):
-    with pytest.raises(GateError):
+    with pytest.raises(SlurmGateError):
         parse_jobs(text)
 
 

@@ -1,8 +1,8 @@
 """What brings the accounting database to a declaration, and what is refused."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_accounts import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_accounts import (
     LIMITS,
     Account,
     AccountsError,
@@ -15,6 +15,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm_accounts impo
     plan,
     same,
 )
+
+from tests.fake_host import FakeHost
 
 
 def row(account, user="", partition="", parent="", **limits):
@@ -144,9 +146,6 @@ def test_associations_have_limits_as_they_are_printed():
 
 
 def test_database_that_does_not_answer_is_an_error():
-    class Host:
-        def run(self, argv, timeout_seconds):
-            return Output(stderr="sacctmgr: error: _open_persist_conn: failed: Connection refused", rc=1)
-
+    refused = Output(stderr="sacctmgr: error: _open_persist_conn: failed: Connection refused", rc=1)
     with pytest.raises(AccountsError, match=r"sacctmgr list cluster: .*Connection refused"):
-        Database(Host(), "lab", 5).read()
+        Database(FakeHost(answer=refused), "lab", 5).read()

@@ -5,8 +5,8 @@ import gzip
 import tarfile
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import slurm_archive
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_archive import (
+from ansible_collections.muster.cluster.plugins.module_utils.slurm import slurm_archive
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_archive import (
     ArchiveError,
     check_database,
     check_state,

@@ -8,24 +8,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import slurm_configuration
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.slurm import GateFile, Partition, parse_gate_file
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_configuration import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.slurm import configuration_swap, slurm_configuration
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.configuration_swap import Places
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GateFile, Partition, parse_gate_file
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_conf import (
     NOTHING,
     RECONFIGURE,
     RESTART,
-    Configuration,
     ConfigurationError,
-    Places,
-    Wanted,
     action_for,
     addresses_of,
     mass_removal,
-    mounted_at,
     nodes_of,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_trial import complaints, trial_text
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_configuration import (
+    Configuration,
+    Wanted,
+    mounted_at,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_trial import complaints, trial_text
 
 CONF = """# Written by Muster
 ClusterName=lab
@@ -223,7 +225,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("writes", range(9))
 def test_killed_anywhere_the_next_run_undoes_it_and_begins_anew(running, monkeypatch, writes):
     """A write is the only thing that can be half done; each is made in one step."""
-    wrote, left = slurm_configuration._write, [writes]
+    wrote, left = configuration_swap._write, [writes]
 
     def write(path, text):
         if left[0] == 0:
@@ -233,7 +235,7 @@ def test_killed_anywhere_the_next_run_undoes_it_and_begins_anew(running, monkeyp
 
     new = {"files": {"topology.conf": "SwitchName=s\n", "cgroup.conf": "ConstrainCores=yes\n"}}
     text = CONF.replace("State=", "CPUs=2 State=")
-    monkeypatch.setattr(slurm_configuration, "_write", write)
+    monkeypatch.setattr(configuration_swap, "_write", write)
     try:
         settle(running, text, **new)
     except Killed:

@@ -1,9 +1,9 @@
 """Which packages are installed for a declared release, and what is refused before anything is."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.apt import AptError, Installed
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_packages import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.apt import AptError, Installed
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_packages import (
     PREFERENCES,
     SOURCES,
     Packages,

@@ -10,8 +10,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_trial import TrialError, try_files
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_trial import TrialError, try_files
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("slurmctld", "slurm-client", "slurm-wlm-basic-plugins", "libmunge2", "libhwloc15", "libpmix2")

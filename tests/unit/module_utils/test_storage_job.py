@@ -6,15 +6,16 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.answer_lines import pack
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_round import Job
-from ansible_collections.muster.cluster.plugins.module_utils.storage_job import Settings
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.round_job import RoundJob
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.slurm_round import Job
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.storage_job import StorageCodec
+from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import pack
 
 from tests.unit.plugin_utils.storage.test_rounds import answer
 
 GROUP = ("gpu-01", "gpu-02")
-SETTINGS = Settings("acceptance", "/usr/libexec/muster/muster", {"ranks": 8}, 600, 120)
+WORK = RoundJob("acceptance", 600, StorageCodec("/usr/libexec/muster/muster", {"ranks": 8}, 120))
 
 
 def whole(node: str, **change: Any) -> str:
@@ -25,7 +26,7 @@ WHOLE = whole("gpu-01") + whole("gpu-02")
 
 
 def test_whole_answers_are_ok() -> None:
-    seen = SETTINGS.observe(GROUP, Output(WHOLE, "", 0), {})
+    seen = WORK.observe(GROUP, Output(WHOLE, "", 0), {})
     assert (seen["ok"], seen["error"], seen["missing"]) == (True, "", [])
     assert [each["node"] for each in seen["answers"]] == list(GROUP)
 
@@ -48,23 +49,23 @@ def test_whole_answers_are_ok() -> None:
     ],
 )
 def test_anything_less_is_not_ok(output: Output, error: str) -> None:
-    seen = SETTINGS.observe(GROUP, output, {})
+    seen = WORK.observe(GROUP, output, {})
     assert not seen["ok"]
     assert error in seen["error"]
 
 
 def test_read_that_was_not_possible_says_why_instead() -> None:
     text = whole("gpu-01", read={"of": "gpu-02", "error": "gpu-02 was lost"}) + whole("gpu-02")
-    assert SETTINGS.observe(GROUP, Output(text, "", 0), {})["ok"]
+    assert WORK.observe(GROUP, Output(text, "", 0), {})["ok"]
 
 
 def test_node_that_slurm_lost_is_unavailable() -> None:
-    seen = SETTINGS.observe(GROUP, Output(whole("gpu-01"), "", 1), {"gpu-01": "idle", "gpu-02": "down*"})
+    seen = WORK.observe(GROUP, Output(whole("gpu-01"), "", 1), {"gpu-01": "idle", "gpu-02": "down*"})
     assert seen["unavailable"] == {"gpu-02": "down*"}
 
 
 def test_job_meets_at_its_first_node_and_survives_the_loss_of_one() -> None:
-    argv = SETTINGS.argv(Job("muster-round-a-1-0-b", GROUP, {"gpu-01": "10.0.0.1"}, 27300))
+    argv = WORK.argv(Job("muster-round-a-1-0-b", GROUP, {"gpu-01": "10.0.0.1"}, 27300))
     spec = json.loads(next(word for word in argv if word.startswith("--spec=")).partition("=")[2])
     assert (spec["hub"], spec["hub_address"], spec["run"]) == ("gpu-01", "10.0.0.1", "muster-round-a-1-0-b")
     # srun takes the last word on each.

@@ -11,17 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import storage_shard
-from ansible_collections.muster.cluster.plugins.module_utils.storage_crew import hanging_in
-from ansible_collections.muster.cluster.plugins.module_utils.storage_meeting import (
+from ansible_collections.muster.cluster.plugins.module_utils.save_test import storage_shard
+from ansible_collections.muster.cluster.plugins.module_utils.save_test.storage_crew import hanging_in
+from ansible_collections.muster.cluster.plugins.module_utils.save_test.storage_meeting import (
     GROUP_NODES,
     Hub,
     MeetingError,
     Member,
     places_of,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.storage_shard import PAGE, Expected, Shape, Shard, storm
-from ansible_collections.muster.cluster.plugins.module_utils.storage_test import percentile
+from ansible_collections.muster.cluster.plugins.module_utils.save_test.storage_shard import (
+    PAGE,
+    Expected,
+    Shape,
+    Shard,
+    storm,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.save_test.storage_test import percentile
 
 
 @pytest.mark.parametrize(

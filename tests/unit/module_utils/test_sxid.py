@@ -1,9 +1,9 @@
 """SXid events of NVSwitches."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.judging.sxid import GROUPS, switch_events_in, verdict_of
 from ansible_collections.muster.cluster.plugins.module_utils.probes import kernel_log
-from ansible_collections.muster.cluster.plugins.module_utils.sxid import GROUPS, switch_events_in, verdict_of
 
 
 def events(text):

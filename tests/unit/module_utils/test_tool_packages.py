@@ -6,10 +6,17 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.muster.cluster.plugins.module_utils.burn_in_plan import REBOOTS
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import REBOOTS
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import PROBES, STRESSES
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import nccl
-from ansible_collections.muster.cluster.plugins.module_utils.registry import PROBES, STRESSES
+
+from tests.typed import typed
+
+MOUNT = {
+    **{"tier": "scratch", "kind": "local", "path": "/scratch", "filesystem": "xfs", "source": None, "options": []},
+    **{"numa_node": None, "stripe_count": None, "write_ms": 100, "free_percent": 5},
+}
 
 DEFAULTS = Path(__file__).parents[3] / "roles/host_base/defaults/main.yml"
 # Installed by role host_base: package by command.
@@ -68,18 +75,21 @@ def run_by(fake_host, expect):
     fake_host.outputs["find"] = Output(f"{nccl.CONF}\n")
     fake_host.outputs["/proc/meminfo"] = Output("MemAvailable: 1024000 kB\n")
     expect["nic"]["firmware_settings"] = [{"key": "SRIOV_EN", "wanted": "0"}]
-    expect["mounts"] = [{"tier": "scratch", "kind": "local", "path": "/scratch"}]
+    expect["mounts"] = [MOUNT]
     redfish = {**expect, "bmc": {**expect["bmc"], "interface": "redfish", "redfish": REDFISH}}
 
     def commands(collect, *more):
         fake_host.runs.clear()
         for declared in (expect, redfish):
-            collect(fake_host, declared, *more)
+            collect(fake_host, typed(declared), *more)
         return {command for argv in fake_host.runs for command in commands_of(argv)}
 
     return {
         **{name: commands(probe.collect) for name, probe in PROBES.items()},
-        **{name: commands(stress.collect, 0.01, SETTINGS.get(name, {})) for name, stress in STRESSES.items()},
+        **{
+            name: commands(stress.collect, 0.01, stress.SETTINGS(**SETTINGS.get(name, {})))
+            for name, stress in STRESSES.items()
+        },
     }
 
 

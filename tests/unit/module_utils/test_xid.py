@@ -1,9 +1,9 @@
 """Xid events: reading them, joining them, and what each asks for."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.judging.xid import CATALOGUE, events_in, judged, verdict_of
 from ansible_collections.muster.cluster.plugins.module_utils.probes import kernel_log
-from ansible_collections.muster.cluster.plugins.module_utils.xid import CATALOGUE, events_in, judged, verdict_of
 
 
 def events(text):

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.modules.burn_in_job import (
     differences,
     must_start,

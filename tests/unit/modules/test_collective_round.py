@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import answer_lines, collective_program
-from ansible_collections.muster.cluster.plugins.module_utils.collective_job import Settings
-from ansible_collections.muster.cluster.plugins.module_utils.collective_phases import Asked, run_phases, steps
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_round import (
+from ansible_collections.muster.cluster.plugins.module_utils.collectives import collective_program
+from ansible_collections.muster.cluster.plugins.module_utils.host import host_lists
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.collective_job import CollectiveCodec
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.collective_phases import Asked, run_phases, steps
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.round_job import RoundJob
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.slurm_round import (
     NO_PATIENCE,
     Job,
     Patience,
@@ -21,6 +23,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm_round import 
     SlurmError,
     run_round,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.words import answer_lines
 
 COLLECTIONS = Path(__file__).resolve().parents[3] / "collections"
 # srun does what its nodes' names ask for; jobs are files, so that scancel can end them.
@@ -30,8 +33,9 @@ sys.path.insert(0, {str(COLLECTIONS)!r})
 import json
 import {answer_lines.__name__} as answer_lines
 import {collective_program.__name__} as program
+from {host_lists.__name__} import expand
 given = dict(word.split("=", 1) for word in sys.argv if word.startswith("--") and "=" in word)
-nodes, jobs = given["--nodelist"].split(","), os.environ["JOBS"]
+nodes, jobs = expand(given["--nodelist"]), os.environ["JOBS"]
 mine = os.path.join(jobs, given["--job-name"])
 if "refused" in nodes:
     sys.exit("srun: error: Unable to allocate resources: Invalid account")
@@ -79,7 +83,7 @@ MEASURE = {"sizes": [64], "iterations": 2, "warmup": 1, "seconds": 5}
 WALK = {"name": "walk", "kind": "pairs", "collective": "sendrecv", **MEASURE, "shifts": [0]}
 GROUPS = {"name": "all", "kind": "groups", "collective": "all_reduce", **MEASURE, "groups": [[0, 1]]}
 INSIDE = {"name": "inside", "kind": "inside", "collective": "all_reduce", **MEASURE}
-SETTINGS = Settings("acceptance", "python3", "muster", "gloo", 1, {"moves": [WALK]}, 1, 1)
+CODEC = CollectiveCodec("python3", "muster", "gloo", 1, {"moves": [WALK]}, 1)
 
 
 @pytest.fixture
@@ -100,7 +104,7 @@ def play(
     patience: Patience = NO_PATIENCE,
 ) -> list[dict[str, Any]]:
     jobs = [Job(f"muster-round-c-1-{index}", group, {}, 29400) for index, group in enumerate(groups)]
-    return run_round(slurm, jobs, replace(SETTINGS, deadline_seconds=deadline_seconds), start_seconds, patience)
+    return run_round(slurm, jobs, RoundJob("acceptance", deadline_seconds, CODEC), start_seconds, patience)
 
 
 def test_groups_run_at_once_and_come_back_in_order(slurm: Slurm) -> None:
@@ -185,7 +189,7 @@ def test_partner_that_does_not_get_free_is_given_up(slurm: Slurm, tmp_path: Path
 
 
 def walk(slurm: Slurm, *moves: dict[str, Any], driver: str = "torch", container: str | None = None) -> dict[str, Any]:
-    asked = Asked(driver, container, replace(SETTINGS, moves={"moves": list(moves)}, deadline_seconds=20))
+    asked = Asked(driver, container, "acceptance", 20, replace(CODEC, moves={"moves": list(moves)}))
     (seen,) = run_phases(slurm, [Job("muster-round-c-1-0", ("a", "b"), {}, 29400)], asked, 5)
     return seen
 
@@ -257,7 +261,7 @@ def test_sizes_that_nccl_tests_cannot_walk_are_refused(slurm: Slurm) -> None:
 
 
 def test_nothing_follows_a_step_that_ended_early(slurm: Slurm, tmp_path: Path) -> None:
-    asked = Asked("torch", "image", replace(SETTINGS, moves={"moves": [INSIDE, WALK]}, deadline_seconds=7))
+    asked = Asked("torch", "image", "acceptance", 7, replace(CODEC, moves={"moves": [INSIDE, WALK]}))
     jobs = [Job("muster-round-c-1-0", ("a", "hang"), {}, 29400), Job("muster-round-c-1-1", ("c", "d"), {}, 29401)]
     hung, fine = run_phases(slurm, jobs, asked, 1)
     assert (hung["ok"], hung["missing"]) == (False, ["a", "hang"]), hung

@@ -1,8 +1,8 @@
 """Which driver the kernel runs, and when that takes a reboot."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.apt import AptError
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost, Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.apt import AptError
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost, Output
 from ansible_collections.muster.cluster.plugins.modules.gpu_packages import (
     leave_burn_in_alone,
     loaded_driver,

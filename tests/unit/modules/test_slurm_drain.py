@@ -1,9 +1,12 @@
 """Whose drains are set and lifted."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.slurm import Controller, GateError, NodeState
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import NodeState, SlurmGateError
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import Controller
 from ansible_collections.muster.cluster.plugins.modules.slurm_drain import must_change, serves_slurm
+
+from tests.fake_host import FakeHost
 
 OURS = "muster: gpu_stack changes this node"
 
@@ -36,33 +39,25 @@ def test_node_is_busy_until_its_last_job_has_left(state, busy):
     assert NodeState(state).busy is busy
 
 
-class Host:
-    def __init__(self, answer="", comms=()):
-        self.answer, self.comms = answer, dict(enumerate(comms))
-
-    def run(self, argv, timeout_seconds):
-        return Output("UP" if argv[1] == "ping" else self.answer)
-
-    def paths(self, *patterns):
-        return [f"/proc/{pid}/comm" for pid in self.comms]
-
-    def read(self, path):
-        return Output(self.comms[int(path.split("/")[2])] + "\n")
-
-
 @pytest.mark.parametrize(
     ("comms", "expected"),
     # A job's step outlives a slurmd that was stopped.
     [((), False), (("sshd", "slurmctld"), False), (("sshd", "slurmd"), True), (("slurmstepd",), True)],
 )
 def test_serves_slurm(comms, expected):
-    assert serves_slurm(Host(comms=comms)) is expected
+    assert (
+        serves_slurm(FakeHost({f"/proc/{pid}/comm": Output(f"{comm}\n") for pid, comm in enumerate(comms)})) is expected
+    )
+
+
+def controller(answer):
+    return FakeHost({"scontrol ping": Output("UP")}, answer=Output(answer))
 
 
 def test_another_nodes_answer_is_an_error():
     line = f"NodeName=gpu-02 State=IDLE+DRAIN Reason={OURS} [root@2026-11-20T10:00:00]\n"
-    assert Controller(Host(line)).node("gpu-02") == NodeState("IDLE+DRAIN", OURS, "root", "2026-11-20T10:00:00")
-    with pytest.raises(GateError, match="said gpu-02, expected gpu-01"):
-        Controller(Host(line)).node("gpu-01")
-    with pytest.raises(GateError, match="said nothing"):
-        Controller(Host("No nodes in the system\n")).node("gpu-01")
+    assert Controller(controller(line)).node("gpu-02") == NodeState("IDLE+DRAIN", OURS, "root", "2026-11-20T10:00:00")
+    with pytest.raises(SlurmGateError, match="said gpu-02, expected gpu-01"):
+        Controller(controller(line)).node("gpu-01")
+    with pytest.raises(SlurmGateError, match="said nothing"):
+        Controller(controller("No nodes in the system\n")).node("gpu-01")

@@ -8,20 +8,13 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.slurm import (
-    MARKER,
-    Care,
-    Controller,
-    Examined,
-    Gate,
-    GateError,
-    GateFile,
-    Partition,
-    expand,
-    fold,
-    parse_gate_file,
-)
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import expand, fold
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GateFile, Partition, parse_gate_file
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import Care, Examined
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import SlurmGateError
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import ARGUMENT_BYTES, Controller
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate import MARKER, Gate
 from ansible_collections.muster.cluster.plugins.modules.slurm_gate_info import answers
 
 ALL = {"n1", "n2", "n3"}
@@ -36,6 +29,9 @@ class FakeSlurm:
         self.up = True
         self.refuse = ()
         self.deaf = False
+        self.refused_nodes = set()
+        self.deaf_nodes = set()
+        self.pings = 0
         self.nodes = dict.fromkeys(sorted(ALL), "")
         self.down = set()
         self.jobs = {}
@@ -56,6 +52,7 @@ class FakeSlurm:
         if not self.up:
             return Output("Slurmctld(primary) at ctl is DOWN\n", "", 1)
         if arguments[0] == "ping":
+            self.pings += 1
             return Output("Slurmctld(primary) at ctl is UP\n")
         if arguments[:2] == ["show", "partition"]:
             lines = [
@@ -84,12 +81,20 @@ class FakeSlurm:
         if arguments[0] == "reconfigure":
             self.restart()
             return Output()
-        keys = dict(word.split("=", 1) for word in arguments[1:])
-        if "NodeName" in keys:
-            self.nodes[keys["NodeName"]] = keys.get("Reason", "")
-            self.down.discard(keys["NodeName"])
-        elif not self.deaf:
-            self.live[keys["PartitionName"]] = set(expand(keys["Nodes"]))
+        return self.update(dict(word.split("=", 1) for word in arguments[1:]))
+
+    def update(self, keys):
+        if "PartitionName" in keys:
+            if not self.deaf:
+                self.live[keys["PartitionName"]] = set(expand(keys["Nodes"]))
+            return Output()
+        for name in expand(keys["NodeName"]):
+            # Slurm stops at the first node that it refuses.
+            if name in self.refused_nodes:
+                return Output("", "slurm_update error: Invalid node state specified\n", 1)
+            if name not in self.deaf_nodes:
+                self.nodes[name] = keys.get("Reason", "")
+                self.down.discard(name)
         return Output()
 
 
@@ -160,7 +165,7 @@ def test_foreign_or_older_ledger_changes_nothing_unless_adopted(slurm, reconcile
     reconcile(["n1"], 2)
     before = slurm.path.read_text()
     slurm.commands.clear()
-    with pytest.raises(GateError, match="nothing was changed"):
+    with pytest.raises(SlurmGateError, match="nothing was changed"):
         reconcile([], generation, ledger)
     assert slurm.path.read_text() == before
     assert slurm.commands == []
@@ -169,7 +174,7 @@ def test_foreign_or_older_ledger_changes_nothing_unless_adopted(slurm, reconcile
 
 def test_file_that_is_not_ours_changes_nothing_unless_adopted(slurm, reconcile):
     slurm.path.write_text("PartitionName=batch Nodes=ALL\n")
-    with pytest.raises(GateError, match="expected '# muster ledger"):
+    with pytest.raises(SlurmGateError, match="expected '# muster ledger"):
         reconcile([])
     assert slurm.path.read_text() == "PartitionName=batch Nodes=ALL\n"
     reconcile([], adopt=True)
@@ -193,7 +198,7 @@ def test_nodes_opened_or_closed_by_hand_are_set_right(slurm, reconcile):
 def test_controller_down_closes_in_the_file_and_opens_nothing(slurm, reconcile):
     reconcile(["n1", "n2"])
     slurm.up = False
-    with pytest.raises(GateError, match="does not answer") as caught:
+    with pytest.raises(SlurmGateError, match="does not answer") as caught:
         reconcile(["n2", "n3"], 2)
     assert caught.value.result["changed"]
     assert caught.value.result["live"] is False
@@ -214,7 +219,7 @@ def test_check_mode_on_a_controller_that_is_not_there_yet_does_not_fail(slurm, t
     gate = Gate(Controller(slurm, 1), str(tmp_path / "none" / "muster_partitions.conf"), str(tmp_path / "none"))
     wanted = GateFile("L1", 1, (Partition("batch", True),))
     assert gate.reconcile(wanted, {}, check=True)["changed"]
-    with pytest.raises(GateError, match="No such file"):
+    with pytest.raises(SlurmGateError, match="No such file"):
         gate.reconcile(wanted, {})
 
 
@@ -233,14 +238,14 @@ def test_two_reconciles_do_not_overlap(slurm, reconcile, tmp_path):
 def test_opening_that_the_controller_refuses_is_undone(slurm, reconcile):
     reconcile(["n1"])
     slurm.refuse = ("n[1-2]",)
-    with pytest.raises(GateError, match=r"opening was undone$"):
+    with pytest.raises(SlurmGateError, match=r"opening was undone$"):
         reconcile(["n1", "n2"], 2)
     assert filed(slurm) == slurm.live["batch"] == {"n1"}
 
 
 def test_controller_that_says_yes_and_does_nothing_is_found_out(slurm, reconcile):
     slurm.deaf = True
-    with pytest.raises(GateError, match="has no nodes, expected n1"):
+    with pytest.raises(SlurmGateError, match="has no nodes, expected n1"):
         reconcile(["n1"])
     assert filed(slurm) == set()
 
@@ -248,7 +253,7 @@ def test_controller_that_says_yes_and_does_nothing_is_found_out(slurm, reconcile
 def test_close_that_does_not_take_effect_fails(slurm, reconcile):
     reconcile(["n1", "n2"])
     slurm.deaf = True
-    with pytest.raises(GateError, match="still has open"):
+    with pytest.raises(SlurmGateError, match="still has open"):
         reconcile(["n1"], 2)
     assert filed(slurm) == {"n1"}
 
@@ -289,7 +294,7 @@ def test_lost_drain_is_restored_before_nodes_are_opened(slurm, reconcile, tmp_pa
 
 def test_state_directory_that_is_not_there_is_named(slurm, tmp_path):
     gate = Gate(Controller(slurm, 1), str(slurm.path), str(tmp_path / "none"))
-    with pytest.raises(GateError, match="expected Slurm's StateSaveLocation"):
+    with pytest.raises(SlurmGateError, match="expected Slurm's StateSaveLocation"):
         gate.reconcile(GateFile("L1", 1, (Partition("batch", True, ("n1",)),)), {})
     assert filed(slurm) == set()
 
@@ -359,14 +364,14 @@ def test_saved_partitions_are_dropped_though_no_controller_answers(slurm, reconc
     slurm.up = False
     for _again in range(2):
         (tmp_path / "part_state").touch()
-        with pytest.raises(GateError, match="does not answer"):
+        with pytest.raises(SlurmGateError, match="does not answer"):
             reconcile([], 2) if not _again else reconcile(["n3"], 2)
         assert not (tmp_path / "part_state").exists()
 
 
 def test_saved_partitions_that_cannot_be_dropped_are_an_error(slurm, reconcile, tmp_path):
     (tmp_path / "part_state").mkdir()
-    with pytest.raises(GateError, match="part_state: "):
+    with pytest.raises(SlurmGateError, match="part_state: "):
         reconcile(["n1"])
 
 
@@ -422,6 +427,57 @@ def test_rebooted_node_is_resumed_once_examined_and_before_it_is_opened(slurm, c
     assert order.index("NodeName") < order.index("PartitionName")
     again = cared(["n2"], Care(examined("n1", "n2")))
     assert (again["resumed"], again["changed"]) == ([], False)
+
+
+def test_three_thousand_nodes_are_resumed_by_a_few_commands(slurm, cared):
+    # Odd numbers alone: nothing of them folds to a range.
+    names = [f"gpu-rack{number:05d}" for number in range(1, 50000, 2)]
+    slurm.nodes = dict.fromkeys(names, REBOOTED)
+    slurm.down = set(names)
+    result = cared([], Care(examined(*names[:3000])))
+    updates = [command for command in slurm.commands if "RESUME" in command]
+    assert (result["resumed"], len(updates)) == (names[:3000], 1)
+    assert slurm.down == set(names[3000:])
+    assert slurm.pings < 15
+    slurm.commands.clear()
+    assert cared([], Care(examined(*names)))["resumed"] == names[3000:]
+    assert len(slurm.commands) == 2
+    longest = max(len(word) for command in slurm.commands for word in command.split())
+    assert longest <= ARGUMENT_BYTES + len("NodeName=")
+
+
+def test_node_that_slurm_does_not_resume_blocks_no_other(slurm, cared):
+    slurm.nodes = dict.fromkeys(("n1", "n2", "n3"), REBOOTED)
+    slurm.down, slurm.refused_nodes = set(ALL), {"n2"}
+    with pytest.raises(
+        SlurmGateError, match=r"not resumed: scontrol update NodeName=n2 .*Invalid node state"
+    ) as caught:
+        cared(["n1", "n3"], Care(examined("n1", "n2", "n3")))
+    assert caught.value.result["resumed"] == ["n1", "n3"]
+    assert (slurm.down, slurm.live["batch"]) == ({"n2"}, {"n1", "n3"})
+    # n1 was resumed before Slurm came to n2, and is not asked for again.
+    tried = [command.split()[1] for command in slurm.commands if "RESUME" in command]
+    assert tried == ["NodeName=n[1-3]", "NodeName=n2", "NodeName=n3"]
+
+
+def test_resume_that_slurm_accepts_and_does_not_do_is_found_out(slurm, cared):
+    slurm.nodes = dict.fromkeys(("n1", "n2"), REBOOTED)
+    slurm.down, slurm.deaf_nodes = {"n1", "n2"}, {"n1"}
+    with pytest.raises(SlurmGateError, match=r"not resumed: n1 is still DOWN \(Node unexpectedly rebooted\)") as caught:
+        cared([], Care(examined("n1", "n2")))
+    assert caught.value.result["resumed"] == ["n2"]
+
+
+def test_node_that_somebody_drains_meanwhile_is_neither_resumed_nor_an_error(slurm, cared, monkeypatch):
+    slurm.nodes["n2"], slurm.down = REBOOTED, {"n2"}
+    resume = Controller.resume
+
+    def resume_and_drain(controller, *names):
+        resume(controller, *names)
+        slurm.nodes["n2"] = "fan tray"
+
+    monkeypatch.setattr(Controller, "resume", resume_and_drain)
+    assert cared([], Care(examined("n2")))["resumed"] == []
 
 
 def test_rebooted_node_is_left_down_in_check_mode(slurm, cared):

@@ -5,7 +5,7 @@ import getpass
 import time
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.modules.slurm_keys import KeyTrouble, bring, make, outdated
 
 ME = getpass.getuser()
@@ -104,5 +104,5 @@ def test_text_that_is_no_base64_is_an_error_that_does_not_tell_it(tmp_path):
 
 
 def test_unit_that_does_not_start_with_its_key_is_an_error(tmp_path):
-    with pytest.raises(KeyTrouble, match="munge does not start with its key: munged: Error"):
+    with pytest.raises(KeyTrouble, match="munge does not start with its key: systemctl restart munge: munged: Error"):
         bring(Host(running=100, restarts=1), [key(tmp_path)], check=False)

@@ -1,42 +1,35 @@
 """What surrounds an installation: users, and daemons that must not run meanwhile."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.apt import AptError
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.slurm_packages import PREFERENCES, SOURCES
+from ansible_collections.muster.cluster.plugins.module_utils.host.apt import AptError
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import SystemdError
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_packages import PREFERENCES, SOURCES
 from ansible_collections.muster.cluster.plugins.modules.slurm_packages import hold, missing_users, wanted_of
+
+from tests.fake_host import FakeHost
 
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmDMEaA==\n-----END PGP PUBLIC KEY BLOCK-----\n"
 
 
-class Host:
-    def __init__(self, rc=0):
-        self.rc = rc
-        self.ran = []
-
-    def run(self, argv, timeout_seconds):
-        self.ran.append(" ".join(argv))
-        return Output(rc=self.rc, stderr="Failed to mask")
-
-
 def test_daemon_is_stopped_while_its_unit_still_says_how():
     """A masked unit is stopped with all of its processes, and slurmd's are the running jobs."""
-    host = Host()
+    host = FakeHost(answer=Output(rc=0))
     hold(host, ["slurmd"], on=True)
-    assert host.ran == ["systemctl stop slurmd", "systemctl mask --runtime slurmd"]
+    assert host.commands == ["systemctl stop slurmd", "systemctl mask --runtime slurmd"]
     hold(host, ["slurmd"], on=False)
-    assert host.ran[2:] == ["systemctl unmask --runtime slurmd"]
+    assert host.commands[2:] == ["systemctl unmask --runtime slurmd"]
 
 
 def test_nothing_is_held_where_no_release_is_replaced():
-    host = Host()
+    host = FakeHost(answer=Output(rc=0))
     hold(host, [], on=True)
-    assert host.ran == []
+    assert host.commands == []
 
 
 def test_daemon_that_cannot_be_held_is_an_error():
-    with pytest.raises(AptError, match="systemctl stop slurmd: Failed to mask"):
-        hold(Host(rc=1), ["slurmd"], on=True)
+    with pytest.raises(SystemdError, match="systemctl stop slurmd: Failed to mask"):
+        hold(FakeHost(answer=Output(rc=1, stderr="Failed to mask")), ["slurmd"], on=True)
 
 
 def params(**more):

@@ -72,4 +72,4 @@ def test_nothing_declared_changes_nothing(capsys: pytest.CaptureFixture[str], ro
 def test_mount_without_a_key_is_named(capsys: pytest.CaptureFixture[str], root: Path) -> None:
     mount = {key: value for key, value in MOUNT.items() if key != "filesystem"}
     answer = run(storage_mounts, capsys, False, mounts=[mount], root=str(root))
-    assert answer["failed"] and "mounts[0].filesystem: found nothing, expected a value" in answer["msg"]
+    assert answer["failed"] and "mounts[0].filesystem: found nothing, expected text" in answer["msg"]

@@ -10,9 +10,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import Verdict
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import Verdict
+from lab_tasks import tasks_per_node
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -133,4 +134,4 @@ def test_inventory_without_expectations_is_an_error(site: Any) -> None:
 
 def test_tasks_per_node_takes_the_most_of_each_role() -> None:
     counted = {"hosts": {"ctl": {"slurm": 30}, "gpu-01": {"slurm": 9, "nccl": 3}, "gpu-02": {"slurm": 10}}}
-    assert demo.tasks_per_node(counted, ["gpu-01", "gpu-02", "gpu-03"]) == {"slurm": 10, "nccl": 3}
+    assert tasks_per_node(counted, ["gpu-01", "gpu-02", "gpu-03"]) == {"slurm": 10, "nccl": 3}

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import gpu_telemetry as program
 from ansible_collections.muster.cluster.plugins.module_utils.checks import gpu_telemetry as check
-from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.gpu_load import gpu_telemetry_program as program
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_telemetry as stress
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+
+from tests.typed import typed
 
 ROOT = Path(__file__).resolve().parents[3]
 RUN = f"import sys, {program.__name__} as program; sys.exit(program.main())"
@@ -38,7 +40,7 @@ def judged(host_place: Path) -> Callable[..., dict[str, Finding]]:
         between()
         output, _ = process.communicate(timeout=60)
         telemetry = stress.parse(Output(output, rc=process.returncode))
-        findings = check.decide({"gpu_telemetry": telemetry}, EXPECT)
+        findings = check.decide({"gpu_telemetry": telemetry}, typed(EXPECT))
         return {finding.subject.split()[1]: finding for finding in findings}
 
     return run

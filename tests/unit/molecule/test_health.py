@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.zipapp import build
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import build
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
 SetFaults = Callable[..., None]
 BOOT = "11111111-2222-3333-4444-555555555555"

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import registry
 from ansible_collections.muster.cluster.plugins.module_utils.cli import main
-from ansible_collections.muster.cluster.plugins.module_utils.examine import collect, judge
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.module_utils.examination import registry
+from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import collect, judge
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+
+from tests.typed import typed
 
 LAB = expectations_of("lab_h100", {}, "lab")
 COLLECTIONS = Path(__file__).resolve().parents[3] / "collections"
@@ -73,8 +75,8 @@ def findings(place: Path, path: str, check: str) -> dict[str, Any]:
     asked = registry.CHECKS[check]
     names = (*asked.PROBES, *getattr(asked, "OPTIONAL_PROBES", ()))
     probes = {name: registry.PROBES[name] for name in names}
-    outputs = collect(LocalHost(path, str(place / "root")), probes.values(), LAB)
-    return {finding.subject: finding for finding in judge(outputs, probes, [asked], LAB).findings}
+    outputs = collect(LocalHost(path, str(place / "root")), probes.values(), typed(LAB))
+    return {finding.subject: finding for finding in judge(outputs, probes, [asked], typed(LAB)).findings}
 
 
 def firmware(module: Module, check: bool = False, **over: Any) -> dict[str, Any]:

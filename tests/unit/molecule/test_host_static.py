@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import registry
-from ansible_collections.muster.cluster.plugins.module_utils.examine import collect, judge
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.module_utils.examination import registry
+from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import collect, judge
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+
+from tests.typed import typed
 
 CHECKS = (
     *("cpu", "cpu_governor", "microcode", "memory", "dimms", "memory_errors", "numa", "swap", "hugepages"),
@@ -87,6 +89,6 @@ def judged(place: Path) -> dict[tuple[str, str], Any]:
     expect = expectations_of("hgx_h100", {}, "lab")
     checks = [registry.CHECKS[name] for name in CHECKS]
     probes = {name: registry.PROBES[name] for check in checks for name in check.PROBES}
-    outputs = collect(LocalHost(f"{place}/bin:/usr/bin:/bin", str(place / "root")), probes.values(), expect)
-    findings = judge(outputs, probes, checks, expect).findings
+    outputs = collect(LocalHost(f"{place}/bin:/usr/bin:/bin", str(place / "root")), probes.values(), typed(expect))
+    findings = judge(outputs, probes, checks, typed(expect)).findings
     return {(finding.check, finding.subject): finding for finding in findings}

@@ -10,7 +10,7 @@ from typing import Any
 import lab
 import lab_files
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.lldp import parse_lldp
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.lldp import parse_lldp
 from lab_state import RAILS, StateError, declared
 
 Hear = Callable[..., dict[str, list[tuple[str, str]]]]

@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.perftest import BANDWIDTH, LATENCY, RailTest, parse
+from ansible_collections.muster.cluster.plugins.module_utils.rail_test.perftest import (
+    BANDWIDTH,
+    LATENCY,
+    RailTest,
+    parse,
+)
 
 ROOT = Path(__file__).parents[3]
 RECORDED = ROOT.parent / "shared" / "recorded" / "perftest"

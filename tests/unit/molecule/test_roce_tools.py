@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.host.machine import LocalMachine
 from ansible_collections.muster.cluster.plugins.module_utils.roce.apply import apply, check
-from ansible_collections.muster.cluster.plugins.module_utils.roce.machine import LocalMachine
 from ansible_collections.muster.cluster.plugins.module_utils.roce.settings import PortSettings
 from lab_state import StateError, declared
 

@@ -14,7 +14,7 @@ PLAY = """
 - hosts: compute,localhost
   gather_facts: false
   tasks:
-    - name: Leave out all but compute nodes
+    - name: Skip hosts that are not compute nodes
       ansible.builtin.meta: end_host
       when: inventory_hostname == 'localhost'
     - name: Read parts and kernel log

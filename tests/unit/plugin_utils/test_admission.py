@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence, expect_digest_of
-from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
-from ansible_collections.muster.cluster.plugins.module_utils.fingerprint import COMPONENTS, DEPENDS
-from ansible_collections.muster.cluster.plugins.plugin_utils.admission import (
+from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS, DEPENDS
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
     Case,
     Health,
     Policy,
     PolicyError,
-    Record,
     Trouble,
     due_stages,
     judge,
@@ -23,8 +23,10 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission import (
     rules_of,
     runnable_stages,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile, with_mini_clusters
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import LatencyProfile, with_mini_clusters
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Record
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import verdicts_from
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -146,7 +148,7 @@ def test_a_component_changed_or_unread_never_admits(pair: tuple[str, str], unrea
 
 @given(st.sampled_from(STAGES), st.floats(min_value=0.001, max_value=1e6))
 def test_evidence_beyond_freshness_never_admits(stage: str, beyond: float) -> None:
-    finished = NOW - POLICY.fresh_hours[stage] * HOUR - beyond
+    finished = NOW - POLICY.fresh_limit(stage) * HOUR - beyond
     case = with_stage(stage, evidence(stage, started=finished - HOUR, finished=finished))
     assert outcome(case) == ("testing", stage)
 
@@ -569,7 +571,7 @@ def test_policy_that_leaves_something_open_is_refused(change: dict[str, Any], na
     policy = {
         "stages": list(STAGES),
         "burn_in_profile": "standard",
-        "burn_in_profiles": {"standard": {"steps": STEPS["standard"]}},
+        "burn_in_profiles": {"standard": {"steps": STEPS["standard"], "interval_seconds": 5}},
         "fresh_hours": {},
         "retest": True,
         "heartbeat_seconds": None,
@@ -662,7 +664,7 @@ def test_heartbeat_limit_that_is_none_is_refused(seconds: Any) -> None:
     policy = {
         "stages": list(STAGES),
         "burn_in_profile": "standard",
-        "burn_in_profiles": {"standard": {"steps": STEPS["standard"]}},
+        "burn_in_profiles": {"standard": {"steps": STEPS["standard"], "interval_seconds": 5}},
         "fresh_hours": {},
         "retest": True,
         "heartbeat_seconds": seconds,
@@ -713,3 +715,30 @@ def test_node_is_admitted_by_mini_clusters_of_the_declared_profile_alone(
     assert outcome(case) == (state, "acceptance")
     due = due_stages(case, POLICY, NOW)
     assert due == (("preflight",) if state == "admitted" else ("preflight", "acceptance"))
+
+
+def cases_of_all_kinds() -> dict[str, Case]:
+    cpu = Finding("cpu", "host", "fail", reason="bad")
+    sick = with_stage("preflight", evidence("preflight", findings=(*evidence("preflight").findings[1:], cpu)))
+    return {
+        "admitted": WHOLE,
+        "rejected": sick,
+        "decided": replace(sick, decision="quarantined"),
+        "stale": with_stage("acceptance", evidence("acceptance", finished=NOW - 900 * HOUR)),
+        "incomplete": with_stage("burn_in", evidence("burn_in", findings=())),
+        "unreachable": replace(WHOLE, trouble=Trouble("preflight", "reach", "unreachable in this run")),
+        "new": replace(WHOLE, records=(), fingerprint=None),
+    }
+
+
+@pytest.mark.parametrize("kind", cases_of_all_kinds())
+def test_a_verdict_hands_on_no_pass_and_the_report_has_them_all(kind: str) -> None:
+    case = cases_of_all_kinds()[kind]
+    judgement = judge(case, POLICY, NOW)
+    handed = judgement.to_dict()
+    assert {finding["verdict"] for finding in handed["findings"]} <= {"fail", "incomplete"}
+    assert handed == judgement.without_passes().to_dict()
+    (verdict,) = verdicts_from([handed])
+    completed = verdict.completed(record.evidence for record in case.records)
+    assert Counter(completed.findings) == Counter(judgement.findings)
+    assert set(completed.to_dict()) == {"node", "state", "stage", "findings"}

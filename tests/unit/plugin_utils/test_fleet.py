@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.muster.cluster.plugins.module_utils.burn_in_plan import shortfall, steps_of
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES
-from ansible_collections.muster.cluster.plugins.module_utils.expectations import check_expectations
-from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rails import Rail
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet, fleet_at, remember
+from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import shortfall
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import STAGES
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import read_expectations
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet, fleet_at, remember
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import Rail
 
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "inventory" / "lab" / "lab.fleet.yml"
@@ -111,22 +111,25 @@ def test_ethernet_has_no_stage_fabric() -> None:
 
 def test_policy_adds_to_the_default_profiles() -> None:
     policy = Fleet.load(LAB).policy
-    assert policy.burn_in_profiles["lab"]["interval_seconds"] == 6
-    assert policy.burn_in_profiles["lab"]["steps"][0] == {"limit_seconds": 120.0, "run": {"dcgm_diag": {"level": 2}}}
+    assert policy.burn_in_profiles["lab"].interval_seconds == 6
+    assert policy.burn_in_profiles["lab"].steps[0].to_dict() == {
+        "limit_seconds": 120.0,
+        "run": {"dcgm_diag": {"level": 2}},
+    }
     assert "standard" in policy.burn_in_profiles
 
 
 def test_latency_profiles_are_asked_for_by_name_alone() -> None:
     policy = Fleet.from_data(ROCE, FILE).policy
     assert policy.latency_profile is None
-    shipped = policy.latency_profiles["mini_cluster"]
+    shipped = policy.latency_profiles["mini_cluster"].to_dict()
     assert shipped["sizes_bytes"] == [65536, 262144, 1048576] and shipped["collective"] == "all_reduce"
     assert shipped["limits"] == [{"gpus": gpus, "microseconds": 60} for gpus in (16, 32, 64)]
     own = {"sizes_bytes": [8], "limits": [{"gpus": 32, "microseconds": 90}, {"gpus": 16, "microseconds": 55.5}]}
     data = {**ROCE, "policy": {"latency_profile": "chat", "latency_profiles": {"chat": own}}}
     policy = Fleet.from_data(data, FILE).policy
     assert policy.latency_profile == "chat" and set(policy.latency_profiles) == {"mini_cluster", "chat"}
-    assert policy.latency_profiles["chat"]["limits"] == [
+    assert policy.latency_profiles["chat"].to_dict()["limits"] == [
         {"gpus": 16, "microseconds": 55.5},
         {"gpus": 32, "microseconds": 90},
     ]
@@ -196,7 +199,7 @@ def test_profile_that_is_asked_for_is_what_classes_in_use_expect() -> None:
         "sizes_bytes": [65536, 262144, 1048576],
         "limits": [{"gpus": gpus, "microseconds": 60.0} for gpus in (16, 32, 64)],
     }
-    check_expectations(classes["hgx_h100"])
+    read_expectations(classes["hgx_h100"])
     # Of a class without nodes nothing is asked, and without a profile nothing of any.
     assert classes["spare"]["mini_clusters"] is None
     assert Fleet.from_data(ROCE, FILE).classes["hgx_h100"]["mini_clusters"] is None
@@ -338,7 +341,7 @@ BAD = [
         r"scheduler.partitions\[1\].default: found a second default, expected one default partition",
     ),
     (change("scheduler", "parameters", "KillWait", to=True), "KillWait: found true, expected a number or a text"),
-    (change("scheduler", "parameters", to=[]), "scheduler.parameters: found a list, expected a mapping"),
+    (change("scheduler", "parameters", to=["KillWait"]), "scheduler.parameters: found a list, expected a mapping"),
     (change("scheduler", "node_parameters", to={"hgx": {}}), 'node_parameters: found unknown key "hgx", expected one'),
     (change("scheduler", "ssh_access", to="none"), 'ssh_access: found "none", expected one of pam_slurm, pam_slurm_a'),
     (drop("ledger"), "ledger: found nothing, expected a mapping"),
@@ -489,6 +492,6 @@ def test_relative_ledger_is_the_same_from_every_directory(tmp_path: Path, monkey
 
 def test_each_shipped_profile_does_all_that_the_shorter_ones_do() -> None:
     profiles = Fleet.load(LAB).policy.burn_in_profiles
-    quick, standard, full = (steps_of(profiles[name]["steps"]) for name in ("quick", "standard", "full"))
+    quick, standard, full = (profiles[name].steps for name in ("quick", "standard", "full"))
     assert not shortfall(full, standard) and not shortfall(standard, quick)
     assert shortfall(quick, standard) and shortfall(standard, full)

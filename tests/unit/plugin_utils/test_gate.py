@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.gate import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate import (
     closes_of,
     mass_close,
     only_closing,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
-from ansible_collections.muster.cluster.plugins.plugin_utils.latency import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import (
     LatencyProfile,
     disjoint_groups,
     latency_moves,

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import (
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import (
     Ledger,
     LedgerError,
     StoredRound,
@@ -347,7 +347,7 @@ def test_round_is_saved_when_it_starts_and_when_it_ends(ledger: Ledger) -> None:
 
 def test_rehearsal_leaves_no_trace(url: str, ledger: Ledger, tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with Ledger.open(url, ID, CLUSTER, read_only=True).rehearsing() as writer:
+    with Ledger.open(url, ID, CLUSTER, read_only=True).rehearsing() as book, book.writing() as writer:
         writer.add_evidence([EVIDENCE], 1.0)
         writer.move({"n1": ("admitted", "acceptance", "")}, "me", 2.0, compared=True)
         assert writer.states()["n1"] == "admitted"

@@ -3,9 +3,9 @@
 import subprocess
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils import ledger_copy
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, LedgerError
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger_copy import file_name, restore, save
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import ledger_copy
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger_copy import file_name, restore, save
 
 ID, OTHER, CLUSTER = "6f1d7a52-9b0e-4c58-8f3e-2d5c1b7a9e04", "11111111-9b0e-4c58-8f3e-2d5c1b7a9e04", "lab"
 

@@ -1,5 +1,5 @@
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.node_names import NAMES_LIMIT, PatternError, expand
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.node_names import NAMES_LIMIT, PatternError, expand
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.progress import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.progress import (
     HostProgress,
     SharedProgress,
     progress_line,

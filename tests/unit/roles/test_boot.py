@@ -62,7 +62,7 @@ def test_node_is_rebooted_once_for_one_thing_and_its_failure_is_its_own(play: Ca
     # Where a slurmd runs here, whose controller does not answer, the node is not even asked to reboot.
     drained = "kept of gpu-1: slurmctld does not answer" in first and "Reboot the node" not in first
     assert drained or "kept of gpu-1: Running ansible.builtin.reboot with local" in first, first
-    assert "Let jobs on the node again" not in first and "kept of gpu-2" not in first
+    assert "Resume the node" not in first and "kept of gpu-2" not in first
     assert "gpu-1 goes on" in first and "gpu-2 goes on" in first
     second = play("two")
     assert "Reboot the node" not in second and "kept of gpu-1: switch the node off and on" in second, second

@@ -1,7 +1,6 @@
 """What is wrong by the BMC's word, and what is not."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.bmc import Event, Sensor
 from ansible_collections.muster.cluster.plugins.module_utils.checks import (
     bmc_log,
     bmc_sensors,
@@ -9,14 +8,17 @@ from ansible_collections.muster.cluster.plugins.module_utils.checks import (
     inlet_temperature,
     power_supplies,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.formats.bmc import Event, Sensor
 from ansible_collections.muster.cluster.plugins.module_utils.probes.dmidecode import Firmware
 from ansible_collections.muster.cluster.plugins.module_utils.probes.ipmi_sdr import Sensors
 from ansible_collections.muster.cluster.plugins.module_utils.probes.ipmi_sel import Log
 from ansible_collections.muster.cluster.plugins.module_utils.probes.redfish import Documents
 
+from tests.typed import typed
+
 
 def judged(expect, *events, overflow=False):
-    found = bmc_log.decide({"ipmi_sel": Log(tuple(events), overflow), "redfish": None}, expect)
+    found = bmc_log.decide({"ipmi_sel": Log(tuple(events), overflow), "redfish": None}, typed(expect))
     return {finding.subject: (finding.verdict, finding.action) for finding in found}
 
 
@@ -150,7 +152,7 @@ def documents(**more):
 
 def test_redfish_log_that_is_missing_is_incomplete(expect):
     for document in (documents(events=None), documents(unread={"/log": "exit status 22"})):
-        (finding,) = bmc_log.decide({"ipmi_sel": None, "redfish": document}, expect)
+        (finding,) = bmc_log.decide({"ipmi_sel": None, "redfish": document}, typed(expect))
         assert finding.verdict == "incomplete"
 
 
@@ -159,7 +161,7 @@ def sensors(*items):
 
 
 def by_part(check, values, expect):
-    return {finding.subject: finding for finding in check.decide(values, expect)}
+    return {finding.subject: finding for finding in check.decide(values, typed(expect))}
 
 
 def test_critical_sensor_is_named_and_a_warning_is_watched(expect):
@@ -227,16 +229,16 @@ def test_bmc_that_lists_no_supply_at_all_is_incomplete(expect):
     ],
 )
 def test_inlet_temperature(expect, sensor, verdict):
-    (finding,) = inlet_temperature.decide(sensors(sensor), expect)
+    (finding,) = inlet_temperature.decide(sensors(sensor), typed(expect))
     assert finding.verdict == verdict
 
 
 def test_nothing_is_owed_without_a_bmc_and_no_finding_given_without_an_answer(expect):
     checks = (bmc_log, bmc_sensors, power_supplies, inlet_temperature)
     for check in checks:
-        assert check.decide({"ipmi_sdr": None, "ipmi_sel": None, "redfish": None}, expect) == []
+        assert check.decide({"ipmi_sdr": None, "ipmi_sel": None, "redfish": None}, typed(expect)) == []
     for section in (None, {**expect["bmc"], **dict.fromkeys(("log", "sensors", "power_supplies", "inlet"))}):
-        assert [list(check.subjects({**expect, "bmc": section})) for check in checks] == [[]] * 4
+        assert [list(check.subjects(typed({**expect, "bmc": section}))) for check in checks] == [[]] * 4
 
 
 @pytest.mark.parametrize(
@@ -249,13 +251,13 @@ def test_nothing_is_owed_without_a_bmc_and_no_finding_given_without_an_answer(ex
 )
 def test_firmware(expect, found, bmc, verdicts):
     values = {"dmidecode": found, "ipmi_mc": bmc, "redfish": None}
-    assert [finding.verdict for finding in firmware.decide(values, expect)] == verdicts
+    assert [finding.verdict for finding in firmware.decide(values, typed(expect))] == verdicts
     values = {"dmidecode": found, "ipmi_mc": None, "redfish": documents(firmware=bmc)}
-    assert [finding.verdict for finding in firmware.decide(values, expect)] == verdicts
+    assert [finding.verdict for finding in firmware.decide(values, typed(expect))] == verdicts
 
 
 def test_undeclared_firmware_is_not_compared(expect):
     expect["firmware"].update(system_product=None, bios_vendor=None, bmc_version=None)
-    assert list(firmware.subjects(expect)) == ["bios"]
+    assert list(firmware.subjects(typed(expect))) == ["bios"]
     expect["firmware"] = None
-    assert list(firmware.subjects(expect)) == []
+    assert list(firmware.subjects(typed(expect))) == []

@@ -10,12 +10,14 @@ from ansible_collections.muster.cluster.plugins.module_utils.checks import (
     memory,
     xid,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import kernel_log, nvidia_smi
 from ansible_collections.muster.cluster.plugins.module_utils.probes.chrony import Tracking
 from ansible_collections.muster.cluster.plugins.module_utils.probes.lscpu import Cpu
 from ansible_collections.muster.cluster.plugins.module_utils.probes.meminfo import Memory
-from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS
+
+from tests.typed import typed
 
 FIRST, SECOND = "gpu SXM1 0000:1b:00.0", "gpu SXM6 0000:ab:00.0"
 GIB = 1024**3
@@ -31,7 +33,7 @@ def by_subject(findings):
     [(2, 96, "pass"), (2, 95, "fail"), (2, 97, "fail"), (1, 96, "fail"), (3, 96, "fail")],
 )
 def test_cpu(expect, sockets, cores, verdict):
-    (finding,) = cpu.decide({"lscpu": Cpu(sockets, cores, None)}, expect)
+    (finding,) = cpu.decide({"lscpu": Cpu(sockets, cores, None)}, typed(expect))
     assert finding.verdict == verdict
 
 
@@ -40,7 +42,7 @@ def test_cpu(expect, sockets, cores, verdict):
     [(949, "fail", "reseat"), (950, "pass", "none"), (1050, "pass", "none"), (1051, "fail", "investigate")],
 )
 def test_memory(expect, mib, verdict, action):
-    (finding,) = memory.decide({"meminfo": Memory(mib, 0)}, expect)
+    (finding,) = memory.decide({"meminfo": Memory(mib, 0)}, typed(expect))
     assert (finding.verdict, finding.action, finding.measured, finding.expected) == (verdict, action, mib, 1000)
 
 
@@ -49,7 +51,7 @@ def test_memory(expect, mib, verdict, action):
     [(True, 100.0, "pass"), (True, 100.001, "fail"), (False, 0.0, "fail")],
 )
 def test_clock(expect, synchronised, offset, verdict):
-    (finding,) = clock.decide({"chrony": Tracking(synchronised, "ntp", offset)}, expect)
+    (finding,) = clock.decide({"chrony": Tracking(synchronised, "ntp", offset)}, typed(expect))
     assert finding.verdict == verdict
 
 
@@ -63,13 +65,13 @@ def test_clock(expect, synchronised, offset, verdict):
     ],
 )
 def test_disk(expect, free, verdict, measured):
-    (finding,) = disk.decide({"disk_free": free}, expect)
+    (finding,) = disk.decide({"disk_free": free}, typed(expect))
     assert (finding.subject, finding.verdict, finding.measured) == ("disk /var", verdict, measured)
 
 
 def inventory(text, expect, rc=0):
     output = Output(text, rc=rc) if rc == 0 else Output("", text, rc)
-    return by_subject(gpu_inventory.decide({"nvidia_smi": nvidia_smi.parse(output)}, expect))
+    return by_subject(gpu_inventory.decide({"nvidia_smi": nvidia_smi.parse(output)}, typed(expect)))
 
 
 def test_all_gpus_there(make_gpu_xml, expect):
@@ -125,7 +127,9 @@ def test_recorded_eight_gpus_fit_their_class(recorded, expect):
 
 
 def xids(text, expect):
-    return by_subject(xid.decide({"kernel_log": kernel_log.parse(Output("[0.0] Linux version 6.1\n" + text))}, expect))
+    return by_subject(
+        xid.decide({"kernel_log": kernel_log.parse(Output("[0.0] Linux version 6.1\n" + text))}, typed(expect))
+    )
 
 
 def test_silent_log_passes_every_part(expect):
@@ -159,11 +163,11 @@ def test_unreadable_xid_line_is_incomplete(expect):
 
 
 def test_fingerprint_names_what_is_unread(expect):
-    (finding,) = fingerprint.decide({"uname": "6.1"}, expect)
+    (finding,) = fingerprint.decide({"uname": "6.1"}, typed(expect))
     assert finding.verdict == "incomplete" and "gpu_serials" in finding.reason and "kernel" not in finding.reason
 
 
 @pytest.mark.parametrize("check", sorted(CHECKS))
 def test_class_without_gpus_owes_no_gpu_findings(expect, check):
     expect["gpu"] = None
-    assert not [subject for subject in CHECKS[check].subjects(expect) if subject.startswith("gpu")]
+    assert not [subject for subject in CHECKS[check].subjects(typed(expect)) if subject.startswith("gpu")]

@@ -2,7 +2,7 @@
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import dcgm_diag
-from ansible_collections.muster.cluster.plugins.module_utils.dcgm import (
+from ansible_collections.muster.cluster.plugins.module_utils.formats.dcgm import (
     FAIL,
     PASS,
     SKIP,
@@ -12,6 +12,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.dcgm import (
     Trouble,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.stress.dcgm_diag import Diagnosis
+
+from tests.typed import typed
 
 FIRST, SECOND = "gpu SXM1 0000:1b:00.0", "gpu SXM6 0000:ab:00.0"
 # dcgmi counts the other way round.
@@ -35,7 +37,7 @@ def results(*changed, software=PASS):
 
 def decide(expect, found, *, level=3, addresses=ADDRESSES, complete=True, exit_status=0):  # noqa: PLR0913 -- a run
     diagnosis = Diagnosis(level, Report(found, complete, "4.2.3"), addresses, "no listing", exit_status)
-    findings = dcgm_diag.decide({"dcgm_diag": diagnosis}, expect)
+    findings = dcgm_diag.decide({"dcgm_diag": diagnosis}, typed(expect))
     assert len({finding.subject for finding in findings}) == len(findings)
     return {finding.subject: finding for finding in findings}
 
@@ -180,6 +182,6 @@ def test_nothing_passes_nobody(expect):
 
 @pytest.mark.parametrize("without", ["dcgm", "gpu"])
 def test_class_without_dcgm_or_gpus_owes_nothing(expect, without):
-    assert dcgm_diag.subjects(expect) == [FIRST, SECOND, "host"]
+    assert dcgm_diag.subjects(typed(expect)) == [FIRST, SECOND, "host"]
     expect[without] = None
-    assert list(dcgm_diag.subjects(expect)) == []
+    assert list(dcgm_diag.subjects(typed(expect))) == []

@@ -2,9 +2,10 @@
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import fabric_manager_log as check
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import fabric_manager_log as probe
 
+from tests.typed import typed
 from tests.unit.module_utils.conftest import healthy
 
 WHERE = "on fid 0 on NVSwitch pci bus id 00000000:86:00.0 physical id 3 port 33"
@@ -17,7 +18,7 @@ def findings(expect, *lines):
         line if line.startswith("[Nov") else f"[Nov 20 2026 08:{index:02}:00] {line}\n"
         for index, line in enumerate(lines)
     )
-    found = check.decide({check.NAME: probe.parse(Output(text))}, expect)
+    found = check.decide({check.NAME: probe.parse(Output(text))}, typed(expect))
     return {finding.subject: (finding.verdict, finding.action) for finding in found}
 
 
@@ -71,6 +72,6 @@ def test_fatal_error_that_comes_back_after_five_seconds_is_the_baseboards(expect
 
 @pytest.mark.parametrize("change", [{"fabric_manager": False}, {"fabric_manager_log": None}])
 def test_host_without_such_a_log_owes_nothing(expect, change):
-    assert check.subjects(expect) == ["host"]
-    assert check.subjects({**expect, "nvlink": {**expect["nvlink"], **change}}) == []
-    assert check.subjects({**expect, "nvlink": None}) == []
+    assert check.subjects(typed(expect)) == ["host"]
+    assert check.subjects(typed({**expect, "nvlink": {**expect["nvlink"], **change}})) == []
+    assert check.subjects(typed({**expect, "nvlink": None})) == []

@@ -2,8 +2,10 @@
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import gpu_bandwidth
-from ansible_collections.muster.cluster.plugins.module_utils.expectations import gpu_subjects
 from ansible_collections.muster.cluster.plugins.module_utils.stress.nvbandwidth import Bandwidths
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import gpu_subjects
+
+from tests.typed import typed
 
 H2D, D2H, PEER = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce"
 COUNT = 4
@@ -33,10 +35,10 @@ def run(h2d=(55.4,) * COUNT, d2h=(55.1,) * COUNT, peer=None, addresses=ADDRESSES
 
 
 def decide(expect, values):
-    findings = gpu_bandwidth.decide({"nvbandwidth": values}, expect)
+    findings = gpu_bandwidth.decide({"nvbandwidth": values}, typed(expect))
     by_subject = {finding.subject: finding for finding in findings}
     assert len(by_subject) == len(findings)
-    return [by_subject[gpu_subjects(expect)[address]] for address in ADDRESSES] + [by_subject["host"]]
+    return [by_subject[gpu_subjects(typed(expect))[address]] for address in ADDRESSES] + [by_subject["host"]]
 
 
 def verdicts(findings):
@@ -99,7 +101,7 @@ def test_every_pair_slow_is_everybodys(four):
 def test_two_gpus_alone(expect):
     address = [part["address"] for part in expect["gpu"]["parts"]]
     matrices = {H2D: ((55.4, 55.4),), D2H: ((55.1, 50.0),), PEER: ((None, 100.0), (396.0, None))}
-    findings = gpu_bandwidth.decide({"nvbandwidth": Bandwidths(matrices, {}, "", address)}, expect)
+    findings = gpu_bandwidth.decide({"nvbandwidth": Bandwidths(matrices, {}, "", address)}, typed(expect))
     assert [finding.verdict for finding in findings] == ["pass", "fail", "fail"]
     assert {finding.measured for finding in findings[1:]} == {100.0}
 
@@ -153,12 +155,12 @@ def test_wrong_data_fail_the_host_and_pass_nobody(four):
 
 def test_class_without_floors_passes_nobody(four):
     four["nvbandwidth"]["floors"] = []
-    findings = gpu_bandwidth.decide({"nvbandwidth": run()}, four)
+    findings = gpu_bandwidth.decide({"nvbandwidth": run()}, typed(four))
     assert [(finding.subject, finding.verdict) for finding in findings] == [("host", "incomplete")]
 
 
 @pytest.mark.parametrize("without", ["nvbandwidth", "gpu"])
 def test_class_without_nvbandwidth_or_gpus_owes_nothing(four, without):
-    assert gpu_bandwidth.subjects(four)[-1] == "host"
+    assert gpu_bandwidth.subjects(typed(four))[-1] == "host"
     four[without] = None
-    assert list(gpu_bandwidth.subjects(four)) == []
+    assert list(gpu_bandwidth.subjects(typed(four))) == []

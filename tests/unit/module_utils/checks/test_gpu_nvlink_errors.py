@@ -4,6 +4,8 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import gpu_nvlink_errors
 from ansible_collections.muster.cluster.plugins.module_utils.probes.dcgmi_nvlink import COUNTERS, LinkErrors
 
+from tests.typed import typed
+
 FIRST, SECOND = "0000:1b:00.0", "0000:ab:00.0"
 CLEAN = {link: dict.fromkeys(COUNTERS, 0) for link in range(18)}
 
@@ -16,7 +18,7 @@ def counted(link, **counts):
 
 def decide(expect, second):
     report = {FIRST: LinkErrors(CLEAN), **({SECOND: second} if second else {})}
-    first, other = gpu_nvlink_errors.decide({"dcgmi_nvlink": report}, expect)
+    first, other = gpu_nvlink_errors.decide({"dcgmi_nvlink": report}, typed(expect))
     assert (first.verdict, first.subject, other.subject) == ("pass", f"gpu SXM1 {FIRST}", f"gpu SXM6 {SECOND}")
     return other
 
@@ -44,7 +46,7 @@ def test_counters(expect, errors, verdict, said):
 
 
 def test_class_that_reads_no_counters_owes_nothing(expect):
-    assert len(gpu_nvlink_errors.subjects(expect)) == 2
-    assert gpu_nvlink_errors.subjects({**expect, "nvlink": None}) == []
-    assert gpu_nvlink_errors.subjects({**expect, "dcgm": None}) == []
-    assert gpu_nvlink_errors.subjects({**expect, "dcgm": {**expect["dcgm"], "nvlink_errors": None}}) == []
+    assert len(gpu_nvlink_errors.subjects(typed(expect))) == 2
+    assert gpu_nvlink_errors.subjects(typed({**expect, "nvlink": None})) == []
+    assert gpu_nvlink_errors.subjects(typed({**expect, "dcgm": None})) == []
+    assert gpu_nvlink_errors.subjects(typed({**expect, "dcgm": {**expect["dcgm"], "nvlink_errors": None}})) == []

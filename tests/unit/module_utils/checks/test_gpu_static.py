@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes.fabric_manager import FabricManager
 from ansible_collections.muster.cluster.plugins.module_utils.probes.nvidia_smi import (
     Errors,
@@ -16,7 +17,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes.nvidia_smi i
 )
 from ansible_collections.muster.cluster.plugins.module_utils.probes.nvlink import Links
 from ansible_collections.muster.cluster.plugins.module_utils.probes.topology import Row, Topology
-from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS
+
+from tests.typed import typed
 
 FIRST, SECOND = "gpu SXM1 0000:1b:00.0", "gpu SXM6 0000:ab:00.0"
 OF_ONE_GPU = (
@@ -36,7 +38,7 @@ def changed(report, **fields):
 
 
 def found(check, expect, **values):
-    findings = CHECKS[check].decide(values, expect)
+    findings = CHECKS[check].decide(values, typed(expect))
     assert len({finding.subject for finding in findings}) == len(findings)
     return {finding.subject: finding for finding in findings}
 
@@ -178,9 +180,9 @@ def test_retired_pages(pages, verdict, action, expect, report):
 
 
 def test_retired_pages_are_not_asked_of_a_gpu_that_remaps_rows(expect):
-    assert CHECKS["gpu_retired_pages"].subjects(expect) == []
+    assert CHECKS["gpu_retired_pages"].subjects(typed(expect)) == []
     expect["gpu"]["row_remap"] = None
-    assert CHECKS["gpu_row_remap"].subjects(expect) == []
+    assert CHECKS["gpu_row_remap"].subjects(typed(expect)) == []
 
 
 def test_odd_vbios_is_named_where_none_is_declared(expect, report):

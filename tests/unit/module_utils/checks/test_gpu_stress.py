@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import gpu_stress as check
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_stress as stress
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+
+from tests.typed import typed
 
 HEALTHY = (Path(__file__).resolve().parents[3] / "healthy" / "gpu_stress.jsonl").read_text(encoding="utf-8")
 HGX = expectations_of("hgx_h100", {}, "test")
@@ -31,8 +33,8 @@ def changed(loads, gpu=BAD, memory=None, product=None, kind="bf16", **load):
 
 
 def judged(loads, expect=HGX):
-    findings = check.decide({"gpu_stress": loads}, expect)
-    assert [finding.subject for finding in findings] == check.subjects(expect)
+    findings = check.decide({"gpu_stress": loads}, typed(expect))
+    assert [finding.subject for finding in findings] == check.subjects(typed(expect))
     return {finding.subject: finding for finding in findings}
 
 
@@ -163,5 +165,5 @@ def test_floor_and_spread_on_both_sides(loads, change, floor, verdict, words):
 
 
 def test_class_that_loads_no_gpu_owes_nothing():
-    assert check.subjects({**HGX, "gpu_stress": None}) == []
-    assert check.subjects({**HGX, "gpu": None}) == []
+    assert check.subjects(typed({**HGX, "gpu_stress": None})) == []
+    assert check.subjects(typed({**HGX, "gpu": None})) == []

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import gpu_telemetry as check
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_telemetry as stress
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+
+from tests.typed import typed
 
 HEALTHY = json.loads(
     (Path(__file__).resolve().parents[3] / "healthy" / "gpu_telemetry.json").read_text(encoding="utf-8")
@@ -36,8 +38,8 @@ def judged(expect=HGX, summary=None, **changes):
             data["replays"][BAD] = value
         else:
             gpu[quantity] = value
-    findings = check.decide({"gpu_telemetry": stress.parse(Output(json.dumps(data)))}, expect)
-    assert [finding.subject for finding in findings] == check.subjects(expect)
+    findings = check.decide({"gpu_telemetry": stress.parse(Output(json.dumps(data)))}, typed(expect))
+    assert [finding.subject for finding in findings] == check.subjects(typed(expect))
     return {finding.subject: finding for finding in findings}
 
 
@@ -130,11 +132,11 @@ def test_failure_outweighs_what_is_unknown_and_both_are_told():
 def test_gpu_without_samples_or_lost_under_way():
     summary = copy.deepcopy(HEALTHY)
     del summary["gpus"][BAD]
-    findings = check.decide({"gpu_telemetry": stress.parse(Output(json.dumps(summary)))}, HGX)
+    findings = check.decide({"gpu_telemetry": stress.parse(Output(json.dumps(summary)))}, typed(HGX))
     found = {finding.subject: finding for finding in findings}
     assert (found[PART].verdict, found[PART].measured) == ("incomplete", 0)
     summary["notes"] = ["Unable to determine the device handle for GPU0000:8B:00.0: GPU is lost.  Reboot the system"]
-    findings = check.decide({"gpu_telemetry": stress.parse(Output(json.dumps(summary)))}, HGX)
+    findings = check.decide({"gpu_telemetry": stress.parse(Output(json.dumps(summary)))}, typed(HGX))
     found = {finding.subject: finding for finding in findings}
     assert (found[PART].verdict, found[PART].action) == ("fail", "reboot")
     assert "GPU is lost" in found[PART].reason
@@ -162,4 +164,4 @@ def test_class_may_leave_limits_open():
 
 
 def test_class_without_telemetry_owes_nothing():
-    assert check.subjects({**HGX, "telemetry": None}) == []
+    assert check.subjects(typed({**HGX, "telemetry": None})) == []

@@ -18,7 +18,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.checks import (
     pcie_links,
     swap,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import lspci
 from ansible_collections.muster.cluster.plugins.module_utils.probes.cpuinfo import LogicalCpu
 from ansible_collections.muster.cluster.plugins.module_utils.probes.dmidecode_memory import Module, Modules
@@ -27,7 +27,9 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes.hugepages im
 from ansible_collections.muster.cluster.plugins.module_utils.probes.lscpu import Cpu
 from ansible_collections.muster.cluster.plugins.module_utils.probes.meminfo import Memory
 from ansible_collections.muster.cluster.plugins.module_utils.probes.numa import Node
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+
+from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy"
 
@@ -55,7 +57,7 @@ def by_subject(findings):
 )
 def test_cpu_threads_model_and_what_is_off(expect, found, declared, verdict):
     expect["cpu"].update(declared)
-    (finding,) = cpu.decide({"lscpu": found}, expect)
+    (finding,) = cpu.decide({"lscpu": found}, typed(expect))
     assert finding.verdict == verdict
 
 
@@ -69,7 +71,7 @@ def test_cpu_threads_model_and_what_is_off(expect, found, declared, verdict):
     ],
 )
 def test_one_cpu_under_another_governor_fails(expect, governors, verdict):
-    (finding,) = cpu_governor.decide({"cpufreq": governors}, expect)
+    (finding,) = cpu_governor.decide({"cpufreq": governors}, typed(expect))
     assert (finding.subject, finding.verdict) == ("cpu", verdict)
     assert verdict != "fail" or "CPU 7" in finding.reason
 
@@ -93,14 +95,14 @@ def cpus(count=192, **of_seven):
 )
 def test_one_microcode_on_all_cpus(expect, found, declared, verdict):
     expect["cpu"]["microcode"] = declared
-    (finding,) = microcode.decide({"cpuinfo": found}, expect)
+    (finding,) = microcode.decide({"cpuinfo": found}, typed(expect))
     assert finding.verdict == verdict
     assert declared or verdict != "pass" or "no version declared" in finding.reason
 
 
 @pytest.mark.parametrize(("found", "verdict"), [("tsc", "pass"), ("hpet", "fail"), ("kvm-clock", "fail")])
 def test_clock_source(expect, found, verdict):
-    assert clocksource.decide({"clocksource": found}, expect)[0].verdict == verdict
+    assert clocksource.decide({"clocksource": found}, typed(expect))[0].verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_clock_source(expect, found, verdict):
     ],
 )
 def test_numa_nodes_and_their_balance(expect, nodes, verdict, action):
-    (finding,) = numa.decide({"numa": nodes}, expect)
+    (finding,) = numa.decide({"numa": nodes}, typed(expect))
     assert (finding.verdict, finding.action) == (verdict, action)
 
 
@@ -142,7 +144,7 @@ def edac(correctable=0, uncorrectable=0, of_dimm=True):
     ],
 )
 def test_memory_errors(expect, found, subject, verdict, action):
-    finding = by_subject(memory_errors.decide({"edac": found}, expect))[subject]
+    finding = by_subject(memory_errors.decide({"edac": found}, typed(expect)))[subject]
     assert (finding.verdict, finding.action) == (verdict, action)
 
 
@@ -177,21 +179,21 @@ def modules(complete=True, **of_a3):
 )
 def test_memory_modules(expect, declared, found, subject, answer):
     expect["memory"]["dimms"].update(declared)
-    finding = by_subject(dimms.decide({"dmidecode_memory": found}, expect))[subject]
+    finding = by_subject(dimms.decide({"dmidecode_memory": found}, typed(expect)))[subject]
     assert (finding.verdict, finding.action) == answer
 
 
 def test_missing_module_is_named_by_its_slot(expect):
     expect["memory"]["dimms"]["slots"] = SLOTS
-    assert "dimm A3" in dimms.subjects(expect)
-    found = by_subject(dimms.decide({"dmidecode_memory": modules(mib=0)}, expect))
+    assert "dimm A3" in dimms.subjects(typed(expect))
+    found = by_subject(dimms.decide({"dmidecode_memory": modules(mib=0)}, typed(expect)))
     assert "A3" in found["dimm A3"].reason and "A3" in found["host"].reason
 
 
 @pytest.mark.parametrize(("mib", "limit", "verdict"), [(0, 0, "pass"), (1, 0, "fail"), (None, 0, "incomplete")])
 def test_swap(expect, mib, limit, verdict):
     expect["memory"]["swap_mib"] = limit
-    assert swap.decide({"meminfo": Memory(1000, mib)}, expect)[0].verdict == verdict
+    assert swap.decide({"meminfo": Memory(1000, mib)}, typed(expect))[0].verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ def test_swap(expect, mib, limit, verdict):
 )
 def test_huge_pages(expect, found, declared, verdict):
     expect["memory"]["hugepages"].update(declared)
-    assert hugepages.decide({"hugepages": found}, expect)[0].verdict == verdict
+    assert hugepages.decide({"hugepages": found}, typed(expect))[0].verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -226,7 +228,7 @@ def test_huge_pages(expect, found, declared, verdict):
     ],
 )
 def test_kernel_command_line(expect, words, verdict, named):
-    (finding,) = kernel_command_line.decide({"cmdline": words}, expect)
+    (finding,) = kernel_command_line.decide({"cmdline": words}, typed(expect))
     assert finding.verdict == verdict and named in finding.reason
 
 
@@ -241,7 +243,7 @@ def test_kernel_command_line(expect, words, verdict, named):
     ],
 )
 def test_missing_parameter_waits_for_a_reboot_only_where_every_kernel_gets_it(expect, kernels, action, named):
-    (finding,) = kernel_command_line.decide({"cmdline": ("ro",), "boot_loader": kernels}, expect)
+    (finding,) = kernel_command_line.decide({"cmdline": ("ro",), "boot_loader": kernels}, typed(expect))
     assert (finding.verdict, finding.action) == ("fail", action) and named in finding.reason
 
 
@@ -274,12 +276,12 @@ GPU, NIC, DRIVE = "0000:0b:00.0", "0000:3c:00.0", "0000:18:00.0"
 def test_pcie_links(expect, devices, address, change, answer):
     devices[address] = replace(devices[address], **change)
     subject, verdict = answer
-    assert by_subject(pcie_links.decide({"lspci": devices}, expect))[subject].verdict == verdict
+    assert by_subject(pcie_links.decide({"lspci": devices}, typed(expect)))[subject].verdict == verdict
 
 
 def test_absent_devices_are_named_or_counted(expect, devices):
     del devices[GPU], devices[NIC]
-    found = by_subject(pcie_links.decide({"lspci": devices}, expect))
+    found = by_subject(pcie_links.decide({"lspci": devices}, typed(expect)))
     assert (found[f"gpu SXM1 {GPU}"].verdict, found[f"gpu SXM1 {GPU}"].measured) == ("fail", "absent")
     assert found["host"].verdict == "incomplete" and "7 fast NICs" in found["host"].reason
 
@@ -288,7 +290,7 @@ def test_absent_devices_are_named_or_counted(expect, devices):
 def test_a_declared_slot_is_judged_by_its_declaration(expect, devices, width, verdict):
     devices[NIC] = replace(devices[NIC], link=lspci.Link(32.0, 8))
     expect["pcie"]["devices"] = [{"name": "nic front", "address": NIC, "speed_gts": 32, "width": width}]
-    found = by_subject(pcie_links.decide({"lspci": devices}, expect))
+    found = by_subject(pcie_links.decide({"lspci": devices}, typed(expect)))
     assert found["nic front"].verdict == verdict and found["host"].verdict == "pass"
 
 
@@ -311,7 +313,7 @@ def test_access_control_above_a_gpu(expect, devices, change, enabled, verdict):
     expect["pcie"]["acs_enabled"] = enabled
     bridge = bridge_above(devices, GPU)
     devices[bridge.address] = replace(bridge, **change)
-    (finding,) = acs.decide({"lspci": devices}, expect)
+    (finding,) = acs.decide({"lspci": devices}, typed(expect))
     assert finding.verdict == verdict
     assert verdict != "fail" or enabled or (bridge.address in finding.reason and GPU in finding.reason)
 
@@ -319,7 +321,7 @@ def test_access_control_above_a_gpu(expect, devices, change, enabled, verdict):
 def test_access_control_elsewhere_does_not_matter(expect, devices):
     bridge = bridge_above(devices, DRIVE)
     devices[bridge.address] = replace(bridge, acs=("SrcValid",))
-    assert acs.decide({"lspci": devices}, expect)[0].verdict == "pass"
+    assert acs.decide({"lspci": devices}, typed(expect))[0].verdict == "pass"
 
 
 @pytest.mark.parametrize(
@@ -340,4 +342,4 @@ def test_access_control_elsewhere_does_not_matter(expect, devices):
 def test_a_class_that_declares_nothing_owes_nothing(expect, check, change):
     for section, values in change.items():
         expect[section] = {**expect[section], **values} if values else None
-    assert not check.subjects(expect)
+    assert not check.subjects(typed(expect))

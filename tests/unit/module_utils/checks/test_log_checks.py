@@ -1,10 +1,12 @@
 """Checks of the kernel log: which line blames which part, and what a line does not mean."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.finding import worst
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import kernel_log
-from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import worst
+
+from tests.typed import typed
 
 CHECKED = (
     "filesystem_log",
@@ -24,7 +26,7 @@ BANNER = "[    0.000000] Linux version 6.1\n"
 
 def findings(check, expect, *lines):
     text = BANNER + "".join(f"[{10 + index}.0] {line}\n" for index, line in enumerate(lines))
-    found = CHECKS[check].decide({"kernel_log": kernel_log.parse(Output(text))}, expect)
+    found = CHECKS[check].decide({"kernel_log": kernel_log.parse(Output(text))}, typed(expect))
     assert len({item.subject for item in found}) == len(found)
     return {item.subject: item for item in found}
 
@@ -363,7 +365,7 @@ def test_link_that_flaps_within_a_day_fails(expect, downs, apart, verdict):
     text = BANNER + "".join(
         f"[{100 + index * apart}.0] mlx5_core 0000:19:00.0 ens1np0: Link down\n" for index in range(downs)
     )
-    found = CHECKS["nic_log"].decide({"kernel_log": kernel_log.parse(Output(text))}, expect)
+    found = CHECKS["nic_log"].decide({"kernel_log": kernel_log.parse(Output(text))}, typed(expect))
     assert worst(item.verdict for item in found) == verdict
     if verdict == "fail":
         assert "link went down 5 times within 24 h, class limit 5" in found[-1].reason

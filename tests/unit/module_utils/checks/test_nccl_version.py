@@ -2,10 +2,12 @@
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import nccl_version
-from ansible_collections.muster.cluster.plugins.module_utils.nccl_version import numbers_of, older
+from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_version import numbers_of, older
 from ansible_collections.muster.cluster.plugins.module_utils.probes.nccl import Nccl
 
-FABRIC = {"kind": "roce", "routing": "ecmp", "port": None, "nccl_least": "2.22.3"}
+from tests.typed import typed
+
+FABRIC = {"kind": "roce", "routing": "ecmp", "port": None, "nccl_least": "2.22.3", "verify_cabling": False}
 STACK = {"packages": [{"name": "libnccl2", "version": "2.26.2-1+cuda12.8"}], "services": []}
 
 
@@ -22,18 +24,18 @@ STACK = {"packages": [{"name": "libnccl2", "version": "2.26.2-1+cuda12.8"}], "se
     ],
 )
 def test_every_installed_library_is_new_enough(expect, library, stack, verdict, said):
-    expect = {**expect, "fabric": FABRIC, "gpu_stack": stack}
-    (finding,) = nccl_version.decide({"nccl": Nccl(library, "none")}, expect)
-    assert (finding.verdict, finding.subject) == (verdict, *nccl_version.subjects(expect))
+    expect = {**expect, "fabric": FABRIC, "gpu_stack": stack, "gpu": {**expect["gpu"], "driver": "570.86.15"}}
+    (finding,) = nccl_version.decide({"nccl": Nccl(library, "none")}, typed(expect))
+    assert (finding.verdict, finding.subject) == (verdict, *nccl_version.subjects(typed(expect)))
     assert said in finding.reason
 
 
 def test_owed_only_where_the_fabric_asks_and_collectives_use_nccl(expect):
     gloo = {**expect["collective"], "backend": "gloo"}
-    assert nccl_version.subjects({**expect, "fabric": FABRIC}) == ["nccl"]
-    assert nccl_version.subjects({**expect, "fabric": FABRIC, "collective": gloo}) == []
-    assert nccl_version.subjects({**expect, "fabric": {**FABRIC, "nccl_least": None}}) == []
-    assert nccl_version.subjects({**expect, "fabric": None}) == []
+    assert nccl_version.subjects(typed({**expect, "fabric": FABRIC})) == ["nccl"]
+    assert nccl_version.subjects(typed({**expect, "fabric": FABRIC, "collective": gloo})) == []
+    assert nccl_version.subjects(typed({**expect, "fabric": {**FABRIC, "nccl_least": None}})) == []
+    assert nccl_version.subjects(typed({**expect, "fabric": None})) == []
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,11 @@ from ansible_collections.muster.cluster.plugins.module_utils.checks import (
     nic_pcie,
     nic_physical,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import infiniband, mlxlink, net_devices
 from ansible_collections.muster.cluster.plugins.module_utils.stress.nic_counters import Readings
+
+from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy"
 DEVICES = infiniband.parse(Output((HEALTHY / "infiniband.txt").read_text()))
@@ -28,13 +30,13 @@ SICK = "nic mlx5_3"
 
 def judged(check, value, expect):
     """Return the findings by part."""
-    return {finding.subject: finding for finding in check.decide({check.PROBES[0]: value}, expect)}
+    return {finding.subject: finding for finding in check.decide({check.PROBES[0]: value}, typed(expect))}
 
 
 def only(check, value, expect):
     """Return the finding on the sick rail; all others pass."""
     found = judged(check, value, expect)
-    assert list(found) == list(check.subjects(expect))
+    assert list(found) == list(check.subjects(typed(expect)))
     sick = found.pop(SICK)
     assert {finding.verdict for finding in found.values()} == {"pass"}
     assert sick.verdict == "pass" or "mlx5_3" in sick.reason
@@ -69,7 +71,7 @@ def test_healthy_rails_pass_and_a_class_without_nics_owes_nothing(check, expect)
     assert list(found) == [f"nic mlx5_{rail}" for rail in range(8)]
     assert {finding.verdict for finding in found.values()} == {"pass"}
     expect["nic"] = None
-    assert list(check.subjects(expect)) == []
+    assert list(check.subjects(typed(expect))) == []
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import blocks
 from ansible_collections.muster.cluster.plugins.module_utils.checks import nic_firmware_settings, nic_pcie_settings
-from ansible_collections.muster.cluster.plugins.module_utils.examine import judge
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import judge
+from ansible_collections.muster.cluster.plugins.module_utils.host import blocks
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import lspci as lspci_probe
 from ansible_collections.muster.cluster.plugins.module_utils.probes import nic_config
+
+from tests.typed import typed
 
 from ..conftest import HEALTHY
 from ..conftest import lspci as healthy_lspci
@@ -31,7 +33,7 @@ def judged(expect, report, **settings):
     ]
     output = report if isinstance(report, Output) else Output(report)
     raw = blocks.listed({"mlx5_0": output})
-    (finding,) = judge({"nic_config": raw}, {"nic_config": nic_config}, [nic_firmware_settings], expect).findings
+    (finding,) = judge({"nic_config": raw}, {"nic_config": nic_config}, [nic_firmware_settings], typed(expect)).findings
     return finding
 
 
@@ -83,7 +85,9 @@ def test_settings_that_could_not_be_read_are_incomplete(expect, report):
 
 def test_rail_that_was_not_asked_is_incomplete(expect):
     expect["nic"]["firmware_settings"] = [{"key": "NUM_OF_VFS", "wanted": "0"}]
-    findings = judge({"nic_config": blocks.listed({})}, {"nic_config": nic_config}, [nic_firmware_settings], expect)
+    findings = judge(
+        {"nic_config": blocks.listed({})}, {"nic_config": nic_config}, [nic_firmware_settings], typed(expect)
+    )
     assert {finding.verdict for finding in findings.findings} == {"incomplete"}
     assert len(findings.findings) == 8
 
@@ -91,9 +95,9 @@ def test_rail_that_was_not_asked_is_incomplete(expect):
 @pytest.mark.parametrize("declared", [None, []])
 def test_class_without_settings_owes_nothing_and_asks_no_nic(expect, declared, fake_host):
     expect["nic"]["firmware_settings"] = declared
-    assert nic_firmware_settings.subjects(expect) == []
+    assert nic_firmware_settings.subjects(typed(expect)) == []
     if declared is None:
-        nic_config.collect(fake_host, expect)
+        nic_config.collect(fake_host, typed(expect))
         assert not [words for words in fake_host.runs if "mstconfig" in words]
 
 
@@ -109,21 +113,23 @@ def test_class_without_settings_owes_nothing_and_asks_no_nic(expect, declared, f
 def test_pcie_settings_of_a_rail(expect, before, after, verdict, named):
     head, address, rest = healthy_lspci().partition("0000:1a:00.0 ")
     output = Output(head + address + rest.replace(before, after, 1))
-    found = judge({"lspci": output}, {"lspci": lspci_probe}, [nic_pcie_settings], expect).findings
+    found = judge({"lspci": output}, {"lspci": lspci_probe}, [nic_pcie_settings], typed(expect)).findings
     assert [finding.verdict for finding in found] == [verdict] + ["pass"] * 7
     assert named in found[0].reason
 
 
 def test_pcie_settings_of_a_rail_that_is_nowhere_are_incomplete(expect):
     expect["nic"]["rails"][3]["address"] = None
-    found = judge({"lspci": Output(healthy_lspci())}, {"lspci": lspci_probe}, [nic_pcie_settings], expect).findings
+    found = judge(
+        {"lspci": Output(healthy_lspci())}, {"lspci": lspci_probe}, [nic_pcie_settings], typed(expect)
+    ).findings
     assert found[3].verdict == "incomplete"
 
 
 def test_only_what_is_declared_is_compared(expect):
     expect["pcie"]["relaxed_ordering"] = None
     text = healthy_lspci().replace("RlxdOrd+", "RlxdOrd-")
-    found = judge({"lspci": Output(text)}, {"lspci": lspci_probe}, [nic_pcie_settings], expect).findings
+    found = judge({"lspci": Output(text)}, {"lspci": lspci_probe}, [nic_pcie_settings], typed(expect)).findings
     assert {finding.verdict for finding in found} == {"pass"}
     expect["pcie"]["max_read_request_bytes"] = None
-    assert nic_pcie_settings.subjects(expect) == []
+    assert nic_pcie_settings.subjects(typed(expect)) == []

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import nvme, nvme_smart
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import nvme_sysfs, smartctl
+
+from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy"
 DRIVES = nvme_sysfs.parse(Output((HEALTHY / "nvme_sysfs.txt").read_text()))
@@ -14,12 +16,12 @@ REPORT = smartctl.parse(Output((HEALTHY / "smartctl.txt").read_text()))["nvme 1"
 
 
 def inventory(expect, drives=DRIVES):
-    return {finding.subject: finding for finding in nvme.decide({"nvme_sysfs": drives}, expect)}
+    return {finding.subject: finding for finding in nvme.decide({"nvme_sysfs": drives}, typed(expect))}
 
 
 def test_eight_drives_pass(expect):
     found = inventory(expect)
-    assert list(found) == list(nvme.subjects(expect)) and {item.verdict for item in found.values()} == {"pass"}
+    assert list(found) == list(nvme.subjects(typed(expect))) and {item.verdict for item in found.values()} == {"pass"}
 
 
 def test_missing_drive_is_named_by_its_declared_address(expect):
@@ -110,16 +112,16 @@ def test_declared_firmware(expect, firmware, verdict):
 )
 def test_health_report(expect, change, verdict, action):
     expect["nvme"]["count"] = 1
-    (finding,) = nvme_smart.decide({"smartctl": {"nvme 1": replace(REPORT, **change)}}, expect)
+    (finding,) = nvme_smart.decide({"smartctl": {"nvme 1": replace(REPORT, **change)}}, typed(expect))
     assert (finding.verdict, finding.action) == (verdict, action), finding.reason
 
 
 def test_unread_drive_is_incomplete_with_the_tools_words(expect):
     expect["nvme"]["count"] = 1
-    (finding,) = nvme_smart.decide({"smartctl": {"nvme 1": "exit status 2: Permission denied"}}, expect)
+    (finding,) = nvme_smart.decide({"smartctl": {"nvme 1": "exit status 2: Permission denied"}}, typed(expect))
     assert (finding.verdict, finding.reason) == ("incomplete", "exit status 2: Permission denied")
 
 
 def test_class_without_drives_owes_nothing(expect):
     expect["nvme"] = None
-    assert list(nvme.subjects(expect)) == list(nvme_smart.subjects(expect)) == []
+    assert list(nvme.subjects(typed(expect))) == list(nvme_smart.subjects(typed(expect))) == []

@@ -4,13 +4,15 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import nvml as check
 from ansible_collections.muster.cluster.plugins.module_utils.probes.nvml import Nvml, NvmlGpu
 
+from tests.typed import typed
+
 GOOD = NvmlGpu(0, 0, 0, 0)
 
 
 def answers(expect, gpu, busy=""):
     gpus = {"0000:1b:00.0": GOOD, **({"0000:ab:00.0": gpu} if gpu else {})}
-    found = check.decide({"nvml": Nvml(busy, gpus)}, expect)
-    assert [finding.subject for finding in found] == list(check.subjects(expect))
+    found = check.decide({"nvml": Nvml(busy, gpus)}, typed(expect))
+    assert [finding.subject for finding in found] == list(check.subjects(typed(expect)))
     return [(finding.verdict, finding.action) for finding in found]
 
 
@@ -41,10 +43,10 @@ def test_gpu_without_spare_rows_owes_no_remapping(expect):
 
 def test_busy_node_is_not_asked_and_whoever_asks_gets_no_pass(expect):
     assert check.IDLE_ONLY
-    found = check.decide({"nvml": Nvml("python (pid 9)", {})}, expect)
+    found = check.decide({"nvml": Nvml("python (pid 9)", {})}, typed(expect))
     assert [(finding.verdict, "python (pid 9)" in finding.reason) for finding in found] == [("incomplete", True)] * 2
 
 
 def test_class_without_the_library_owes_nothing(expect):
-    assert check.subjects({**expect, "gpu": {**expect["gpu"], "nvml": None}}) == []
-    assert check.subjects({**expect, "gpu": None}) == []
+    assert check.subjects(typed({**expect, "gpu": {**expect["gpu"], "nvml": None}})) == []
+    assert check.subjects(typed({**expect, "gpu": None})) == []

@@ -2,10 +2,11 @@
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import pcie_aer as check
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import nvme_sysfs
 from ansible_collections.muster.cluster.plugins.module_utils.probes.pcie_aer import SEVERITIES, Errors
 
+from tests.typed import typed
 from tests.unit.module_utils.conftest import healthy
 
 DRIVES = nvme_sysfs.parse(Output(healthy("nvme_sysfs")))
@@ -16,13 +17,13 @@ def findings(expect, drives=DRIVES, **errors):
     devices += [rail["device"] for rail in expect["nic"]["rails"]] + [f"nvme{number}" for number in range(8)]
     values = {device: {severity: Errors(0) for severity in SEVERITIES} for device in devices}
     values["mlx5_0"].update(errors)
-    found = check.decide({"pcie_aer": values, "nvme_sysfs": drives}, expect)
+    found = check.decide({"pcie_aer": values, "nvme_sysfs": drives}, typed(expect))
     return {finding.subject: finding for finding in found}
 
 
 def test_every_part_passes_without_errors(expect):
     found = findings(expect)
-    assert list(found) == list(check.subjects(expect)) and len(found) == 18
+    assert list(found) == list(check.subjects(typed(expect))) and len(found) == 18
     assert {finding.verdict for finding in found.values()} == {"pass"}
 
 
@@ -49,5 +50,5 @@ def test_drives_that_nobody_can_tell_apart_get_no_finding(expect):
 
 
 def test_class_without_such_counters_owes_nothing(expect):
-    assert check.subjects({**expect, "pcie": {**expect["pcie"], "errors": None}}) == []
-    assert check.subjects({**expect, "pcie": None}) == []
+    assert check.subjects(typed({**expect, "pcie": {**expect["pcie"], "errors": None}})) == []
+    assert check.subjects(typed({**expect, "pcie": None})) == []

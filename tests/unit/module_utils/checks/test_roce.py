@@ -7,11 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import judge
-from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.registry import CHECKS, PROBES, parsers, required
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import judge
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import (
+    CHECKS,
+    PROBES,
+    parsers,
+    required,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+
+from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy" / "roce_port.txt"
 PORT = {
@@ -27,15 +34,16 @@ PORT = {
     "rings": {"rx": 8192, "tx": 8192},
     "buffers": None,
 }
+ASKED = {"nccl_least": None, "verify_cabling": False}
 
 
 def expect(**port: Any) -> dict[str, Any]:
-    fabric = {"kind": "roce", "routing": "ecmp", "port": {**PORT, **port}}
+    fabric = {"kind": "roce", "routing": "ecmp", "port": {**PORT, **port}, **ASKED}
     return {**expectations_of("lab_h100", {}, "test"), "fabric": fabric}
 
 
 def found(check: str, text: str, **port: Any) -> dict[str, Finding]:
-    examination = judge({"roce_port": Output(text)}, parsers(["roce_port"]), [CHECKS[check]], expect(**port))
+    examination = judge({"roce_port": Output(text)}, parsers(["roce_port"]), [CHECKS[check]], typed(expect(**port)))
     return {finding.subject: finding for finding in examination.findings}
 
 
@@ -45,14 +53,12 @@ def test_healthy_rails_pass(check: str) -> None:
     assert [finding.verdict for finding in findings.values()] == ["pass"] * 8
 
 
-@pytest.mark.parametrize(
-    "fabric", [None, {"kind": "infiniband", "routing": "adaptive", "port": None, "nccl_least": None}]
-)
+@pytest.mark.parametrize("fabric", [None, {"kind": "infiniband", "routing": "adaptive", "port": None, **ASKED}])
 def test_nothing_is_owed_on_another_fabric(fabric: Any) -> None:
     other = {**expectations_of("lab_h100", {}, "test"), "fabric": fabric}
-    owed = [check for check, _ in (*required("preflight", other), *required("health", other))]
+    owed = [check for check, _ in (*required("preflight", typed(other)), *required("health", typed(other)))]
     assert not {"roce_settings", "roce_gid"} & set(owed)
-    output = PROBES["roce_port"].collect(None, other)  # type: ignore[arg-type] -- no host is asked
+    output = PROBES["roce_port"].collect(None, typed(other))  # type: ignore[arg-type] -- no host is asked
     assert PROBES["roce_port"].parse(output) == {}
 
 

@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.blocks import joined
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.blocks import joined
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.probes import (
     dmidecode,
     ipmi_mc,
@@ -14,6 +13,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes import (
     ipmi_sel,
     redfish,
 )
+
+from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy"
 SEL = (HEALTHY / "ipmi_sel.txt").read_text()
@@ -264,7 +265,7 @@ def test_text_that_is_no_document_is_unreadable(text):
 @pytest.mark.parametrize("probe", [ipmi_sel, ipmi_sdr, ipmi_mc, redfish])
 def test_bmc_that_is_not_declared_is_not_asked(fake_host, expect, probe):
     expect["bmc"] = None
-    assert probe.parse(probe.collect(fake_host, expect)) is None and not fake_host.runs
+    assert probe.parse(probe.collect(fake_host, typed(expect))) is None and not fake_host.runs
 
 
 def test_password_stays_out_of_the_arguments(fake_host, expect):
@@ -276,7 +277,7 @@ def test_password_stays_out_of_the_arguments(fake_host, expect):
         "documents": ["/a"],
     }
     fake_host.outputs["curl"] = Output("{}")
-    redfish.collect(fake_host, expect)
+    redfish.collect(fake_host, typed(expect))
     ((*argv, url),) = fake_host.runs
     assert url == "https://192.0.2.9/a" and argv[-2:] == ["--netrc-file", "/etc/muster/bmc"]
     assert "--insecure" not in argv

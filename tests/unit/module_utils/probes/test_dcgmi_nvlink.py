@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.probes import dcgmi_nvlink
 from ansible_collections.muster.cluster.plugins.module_utils.probes.dcgmi_nvlink import COUNTERS, LinkErrors
+
+from tests.fake_host import FakeHost
+from tests.typed import typed
 
 HEALTHY = (Path(__file__).parents[3] / "healthy" / "dcgmi_nvlink.txt").read_text()
 LISTING = """==> dcgmi discovery -l <==
@@ -81,13 +83,7 @@ def test_gpus_that_cannot_be_told_are_unreadable(text):
 
 @pytest.mark.parametrize(("change", "asked"), [({}, 2), ({"dcgm": None}, 0), ({"gpu": None}, 0)])
 def test_every_gpu_of_the_class_is_asked(expect, change, asked):
-    runs = []
-
-    class Host:
-        def run(self, argv, timeout_seconds):
-            runs.append(argv)
-            return Output("")
-
-    dcgmi_nvlink.collect(Host(), {**expect, **change})
-    assert [argv[4] for argv in runs[1:]] == [str(gpu) for gpu in range(asked)]
-    assert len(runs) == (asked + 1 if asked else 0)
+    host = FakeHost(answer=Output(""))
+    dcgmi_nvlink.collect(host, typed({**expect, **change}))
+    assert [argv[4] for argv in host.runs[1:]] == [str(gpu) for gpu in range(asked)]
+    assert len(host.runs) == (asked + 1 if asked else 0)

@@ -1,10 +1,10 @@
 """The fabric manager's log: what is read of it, and what is no such log."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.probes import fabric_manager_log
 
+from tests.typed import typed
 from tests.unit.module_utils.conftest import healthy
 
 BEGUN = "Fabric Manager version 570.86.15 is running with the following configuration options"
@@ -12,7 +12,7 @@ START = f"[Feb 25 2025 13:59:45] [INFO] [tid 7] {BEGUN}"
 
 
 def test_only_the_end_of_the_declared_log_is_read(fake_host, expect):
-    fabric_manager_log.collect(fake_host, {**expect, "tools": {"path": "/usr/bin", "root": "/opt/lab/root"}})
+    fabric_manager_log.collect(fake_host, typed({**expect, "tools": {"path": "/usr/bin", "root": "/opt/lab/root"}}))
     assert fake_host.runs == [("tail", "-c", "262144", "/opt/lab/root/var/log/fabricmanager.log")]
 
 

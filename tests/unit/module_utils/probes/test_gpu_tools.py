@@ -1,9 +1,8 @@
 """nvidia-smi nvlink and topo, the fabric manager, and nvidia-smi -q as text."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import blocks
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host import blocks
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.probes import (
     fabric_manager,
     nvidia_smi,

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.probes.kernel_log import Message, messages_in, parse
 
 

@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import blocks
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host import blocks
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.probes import infiniband, mlxlink, net_devices
+
+from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy"
 SYSFS = (HEALTHY / "infiniband.txt").read_text()
@@ -190,7 +191,7 @@ def test_histogram_with_a_bin_that_cannot_be_read_is_none_at_all():
 def test_tool_and_histogram_are_the_class_s_choice(fake_host, expect):
     expect["nic"]["physical"].update(tool="mstlink", fec_histogram=False)
     fake_host.outputs["mstlink"] = fake_host.outputs["mlxlink"]
-    mlxlink.collect(fake_host, expect)
+    mlxlink.collect(fake_host, typed(expect))
     assert fake_host.runs[0] == ("mstlink", "-d", "mlx5_0", "-m", "-c", "--json") and len(fake_host.runs) == 8
     expect["nic"]["physical"] = None
-    assert "declares no physical layer" in mlxlink.collect(fake_host, expect).error
+    assert "declares no physical layer" in mlxlink.collect(fake_host, typed(expect)).error

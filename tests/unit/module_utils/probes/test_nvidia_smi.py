@@ -1,8 +1,9 @@
 """nvidia-smi -q -x."""
 
+import re
+
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.probes import nvidia_smi
 
 TWO = ["00000000:1B:00.0", "00000000:AB:00.0"]
@@ -54,7 +55,9 @@ def test_wrong_report_is_unreadable(make_gpu_xml, change):
 
 def test_truncated_anywhere_is_unreadable(make_gpu_xml):
     xml = make_gpu_xml(TWO)
-    for length in range(len(xml)):
+    # Before, inside and behind each tag and each text: what is cut inside a token reads alike wherever it is cut.
+    tokens = [token.span() for token in re.finditer(r"<[^>]*>|[^<]+", xml)]
+    for length in sorted({cut for start, end in tokens for cut in (start, (start + end) // 2, end)} - {len(xml)}):
         with pytest.raises(Unreadable):
             nvidia_smi.parse(Output(xml[:length]))
 

@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.blocks import joined
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.nvme import Drive, assigned, nvme_subjects
+from ansible_collections.muster.cluster.plugins.module_utils.formats.nvme import Drive, assigned, nvme_subjects
+from ansible_collections.muster.cluster.plugins.module_utils.host.blocks import joined
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.probes import nvme_sysfs, smartctl
+
+from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy"
 SYSFS = (HEALTHY / "nvme_sysfs.txt").read_text()
@@ -52,20 +53,26 @@ def test_host_without_drives_and_text_of_something_else():
 
 def test_parts_by_address_or_by_number(expect):
     drives = nvme_sysfs.parse(Output(SYSFS))
-    assert list(assigned(drives, expect)) == nvme_subjects(expect) == [f"nvme {number}" for number in range(1, 9)]
+    assert (
+        list(assigned(drives, typed(expect).nvme))
+        == nvme_subjects(typed(expect))
+        == [f"nvme {number}" for number in range(1, 9)]
+    )
     expect["nvme"].update(count=2, addresses=["0000:bb:00.0", "0000:cc:00.0"])
-    assert nvme_subjects(expect) == ["nvme 0000:bb:00.0", "nvme 0000:cc:00.0"]
-    assert {part: drive.controller for part, drive in assigned(drives, expect).items()} == {
+    assert nvme_subjects(typed(expect)) == ["nvme 0000:bb:00.0", "nvme 0000:cc:00.0"]
+    assert {part: drive.controller for part, drive in assigned(drives, typed(expect).nvme).items()} == {
         "nvme 0000:bb:00.0": "nvme7"
     }
     expect["nvme"] = None
-    assert nvme_subjects(expect) == [] and assigned(drives, expect) == {}
+    assert nvme_subjects(typed(expect)) == [] and assigned(drives, typed(expect).nvme) == {}
 
 
 def test_boot_drive_of_another_model_does_not_count(expect):
     expect["nvme"].update(count=2, model="DATA")
     drives = [Drive("nvme0", "0000:01:00.0", "BOOT"), Drive("nvme1", "0000:02:00.0", "DATA")]
-    assert {part: drive.controller for part, drive in assigned(drives, expect).items()} == {"nvme 1": "nvme1"}
+    assert {part: drive.controller for part, drive in assigned(drives, typed(expect).nvme).items()} == {
+        "nvme 1": "nvme1"
+    }
 
 
 def report(text, rc=0, stderr=""):

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils import nvml_program
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import LocalHost, Output
+from ansible_collections.muster.cluster.plugins.module_utils.host import nvml_program
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost, Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.probes import nvml
 
-from tests.unit.module_utils.conftest import FakeHost
+from tests.typed import typed
+from tests.unit.module_utils.conftest import EXPECT, healthy_host
 
 SOURCE = Path(__file__).resolve().parents[1] / "nvml_stand_in.c"
 GOOD = {"address": "00000000:1B:00.0", "ecc_uncorrected": 0, "remap_pending": 0, "remap_failure": 0, "recovery": 0}
@@ -36,13 +36,12 @@ def library(tmp_path):
 
 def asked(host, library):
     """Return the command that asks the library where no program has a GPU."""
-    expect = {"gpu": {"nvml": library}}
-    nvml.collect(host, expect)
+    nvml.collect(host, typed({**EXPECT, "gpu": {**EXPECT["gpu"], "nvml": library}}))
     return (sys.executable, *host.runs[-1][1:], str(SOURCE.parent))
 
 
 def answer(library):
-    return LocalHost().run(asked(FakeHost(), library), 30)
+    return LocalHost().run(asked(healthy_host(), library), 30)
 
 
 def test_what_the_library_tells_is_read(library):
@@ -61,7 +60,7 @@ def test_library_that_knows_no_recovery_action_tells_the_rest(library):
 
 
 def test_library_that_hangs_is_given_up(library):
-    assert LocalHost().run(asked(FakeHost(), library("HANG=60")), 0.5).timed_out
+    assert LocalHost().run(asked(healthy_host(), library("HANG=60")), 0.5).timed_out
 
 
 def test_missing_library_is_unreadable():
@@ -71,7 +70,7 @@ def test_missing_library_is_unreadable():
 
 def test_class_without_the_library_is_not_asked(fake_host, expect):
     expect["gpu"]["nvml"] = None
-    assert nvml.parse(nvml.collect(fake_host, expect)) == nvml.Nvml("not declared", {})
+    assert nvml.parse(nvml.collect(fake_host, typed(expect))) == nvml.Nvml("not declared", {})
     assert fake_host.runs == []
 
 

@@ -3,8 +3,8 @@
 import importlib
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import PROBES
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.probes import (
     boot_id,
     chrony,
@@ -14,7 +14,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes import (
     nccl,
     uname,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.registry import PROBES
 
 TRACKING = "C0A80101,ntp.example,3,1.0,-0.000250,0.0,0.0,0.0,0.0,0.0,0.0,0.0,64.0,Normal\n"
 DF = "Filesystem 1-blocks Used Available Capacity Mounted on\n"

@@ -1,10 +1,10 @@
 """The kernel's counts of PCIe errors: what is read, and what must not be taken for a count."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.probes import pcie_aer
 
+from tests.typed import typed
 from tests.unit.module_utils.conftest import healthy
 
 PATH = "/sys/class/infiniband/mlx5_0/device/aer_dev_correctable"
@@ -29,7 +29,7 @@ def test_only_the_class_decides_whose_files_are_read(fake_host, expect):
             for name in pcie_aer.SEVERITIES
         }
     )
-    found = pcie_aer.parse(pcie_aer.collect(fake_host, expect))
+    found = pcie_aer.parse(pcie_aer.collect(fake_host, typed(expect)))
     assert set(found["mlx5_9"].values()) == {pcie_aer.Errors(None)}
     assert "mlx5_0" not in found and "0000:1b:00.0" in found
 

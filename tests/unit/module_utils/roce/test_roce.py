@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.host.machine import LocalMachine
 from ansible_collections.muster.cluster.plugins.module_utils.roce import apply as ports
 from ansible_collections.muster.cluster.plugins.module_utils.roce.apply import Outcome, apply, check
 from ansible_collections.muster.cluster.plugins.module_utils.roce.decide import BACKENDS, unsupported, wanted
-from ansible_collections.muster.cluster.plugins.module_utils.roce.machine import LocalMachine
 from ansible_collections.muster.cluster.plugins.module_utils.roce.port import Place
 
 from .conftest import INBOX, SETTINGS, SOFT, TOS, Nic, settings

@@ -3,34 +3,28 @@
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.stress import dcgm_diag
+
+from tests.fake_host import FakeHost
 
 HEALTHY = (Path(__file__).parents[3] / "healthy" / "dcgm_diag.txt").read_text()
 LISTING, REPORT = HEALTHY.split("\n\n==> dcgmi diag -r 4 -j <==\n")
 
 
-class Host:
-    """Answers dcgmi's two commands and keeps what was asked."""
-
-    def __init__(self, diag):
-        self.diag = diag
-        self.runs = []
-
-    def run(self, argv, timeout_seconds):
-        self.runs.append((tuple(argv), timeout_seconds))
-        return Output(LISTING.partition("\n")[2]) if "discovery" in argv else self.diag
+def host_of(diag):
+    """Return a host that answers dcgmi's two commands."""
+    return FakeHost({"dcgmi discovery -l": Output(LISTING.partition("\n")[2])}, answer=diag)
 
 
 def run(diag, level=4):
-    return dcgm_diag.parse(dcgm_diag.collect(Host(diag), {}, 900, {"level": level}))
+    return dcgm_diag.parse(dcgm_diag.collect(host_of(diag), None, 900, dcgm_diag.Settings(level)))
 
 
 def test_diagnostic_is_told_to_stop_before_it_is_killed():
-    host = Host(Output(REPORT))
-    dcgm_diag.collect(host, {}, 900, {"level": 3})
-    argv, limit = host.runs[1]
+    host = host_of(Output(REPORT))
+    dcgm_diag.collect(host, None, 900, dcgm_diag.Settings(3))
+    argv, limit = host.runs[1], host.limits[1]
     assert argv == ("timeout", "--kill-after=60", "900", "dcgmi", "diag", "-r", "3", "-j")
     assert limit > 900 + 60
 

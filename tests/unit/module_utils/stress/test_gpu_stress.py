@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_stress
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import NoSettings
+
+from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy" / "gpu_stress.jsonl"
 
@@ -36,7 +38,7 @@ def test_collect_names_the_gpus_of_the_class_and_bounds_the_time(expect):
             return Output()
 
     host = Recorder()
-    gpu_stress.collect(host, expect, 90.5, {})
+    gpu_stress.collect(host, typed(expect), 90.5, NoSettings())
     assert host.argv == [
         "/usr/bin/python3",
         "/usr/libexec/muster/muster",
@@ -47,13 +49,13 @@ def test_collect_names_the_gpus_of_the_class_and_bounds_the_time(expect):
     ]
     assert 90.5 + 300 < host.timeout < 90.5 + 900
     expect["gpu_stress"]["python_path"] = "/opt/torch"
-    gpu_stress.collect(host, expect, 1, {})
+    gpu_stress.collect(host, typed(expect), 1, NoSettings())
     assert host.argv[:3] == ["env", "PYTHONPATH=/opt/torch", "/usr/bin/python3"]
 
 
 def test_class_without_gpus_runs_nothing(expect):
     expect["gpu_stress"] = None
-    assert "null" in gpu_stress.collect(None, expect, 1, {}).error
+    assert "null" in gpu_stress.collect(None, typed(expect), 1, NoSettings()).error
 
 
 def test_gpu_without_an_end_needs_a_reason(lines):

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_telemetry
+
+from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy" / "gpu_telemetry.json"
 
@@ -38,7 +39,7 @@ def test_collect(expect, settings, loaded):
             return Output()
 
     host = Recorder()
-    gpu_telemetry.collect(host, expect, 60, settings)
+    gpu_telemetry.collect(host, typed(expect), 60, gpu_telemetry.Settings(**settings))
     assert host.argv[:5] == [
         "/usr/libexec/muster/muster",
         "gpu-telemetry",
@@ -52,7 +53,7 @@ def test_collect(expect, settings, loaded):
 
 def test_class_without_telemetry_runs_nothing(expect):
     expect["telemetry"] = None
-    assert "null" in gpu_telemetry.collect(None, expect, 1, {}).error
+    assert "null" in gpu_telemetry.collect(None, typed(expect), 1, gpu_telemetry.Settings()).error
 
 
 @pytest.mark.parametrize(

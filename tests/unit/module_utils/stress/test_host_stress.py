@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.blocks import joined
 from ansible_collections.muster.cluster.plugins.module_utils.checks import cpu_stress as cpu_check
 from ansible_collections.muster.cluster.plugins.module_utils.checks import memory_bandwidth as memory_check
 from ansible_collections.muster.cluster.plugins.module_utils.checks import nvme_speed
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.blocks import joined
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.stress import cpu_stress, memory_bandwidth, nvme_read
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import NoSettings
+
+from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy"
 READS = (HEALTHY / "nvme_read.txt").read_text()
@@ -40,7 +42,7 @@ class Loaded:
 
 def test_raw_drives_are_read_one_after_the_other_and_never_written(fake_host, expect):
     host = Loaded(fake_host, Output("{}"))
-    nvme_read.collect(host, expect, 160, {})
+    nvme_read.collect(host, typed(expect), 160, NoSettings())
     assert [argv[3] for argv, _ in host.runs] == [f"--filename=/dev/nvme{number}n1" for number in range(8)]
     for argv, limit in host.runs:
         assert "--readonly" in argv and "--rw=randread" in argv and "--runtime=19" in argv and limit == 79
@@ -50,10 +52,10 @@ def test_raw_drives_are_read_one_after_the_other_and_never_written(fake_host, ex
 def test_file_is_written_only_where_the_class_names_a_directory(fake_host, expect):
     expect["nvme_read"]["file"] = {"directory": "/scratch", "size_mib": 64}
     host = Loaded(fake_host, Output("{}"))
-    output = nvme_read.collect(host, expect, 30, {})
+    output = nvme_read.collect(host, typed(expect), 30, NoSettings())
     ((argv, _),) = host.runs
     assert {"--filename=/scratch/muster-nvme-read", "--size=64M", "--unlink=1"} <= set(argv)
-    assert list(nvme_read.parse(output)) == list(nvme_speed.subjects(expect)) == ["nvme /scratch"]
+    assert list(nvme_read.parse(output)) == list(nvme_speed.subjects(typed(expect))) == ["nvme /scratch"]
 
 
 def fio(change=None, rc=0, text=None):
@@ -117,12 +119,12 @@ def speeds(expect, *kiops, **own):
         f"nvme {number}": value if isinstance(value, str) else nvme_read.Reads(value * 1000, 10, 1.0)
         for number, value in enumerate(kiops, 1)
     }
-    return [finding.verdict for finding in nvme_speed.decide({"nvme_read": answers}, expect)]
+    return [finding.verdict for finding in nvme_speed.decide({"nvme_read": answers}, typed(expect))]
 
 
 def test_healthy_drives_pass(expect):
     values = {"nvme_read": nvme_read.parse(Output(READS))}
-    assert [finding.verdict for finding in nvme_speed.decide(values, expect)] == ["pass"] * 8
+    assert [finding.verdict for finding in nvme_speed.decide(values, typed(expect))] == ["pass"] * 8
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,7 @@ def test_drive_against_class_and_peers(expect, kiops, own, verdicts):
 def test_memory_head_room_is_left(fake_host, expect):
     fake_host.outputs["/proc/meminfo"] = Output("MemTotal: 2048000 kB\nMemAvailable:    1024000 kB\n")
     host = Loaded(fake_host, Output("", "stress-ng: info:  [1] successful run completed in 1.00s\n"))
-    output = cpu_stress.collect(host, expect, 60, {})
+    output = cpu_stress.collect(host, typed(expect), 60, NoSettings())
     ((argv, limit),) = host.runs
     assert argv[argv.index("--vm-bytes") + 1] == "600M" and "--verify" in argv and limit > 60
     # What stress-ng prints to standard error is kept, which is where older versions print everything.
@@ -161,12 +163,12 @@ def test_memory_head_room_is_left(fake_host, expect):
 def test_host_that_does_not_say_how_much_memory_is_available_is_not_loaded(fake_host, expect):
     fake_host.outputs["/proc/meminfo"] = Output("MemTotal: 2048000 kB\n")
     host = Loaded(fake_host, Output(""))
-    assert cpu_stress.collect(host, expect, 60, {}).rc is None and not host.runs
+    assert cpu_stress.collect(host, typed(expect), 60, NoSettings()).rc is None and not host.runs
 
 
 def judged(text, expect, rc=0):
     values = {"cpu_stress": cpu_stress.parse(joined({"stress-ng": Output(text, rc=rc)}))}
-    return [(finding.verdict, finding.action) for finding in cpu_check.decide(values, expect)]
+    return [(finding.verdict, finding.action) for finding in cpu_check.decide(values, typed(expect))]
 
 
 GOOD = "".join(CPU.splitlines(keepends=True)[1:])
@@ -216,7 +218,7 @@ def test_each_numa_node_is_loaded_on_its_own_cpus(fake_host, expect):
     for node, cpus in enumerate(("0-47,96-143", "48-95,144-191")):
         fake_host.outputs[f"/sys/devices/system/node/node{node}/cpulist"] = Output(f"{cpus}\n")
     host = Loaded(fake_host, Output(""))
-    memory_bandwidth.collect(host, expect, 60, {})
+    memory_bandwidth.collect(host, typed(expect), 60, NoSettings())
     assert [argv[2:5] for argv, _ in host.runs] == [
         ["96", "--taskset", "0-47,96-143"],
         ["96", "--taskset", "48-95,144-191"],
@@ -227,7 +229,9 @@ def test_numa_node_without_cpus_is_said_of_that_node(fake_host, expect):
     missing = Output(rc=None, error="cpulist: No such file or directory")
     fake_host.outputs["/sys/devices/system/node/node0/cpulist"] = missing
     fake_host.outputs["/sys/devices/system/node/node1/cpulist"] = Output("many\n")
-    rates = memory_bandwidth.parse(memory_bandwidth.collect(Loaded(fake_host, Output("")), expect, 60, {}))
+    rates = memory_bandwidth.parse(
+        memory_bandwidth.collect(Loaded(fake_host, Output("")), typed(expect), 60, NoSettings())
+    )
     assert "No such file" in rates["numa 0"] and "'many'" in rates["numa 1"]
 
 
@@ -268,9 +272,13 @@ def test_rate_in_the_words_of_an_older_version():
 def test_memory_bandwidth(expect, rates, floor, verdicts):
     expect["memory_bandwidth"]["read_gb_per_s"] = floor
     values = {"memory_bandwidth": {f"numa {number}": rate for number, rate in enumerate(rates)}}
-    assert [finding.verdict for finding in memory_check.decide(values, expect)] == verdicts
+    assert [finding.verdict for finding in memory_check.decide(values, typed(expect))] == verdicts
 
 
 def test_class_without_these_loads_owes_nothing(expect):
     expect.update(nvme_read=None, cpu_stress=None, memory_bandwidth=None)
-    assert [list(check.subjects(expect)) for check in (nvme_speed, cpu_check, memory_check)] == [[], [], []]
+    assert [list(check.subjects(typed(expect))) for check in (nvme_speed, cpu_check, memory_check)] == [
+        [],
+        [],
+        [],
+    ]

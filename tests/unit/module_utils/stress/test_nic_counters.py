@@ -1,9 +1,11 @@
 """The NICs' counters before and after load."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.stress import nic_counters
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import NoSettings
+
+from tests.typed import typed
 
 FLAPS = "/sys/class/infiniband/mlx5_3/ports/1/counters/link_downed"
 
@@ -18,7 +20,7 @@ def output(fake_host, expect, monkeypatch):
         fake_host.outputs[FLAPS] = Output("2\n")
 
     monkeypatch.setattr(nic_counters.time, "sleep", flap)
-    found = nic_counters.collect(fake_host, expect, 7.5, {})
+    found = nic_counters.collect(fake_host, typed(expect), 7.5, NoSettings())
     assert waited == [7.5]
     return found
 

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examine import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.stress import nvbandwidth
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import NoSettings
+
+from tests.fake_host import FakeHost
+from tests.typed import typed
 
 HEALTHY = (Path(__file__).parents[3] / "healthy" / "nvbandwidth.txt").read_text()
 LISTING, _, REST = HEALTHY.partition("\n\n==> nvbandwidth ")
@@ -50,15 +53,9 @@ def listing_of(*rows):
 
 
 def test_only_what_the_class_judges_is_run_and_gpus_are_counted_by_address(expect):
-    runs = []
-
-    class Host:
-        def run(self, argv, timeout_seconds):
-            runs.append((" ".join(argv), timeout_seconds))
-            return Output("")
-
-    nvbandwidth.collect(Host(), expect, 300, {})
-    assert runs[1] == (
+    host = FakeHost(answer=Output(""))
+    nvbandwidth.collect(host, typed(expect), 300, NoSettings())
+    assert (host.commands[1], host.limits[1]) == (
         "env -u CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER=PCI_BUS_ID nvbandwidth -j -t host_to_device_memcpy_ce"
         " device_to_host_memcpy_ce device_to_device_memcpy_read_ce",
         300,

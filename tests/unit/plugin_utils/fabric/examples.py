@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 ROOT = Path(__file__).parents[4]
 ROCE = ROOT / "inventory" / "example_roce" / "roce.fleet.yml"

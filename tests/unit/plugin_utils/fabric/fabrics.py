@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.cabling import Cable, End
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.comparison import Comparison, compare
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.plan import Plan
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.reading import infiniband_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.cable_faults import Comparison, compare
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.planned_cables import Plan
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.task_results import infiniband_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.cabling_plan import Cable, End
 
 HOSTS = ("gpu-1", "gpu-2")
 LEAVES = ("leaf-1", "leaf-2")

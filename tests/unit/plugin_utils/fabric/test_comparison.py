@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.cabling import End
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.cabling_evidence import with_cabling
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.comparison import (
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.cable_faults import (
     Comparison,
     cabling_findings,
     compare,
     fabric_findings,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.reading import ethernet_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.cabling_evidence import with_cabling
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.task_results import ethernet_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.cabling_plan import End
 
 from .fabrics import Lab, plan
 

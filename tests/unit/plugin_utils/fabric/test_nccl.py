@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.declared import Fabric, Nccl
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.nccl import DEBUGGING_AIDS, nccl_variables
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rails import Rail
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import Fabric, Nccl
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import Rail
 
 from .examples import INFINIBAND, ROCE, fleet
 

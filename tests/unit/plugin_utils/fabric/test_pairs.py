@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from itertools import chain, combinations
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Round, across_racks
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.pairs import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Round, across_racks
+from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.pairs import (
     BAD,
     BLIND_ROUNDS,
     GOOD,
@@ -77,7 +77,7 @@ def passing(record: Record) -> set[str]:
 
 def held(record: Record) -> set[str]:
     """Return who was bad with somebody, and is neither to blame nor known to be good."""
-    unsettled = set(record.members) - record.convicted - passing(record) - set(record.unavailable)
+    unsettled = set(record.members) - record.confirmed - passing(record) - set(record.unavailable)
     return {node for node in unsettled if record.bad[node]}
 
 
@@ -97,17 +97,17 @@ def test_every_subset_of_bad_nodes_is_found_and_nobody_else(count: int, spares: 
     for bad in subsets(members):
         record, rounds = campaign(members, partners, lambda group, bad=bad: kind if group & bad else "good")
         case = f"bad {sorted(bad)}, {spares} partners"
-        assert record.convicted <= bad, f"good node blamed: {case}"
+        assert record.confirmed <= bad, f"good node blamed: {case}"
         assert not passing(record) & bad, f"bad node passed: {case}"
         assert len(rounds) <= ROUNDS_AT_MOST, case
         good = set(members) - bad
         if spares > 1 or len(good) >= 2 or (spares and (good or kind != "hang")):
             # Enough good nodes to prove one another, or a number against a node in service: everybody is settled.
-            assert record.convicted == bad, case
+            assert record.confirmed == bad, case
             assert passing(record) == good, case
             assert not held(record), case
         else:
-            assert not record.convicted, case
+            assert not record.confirmed, case
             assert not passing(record), case
         assert not record.doubted, case
 
@@ -122,9 +122,9 @@ def test_cause_common_to_all_blames_nobody(count: int, spares: int, kind: str) -
     assert len(rounds) <= ROUNDS_AT_MOST
     if spares == 1 and kind != "hang":
         # Not to be told from bad nodes, and a number against a node in service counts.
-        assert record.convicted == set(nodes(count))
+        assert record.confirmed == set(nodes(count))
     else:
-        assert not record.convicted
+        assert not record.confirmed
         assert spares == 0 or sorted(held(record)) == nodes(count)
 
 
@@ -136,7 +136,7 @@ def test_partners_that_went_bad_get_no_good_node_blamed(count: int, spares: int,
     for bad in subsets([*members, *partners]):
         record, rounds = campaign(members, partners, lambda group, bad=bad: kind if group & bad else "good")
         case = f"bad {sorted(bad)}, {spares} partners"
-        assert record.convicted <= bad, f"good node blamed: {case}"
+        assert record.confirmed <= bad, f"good node blamed: {case}"
         assert not passing(record) & bad, f"bad node passed: {case}"
         assert record.doubted <= bad, f"good partner doubted: {case}"
         assert len(rounds) <= ROUNDS_AT_MOST, case
@@ -149,7 +149,7 @@ def test_rerun_of_a_slow_node_proves_its_partners_before_it_is_rejected() -> Non
         ("suspects", (("gpu-02", "gpu-04"),)),
         ("control", (("gpu-01", "gpu-02"),)),
     ]
-    assert record.convicted == {"gpu-04"}
+    assert record.confirmed == {"gpu-04"}
     witness = record.witness("gpu-04", record.trusted)
     assert (witness.group, witness.measured) == (("gpu-01", "gpu-04"), 0.024)
 
@@ -173,13 +173,13 @@ def test_bad_control_pair_holds_the_node() -> None:
     record, rounds = campaign(["n1"], nodes(2, "p"), lambda group: "hang")
     assert [each.kind for each in rounds] == ["suspects", "suspects", "control"]
     assert record.bad_control is not None
-    assert (record.bad_control.group, held(record), record.convicted) == (("p1", "p2"), {"n1"}, set())
+    assert (record.bad_control.group, held(record), record.confirmed) == (("p1", "p2"), {"n1"}, set())
 
 
 def test_one_partner_convicts_by_a_number_and_not_by_a_failure() -> None:
     for kind, convicted in (("slow", {"n1"}), ("wrong", {"n1"}), ("hang", set())):
         record, _ = campaign(["n1"], ["p1"], lambda group, kind=kind: kind)
-        assert record.convicted == convicted, kind
+        assert record.confirmed == convicted, kind
     assert held(record) == {"n1"}
 
 
@@ -196,7 +196,7 @@ def test_a_fault_of_one_pair_blames_nobody(count: int, spares: int) -> None:
     members, partners = nodes(count), nodes(spares, "p")
     for pair in map(frozenset, combinations([*members, *partners], 2)):
         record, rounds = campaign(members, partners, lambda group, pair=pair: "slow" if pair <= group else "good")
-        assert not record.convicted, f"blamed for the pair {sorted(pair)}"
+        assert not record.confirmed, f"blamed for the pair {sorted(pair)}"
         assert len(rounds) <= ROUNDS_AT_MOST
         if any(pair == frozenset(group) for each in rounds for group in each.groups):
             assert not passing(record) & pair, f"pair {sorted(pair)} was seen to be slow and passed"
@@ -210,7 +210,7 @@ def test_nodes_that_are_gone_are_incomplete_and_others_unaffected(count: int) ->
             members, [], lambda group, gone=gone: f"gone:{min(group & gone)}" if group & gone else "good"
         )
         left = set(members) - gone
-        assert not record.convicted
+        assert not record.confirmed
         assert passing(record) == (left if len(left) > 1 else set())
         assert len(rounds) <= ROUNDS_AT_MOST
         for node in gone & {name for each in rounds for group in each.groups for name in group}:
@@ -228,26 +228,26 @@ def test_two_nodes_with_a_bad_pair_and_no_partner_are_held() -> None:
     record, rounds = campaign(nodes(2), [], lambda group: "slow")
     assert len(rounds) == 1
     assert sorted(held(record)) == nodes(2)
-    assert not record.convicted | passing(record)
+    assert not record.confirmed | passing(record)
 
 
 def test_everything_bad_in_a_large_cohort_ends_after_a_few_rounds() -> None:
     record, rounds = campaign(nodes(40), [], lambda group: "hang")
     assert len(rounds) == BLIND_ROUNDS
-    assert not record.convicted
+    assert not record.confirmed
     assert len(held(record)) == 40
 
 
 def test_one_node_without_any_partner_is_not_measured() -> None:
     record, rounds = campaign(["n1"], [], lambda group: "good")
     assert not rounds
-    assert not record.convicted | passing(record)
+    assert not record.confirmed | passing(record)
 
 
 def test_partner_busy_with_a_users_job_is_not_waited_for() -> None:
     record, rounds = campaign(["n1"], ["p1"], lambda group: "gone:p1")
     assert len(rounds) == 1
-    assert not record.convicted | passing(record) | held(record)
+    assert not record.confirmed | passing(record) | held(record)
 
 
 def test_one_node_that_is_good_with_a_partner_passes_by_that_pair() -> None:
@@ -261,18 +261,18 @@ def test_bad_partner_in_service_is_doubted_and_blames_nobody() -> None:
     record, _ = campaign(["n1"], nodes(3, "p"), lambda group: "slow" if "p1" in group else "good")
     assert passing(record) == {"n1"}
     assert sorted(record.doubted) == ["p1"]
-    assert not record.convicted
+    assert not record.confirmed
 
 
 def test_partners_are_never_convicted() -> None:
     record, _ = campaign(["n1"], ["p1"], lambda group: "slow")
-    assert record.convicted == {"n1"}
+    assert record.confirmed == {"n1"}
 
 
 def test_round_limit_leaves_the_rest_incomplete() -> None:
     record, rounds = campaign(nodes(6), [], lambda group: "slow" if "n1" in group else "good", 1)
     assert [each.kind for each in rounds] == ["pairs"]
-    assert not record.convicted
+    assert not record.confirmed
     assert passing(record) == {"n2", "n3", "n5", "n6"}
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from ansible_collections.muster.cluster.plugins.lookup.roce_ports import roce_ports
 from ansible_collections.muster.cluster.plugins.module_utils.roce.settings import PortSettings
-from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rail_network import PlacedRail, keyfile, networkd
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.roce_files import (
     RoceError,
     absent_of,
     files_of,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
 
 from .examples import INFINIBAND, ROCE, fleet
 

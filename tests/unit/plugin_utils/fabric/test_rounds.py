@@ -7,30 +7,43 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, worst
-from ansible_collections.muster.cluster.plugins.module_utils.rail_counters import PRIORITY_COUNTERS
-from ansible_collections.muster.cluster.plugins.module_utils.registry import rail_checks, required
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.distances import Place
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.pairs import GOOD, Circumstances, Outcome, Record
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rail_judging import Limits, Pair
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rounds import (
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import rail_checks, required
+from ansible_collections.muster.cluster.plugins.module_utils.rail_test.rail_counters import PRIORITY_COUNTERS
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.distances import Place
+from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.pairs import (
+    GOOD,
+    Circumstances,
+    Outcome,
+    Record,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.rail_judging import Limits, Pair
+from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.rail_rounds import (
     Plan,
     conclude_early,
     next_round,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+
+from tests.typed import typed
 
 DEVICES = ("mlx5_0", "mlx5_1")
 PRIORITIES = {"single": 3, "together": 3, "control": 6}
 HGX = expectations_of("hgx_h100", {}, "test")
+PORT = {
+    **{"backend": "doca", "mtu_bytes": 9000, "lossless_priorities": [3], "cm_tos": 104, "traffic_class": None},
+    "dscp_priority": [{"dscp": 26, "priority": 3}],
+    **dict.fromkeys(("dcqcn", "cnp_dscp", "cnp_priority", "rings", "buffers")),
+}
 EXPECT = {
     **HGX,
     "nic": {**HGX["nic"], "rails": HGX["nic"]["rails"][:2]},
     "fabric": {
         "kind": "roce",
         "routing": "ecmp",
-        "port": {"lossless_priorities": [3], "dscp_priority": [{"dscp": 26, "priority": 3}]},
+        "port": PORT,
+        "nccl_least": None,
         "verify_cabling": False,
     },
 }
@@ -65,7 +78,9 @@ class Site:
         }
         under_test = self.names() if members is None else members
         partners = tuple(name for name in self.names() if name not in under_test)
-        return Plan(under_test, partners, places, DEVICES, rail_checks(EXPECT), Limits.of(EXPECT, self.priorities))
+        return Plan(
+            under_test, partners, places, DEVICES, rail_checks(typed(EXPECT)), Limits.of(typed(EXPECT), self.priorities)
+        )
 
     def observe(self, group: tuple[str, ...]) -> dict[str, Any]:
         gone = {node: self.gone[node] for node in group if node in self.gone}
@@ -144,7 +159,7 @@ def test_sound_hosts_pass_everything_that_is_owed_in_four_rounds() -> None:
     assert [step.kind for step in site.rounds] == ["loopback", "leaf", "pod", "across"]
     assert set(verdicts(conclusion).values()) == {PASS}
     for findings in conclusion.findings.values():
-        assert sorted((each.check, each.subject) for each in findings) == sorted(required("fabric", EXPECT))
+        assert sorted((each.check, each.subject) for each in findings) == sorted(required("fabric", typed(EXPECT)))
     assert conclusion.held == {}
 
 
@@ -301,10 +316,10 @@ def test_control_may_have_the_priority_of_data_and_is_held_to_it() -> None:
 
 
 def test_fabric_of_best_effort_owes_no_marks_and_passes_none_unmeasured() -> None:
-    port = {"lossless_priorities": [], "dscp_priority": []}
-    expect = {**EXPECT, "fabric": {"kind": "roce", "routing": "ecmp", "port": port}}
-    assert "rail_marking" not in rail_checks(expect)
-    assert "rail_marking" in rail_checks(EXPECT)
+    port = {**PORT, "lossless_priorities": [], "dscp_priority": []}
+    expect = {**EXPECT, "fabric": {**EXPECT["fabric"], "port": port}}
+    assert "rail_marking" not in rail_checks(typed(expect))
+    assert "rail_marking" in rail_checks(typed(EXPECT))
     conclusion = Site(priorities={}, hosts=2).conclude()
     marks = {each.verdict for each in conclusion.findings["n1"] if each.check == "rail_marking"}
     assert marks == {INCOMPLETE}
@@ -312,11 +327,11 @@ def test_fabric_of_best_effort_owes_no_marks_and_passes_none_unmeasured() -> Non
 
 def test_class_that_limits_no_counter_owes_none() -> None:
     rdma = {**EXPECT["rdma"], "counters": dict.fromkeys(EXPECT["rdma"]["counters"])}
-    assert "rail_counters" not in rail_checks({**EXPECT, "rdma": rdma})
+    assert "rail_counters" not in rail_checks(typed({**EXPECT, "rdma": rdma}))
 
 
 def test_class_without_nics_or_fabric_owes_nothing() -> None:
-    assert rail_checks({**EXPECT, "nic": None}) == rail_checks({**EXPECT, "fabric": None}) == ()
+    assert rail_checks(typed({**EXPECT, "nic": None})) == rail_checks(typed({**EXPECT, "fabric": None})) == ()
 
 
 def test_rail_far_below_its_cohort_fails_above_the_floor() -> None:

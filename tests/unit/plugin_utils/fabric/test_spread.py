@@ -8,7 +8,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.declared import Fabric
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.spread import (
     LIMIT,
     fullest_over_mean,
@@ -16,6 +15,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.spread impor
     table_of,
     uplinks_of,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import Fabric
 
 from .examples import INFINIBAND, ROCE, ROOT, fleet
 

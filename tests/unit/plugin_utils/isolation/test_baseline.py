@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance import next_round
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_planner import next_round
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline import adopted, proposed
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Settings
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
 
 from tests.isolation.campaign import plan_of
 from tests.isolation.fleet import expectations
-from tests.unit.plugin_utils.isolation.test_acceptance import campaign, fleet, passed
+from tests.unit.plugin_utils.isolation.test_acceptance_planner import campaign, fleet, passed
 
 KEY = ("hgx_h100", "ib", "nccl 2.27")
 

@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.collective_program import read_program
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, Finding
-from ansible_collections.muster.cluster.plugins.module_utils.registry import MINI_CLUSTER_CHECK
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance import (
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import read_program
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import MINI_CLUSTER_CHECK
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import LatencyProfile, latency_rows
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_planner import (
     conclude_early,
     next_round,
-    told,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judging import Settings
-from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile, latency_rows
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import StoredRound
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import told
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import StoredRound
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import measured
 
 from tests.isolation.campaign import plan_of

@@ -6,18 +6,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS
-from ansible_collections.muster.cluster.plugins.module_utils.nccl_log import NcclLog
-from ansible_collections.muster.cluster.plugins.module_utils.registry import required
-from ansible_collections.muster.cluster.plugins.plugin_utils.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_log import NcclLog
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import (
     ranks_by_node,
     transport_findings,
 )
 
+from tests.typed import typed
+
 RAILS = [f"mlx5_{number}" for number in range(8)]
 GOOD = NcclLog(dict.fromkeys(RAILS, "RoCE"), ("IB",), {"IB": 4}, {}, (), True, True, None)
-FABRIC = {"kind": "roce", "routing": "ecmp", "port": None, "nccl_least": "2.22.3"}
+FABRIC = {"kind": "roce", "routing": "ecmp", "port": None, "nccl_least": "2.22.3", "verify_cabling": False}
 CLASS = expectations_of("hgx_h100", {}, "test")
 RAILS_OF_CLASS = [
     {"rail": number, "device": name, "address": None, "interface": None} for number, name in enumerate(RAILS)
@@ -43,7 +45,7 @@ def observation(*logs: Any, phase: str = "end") -> dict[str, Any]:
 
 
 def verdict(*observations: dict[str, Any], expect: dict[str, Any] = EXPECT) -> tuple[str, str]:
-    (finding,) = transport_findings("gpu-1", observations, expect)
+    (finding,) = transport_findings("gpu-1", observations, typed(expect))
     assert (finding.check, finding.subject) == ("transport", "network")
     return finding.verdict, finding.reason
 
@@ -57,7 +59,7 @@ def test_each_node_is_judged_by_its_own_ranks_of_every_job() -> None:
         "gpu-2": [1, 1],
     }
     for node in ("gpu-1", "gpu-2"):
-        assert transport_findings(node, found[node], EXPECT) == transport_findings(node, jobs, EXPECT)
+        assert transport_findings(node, found[node], typed(EXPECT)) == transport_findings(node, jobs, typed(EXPECT))
 
 
 def test_declared_road_passes_and_one_rank_without_channels_is_no_fault() -> None:
@@ -131,5 +133,5 @@ def test_plugins_of_the_same_devices_are_the_same_road(name: str) -> None:
 def test_owed_on_an_rdma_fabric_with_nccl_and_nowhere_else() -> None:
     gloo = {**EXPECT, "collective": {**EXPECT["collective"], "backend": "gloo"}}
     for expect, owed in ((EXPECT, True), (gloo, False), ({**EXPECT, "fabric": None}, False)):
-        assert (("transport", "network") in required("acceptance", expect)) is owed
-        assert bool(transport_findings("gpu-1", [], expect)) is owed
+        assert (("transport", "network") in required("acceptance", typed(expect))) is owed
+        assert bool(transport_findings("gpu-1", [], typed(expect))) is owed

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.latency import LatencyProfile
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import StoredRound
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.acceptance import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import LatencyProfile
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import StoredRound
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.acceptance_shown import (
     CampaignView,
     Recorded,
     campaign_view,
@@ -20,7 +20,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.compared imp
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.figures import heat_cells
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import measured
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import About, report_page
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import Verdict
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import Verdict
 
 from ....browser.observed import START, Sick, Site, rounds
 

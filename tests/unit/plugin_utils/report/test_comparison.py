@@ -7,7 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison_shown import (
+    comparison_lines,
+    comparison_page,
+    comparison_table,
+    measured_text,
+    said,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.fleet_comparison import (
     Comparison,
     ComparisonError,
     Summary,
@@ -15,13 +22,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison i
     compare,
     typical_ratio,
     values_of,
-)
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.comparison_shown import (
-    comparison_lines,
-    comparison_page,
-    comparison_table,
-    measured_text,
-    said,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import measured
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import StoredRound
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import StoredRound
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import measured
 
 NODES = ["a", "b", "c"]

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from html.parser import HTMLParser
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan import (
+    FailureRate,
+    Job,
+    Save,
+    plan_of,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import About, Part, report_page
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import Verdict
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan import FailureRate, Job, Save, plan_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import Verdict
 
 ABOUT = About(1763640000.0, "lab", "0.1.0", "5b0c8a4e-1111")
 BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")
@@ -249,7 +253,7 @@ def test_no_nodes() -> None:
     assert "No node was targeted" in Page(page_of([])).text
 
 
-def test_three_thousand_nodes_stay_readable_and_quick() -> None:
+def test_three_thousand_nodes_stay_readable() -> None:
     verdicts, evidence = [], {}
     for number in range(1, 3001):
         node = f"gpu-{number:04}"
@@ -260,9 +264,7 @@ def test_three_thousand_nodes_stay_readable_and_quick() -> None:
             records = [record(node, stage, gpus()) for stage in ("preflight", "burn_in", "acceptance")]
         verdicts.append(verdict)
         evidence[node] = records
-    started = time.process_time()
     html = page_of(verdicts, evidence)
-    assert time.process_time() - started < 10
     assert len(html) < 20e6
     assert "lab: 2940 of 3000 nodes admitted" in html
     # Sixty cards one below the other closed, the healthy ones behind one heading, and the work on one line.

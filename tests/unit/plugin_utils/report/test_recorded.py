@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger, StoredRound
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.recorded import (
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, StoredRound
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.recorded_campaigns import (
     campaigns_of,
     lost_campaigns,
     plainly_told,

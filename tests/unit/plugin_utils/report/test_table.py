@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.table import verdict_table
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict import Row
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import Row
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_table import verdict_table
 
 ROWS = [
     Row(

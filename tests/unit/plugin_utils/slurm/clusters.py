@@ -3,8 +3,8 @@
 import copy
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.configuration import Cluster, cluster_of, files_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_files import Cluster, cluster_of, files_of
 
 FILE = "site.fleet.yml"
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ==\n-----END PGP PUBLIC KEY BLOCK-----\n"

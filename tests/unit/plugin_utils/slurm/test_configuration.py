@@ -2,14 +2,14 @@ from itertools import product
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.slurm import expand
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.configuration import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import expand
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.slurm_versions import lacking, releases
+from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_files import (
     cluster_of,
     files_of,
     tree_width,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.versions import lacking, releases
 
 from .clusters import MORE_HOSTS, WHOLE, cluster, files, line_of, settings, site
 

@@ -2,8 +2,8 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 from .clusters import FILE, MORE_HOSTS, WHOLE, site, variables_of
 

@@ -1,4 +1,4 @@
-from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.topology import Member, block_lines, tree_lines
+from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_topology import Member, block_lines, tree_lines
 
 
 def members(*places: tuple[str | None, str | None]) -> list[Member]:

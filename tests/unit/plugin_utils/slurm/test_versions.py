@@ -1,7 +1,7 @@
 import pytest
 import yaml
-from ansible_collections.muster.cluster.plugins.plugin_utils.slurm import versions
-from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.versions import has_key, lacking, releases
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import slurm_versions as versions
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.slurm_versions import has_key, lacking, releases
 
 
 def test_releases_are_listed_oldest_first() -> None:

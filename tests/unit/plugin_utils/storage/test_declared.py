@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import STAGES, expect_digest_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.declaration import FleetError
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.host import exports_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import STAGES, expect_digest_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.storage_of_host import exports_of
 
 LAB = Path(__file__).parents[4] / "inventory" / "lab" / "lab.fleet.yml"
 FILE = "site.fleet.yml"
@@ -213,7 +213,7 @@ FAULTS: list[tuple[Callable[[dict[str, Any]], None], str]] = [
         r"tiers\[0\].kind: found kind local on class lab_h100 without NVMe drives",
     ),
     (
-        lambda data: data["hardware_classes"].update(lab_h100={"mounts": []}),
+        lambda data: data["hardware_classes"].update(lab_h100={"mounts": [{"path": "/x"}]}),
         "hardware_classes.lab_h100.mounts: found a list, expected none, it follows from the fleet",
     ),
 ]

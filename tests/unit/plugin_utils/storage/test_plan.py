@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.admission import Case, Policy, Trouble, judge
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Transition
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import Case, Policy, Trouble, judge
+from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan import (
     DAY_SECONDS,
     SIZES,
     FailureRate,
@@ -24,6 +23,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan import
     seconds_between_failures,
     young_seconds,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Transition
 
 HOUR = 3600.0
 # "Revisiting Reliability" (arXiv 2410.21680), the cluster with 16,000 GPUs and the one with 8,000.
@@ -176,10 +176,23 @@ def test_history_counts_time_and_faults_in_service(steps: list, node_days: float
     assert history_of(moves(*steps), {"a", "b"}, 100 * DAY_SECONDS) == History(node_days, faults)
 
 
+POLICY = Policy.from_fleet(
+    {
+        "stages": ["preflight"],
+        "burn_in_profile": "short",
+        "burn_in_profiles": {"short": {"steps": [{"seconds": 60}], "interval_seconds": 5}},
+        "fresh_hours": {},
+        "close_limit_percent": 20,
+        "retest": True,
+        "heartbeat_seconds": None,
+    }
+)
+
+
 def test_a_node_that_admission_could_not_reach_any_more_is_a_fault_in_service() -> None:
     trouble = Trouble("preflight", "reach", "unreachable in this run")
     case = Case("a", {}, [], None, {}, trouble=trouble, admitted_since=1.0)
-    verdict = judge(case, Policy(("preflight",), {}, "", (), True, None), 2.0)
+    verdict = judge(case, POLICY, 2.0)
     lost = Transition("a", "admitted", verdict.state, verdict.reason)
     seen = [*moves((10, "a", "testing>admitted")), (30 * DAY_SECONDS, lost)]
     assert verdict.state == "testing"

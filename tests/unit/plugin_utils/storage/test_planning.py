@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.finding import Finding
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import Ledger
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan import DAY_SECONDS, FailureRate
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.plan_table import duration, plan_lines, rate
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.planning import (
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan import DAY_SECONDS, FailureRate
+from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan_table import (
+    duration,
+    plan_lines,
+    rate,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.measured_plan import (
     PlanningError,
     Wishes,
     fleet_plan,
     gpus_per_node,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
 FLEET: dict[str, Any] = {
     "cluster": "lab",

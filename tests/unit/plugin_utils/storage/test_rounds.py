@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS, worst
-from ansible_collections.muster.cluster.plugins.module_utils.registry import STORAGE_CHECKS
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.rounds import Conclusion, Round
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.judging import Limits, Save, judge, target
-from ansible_collections.muster.cluster.plugins.plugin_utils.storage.rounds import (
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import STORAGE_CHECKS
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
+from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.save_judging import Limits, Save, judge, target
+from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.save_rounds import (
     MAX_ROUNDS,
     Plan,
     conclude_early,

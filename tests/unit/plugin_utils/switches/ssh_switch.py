@@ -25,6 +25,8 @@ class SshSwitch:
     prompt: str = "tor-1#"
     faults: Mapping[str, str] = field(default_factory=dict)
     delay_seconds: float = 0
+    # Answers nobody before all of its parties have asked.
+    together: threading.Barrier | None = None
     heard: list[str] = field(default_factory=list)
     address: str = "127.0.0.1"
     port: int = 0
@@ -67,6 +69,8 @@ class SshSwitch:
 
     def run(self, channel: paramiko.Channel, command: str) -> None:
         """Answer one command by itself."""
+        if self.together:
+            self.together.wait()
         self.heard.append(command)
         # The server says that it runs the command only after this thread was started: the answer must not come first.
         time.sleep(0.03)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 from .leaf import fleet_of
 from .wiring import outputs_of, sheet_of, wrong

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.finding import FAIL, INCOMPLETE, PASS
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.judging import QUESTIONS, judge
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.plan import plans_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.state import (
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_judging import QUESTIONS, judge
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_plan import plans_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_state import (
     ADDRESSES_AND_PORTS,
     QUEUE_PAIR,
     Ecn,

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches import cumulus, eos, sonic
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.state import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.printed_tables import (
+    headed_table,
+    numbers,
+    ruled_table,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_state import (
     Answers,
     Ecn,
     Neighbour,
@@ -16,7 +21,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.switches.state impo
     PortState,
     Unknown,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.tables import headed_table, numbers, ruled_table
 
 RECORDED = Path(__file__).parents[5] / "shared" / "recorded"
 recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason=f"no recorded outputs at {RECORDED}")

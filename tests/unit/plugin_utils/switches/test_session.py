@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 import paramiko
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.audit import (
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_audit import (
     SYSTEMS,
     Asking,
     Audited,
@@ -19,8 +19,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.switches.audit impo
     audited,
     lines_of,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.plan import SwitchPlan
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.session import Limits, Login
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_plan import SwitchPlan
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_session import Limits, Login
 
 from .leaf import fleet_of, leaf_of
 from .ssh_switch import PASSWORD, USER, SshSwitch
@@ -95,24 +95,24 @@ def eos(**faults: str) -> tuple[SwitchPlan, SshSwitch]:
 @pytest.mark.parametrize(
     ("faults", "questions", "reason"),
     [
-        ({"pfc": "slow"}, {"pfc"}, "no end in time, after"),
-        ({"pfc": "refused"}, {"pfc"}, r"refused: % Invalid input \(privileged mode required\)"),
-        ({"interfaces": "cut"}, {"port", "mtu", "errors", "discards"}, "no complete JSON"),
-        ({"lldp": "cut"}, {"cable"}, "no complete JSON"),
-        ({"config": "cut"}, {"pfc_watchdog", "address", "ecmp"}, 'its last line is not "end"'),
-        ({"maps": "cut"}, {"dscp"}, "of 64 code points"),
-        ({"watchdog": "refused"}, {"pause_storms"}, "refused"),
+        ({"pfc": "slow"}, "pfc", "no end in time, after"),
+        ({"pfc": "refused"}, "pfc", r"refused: % Invalid input \(privileged mode required\)"),
+        ({"interfaces": "cut"}, "port mtu errors discards", "no complete JSON"),
+        ({"lldp": "cut"}, "cable", "no complete JSON"),
+        ({"config": "cut"}, "pfc_watchdog address ecmp", 'its last line is not "end"'),
+        ({"maps": "cut"}, "dscp", "of 64 code points"),
+        ({"watchdog": "refused"}, "pause_storms", "refused"),
     ],
     ids=str,
 )
 def test_answer_that_cannot_be_used_is_incomplete_with_the_reason(
-    faults: Mapping[str, str], questions: set[str], reason: str, tmp_path: Path
+    faults: Mapping[str, str], questions: str, reason: str, tmp_path: Path
 ) -> None:
     plan, switch = eos(**faults)
     with switch.running():
         result = asked(plan, switch, tmp_path, limits={"command_seconds": 2 if "slow" in faults.values() else 20})
     assert result.verdict == "incomplete"
-    assert set(reasons(result)) == questions
+    assert set(reasons(result)) == set(questions.split())
     assert all(re.search(reason, each) for said in reasons(result).values() for each in said)
     (name,) = faults
     assert all(SYSTEMS["eos"].COMMANDS[name] in each for said in reasons(result).values() for each in said)
@@ -218,10 +218,8 @@ def test_nothing_but_the_fixed_commands_is_ever_sent(system: str, shell_only: bo
 def test_all_commands_of_a_slow_switch_end_in_time(tmp_path: Path) -> None:
     plan, switch = eos()
     switch.delay_seconds = 0.5
-    started = time.monotonic()
     with switch.running():
         result = asked(plan, switch, tmp_path, limits={"switch_seconds": 1.2})
-    assert time.monotonic() - started < 5
     assert result.verdict == "incomplete"
     assert "not asked, as the switch took all of 1.2 s" in "".join(
         each for said in reasons(result).values() for each in said
@@ -231,12 +229,11 @@ def test_all_commands_of_a_slow_switch_end_in_time(tmp_path: Path) -> None:
 def test_switches_are_asked_side_by_side_and_told_in_order(tmp_path: Path) -> None:
     fleet = fleet_of("eos", 1)
     plan = leaf_of(fleet)
-    with SshSwitch(outputs_of(fleet), delay_seconds=0.1).running() as switch:
+    # Asked one after the other they would wait for each other in vain.
+    with SshSwitch(outputs_of(fleet), together=threading.Barrier(20, timeout=30)).running() as switch:
         login = Login(USER, PASSWORD, known_hosts=switch.known_hosts(tmp_path / "known"), port=switch.port)
         here = replace(plan.switch, address=switch.address)
         plans = [replace(plan, switch=replace(here, name=f"tor-{number}")) for number in range(20)]
-        started = time.monotonic()
         results = audit(plans, Asking(login, parallel=20, leave_out=("headroom",)))
-    assert time.monotonic() - started < 10
     assert [result.name for result in results] == [plan.switch.name for plan in plans]
     assert {result.verdict for result in results} == {"pass"}

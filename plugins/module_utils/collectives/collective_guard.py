@@ -1,0 +1,144 @@
+"""Ends a rank that has stood too long at one place, tells the others, and says where each of them stood.
+
+A process that is stopped, or whose GPU hangs, says nothing; who waits for it can. The first to run out of time tells
+the rest by the store at which all met, so that the step ends at once and every rank that lives has given its answer.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from ..words.answer_lines import pack
+
+EXIT_DEADLINE = 124
+# Where a rank stands in a step: at its beginning until all are there, in it, busy with itself, or through with it.
+GATHERING, MEETING, OWN, DONE = "gathering", "meeting", "own", "done"
+# Who waits at the beginning waits for the slowest of the step before, who may use up all of its time.
+GATHERING_SPARE_SECONDS = 5.0
+TELL_SECONDS = 3.0
+_STOP = "muster/stop"
+_TOLD = "muster/told"
+
+
+class Guard:
+    """One rank's watch. ``report`` is its answer, which it prints exactly once whatever happens."""
+
+    def __init__(self, report: dict[str, Any], seconds: float) -> None:
+        self.report = report
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+        self._place_end = self._end
+        self._place_seconds = seconds
+        self._changed = threading.Condition()
+        self._printed = threading.Lock()
+        self._told = threading.Event()
+        self._released = threading.Event()
+        self._connect: Callable[[float], Any] | None = None
+        threading.Thread(target=self._watch_clock, daemon=True).start()
+
+    def at(self, move: str, step: int, stage: str, seconds: float) -> None:
+        """Say where this rank stands, and how long it may."""
+        self.report["stood"] = [move, step, stage]
+        earlier, self._place_end = self._place_end, time.monotonic() + seconds
+        self._place_seconds = seconds
+        if self._place_end < earlier:
+            with self._changed:
+                self._changed.notify()
+
+    def stage(self, stage: str) -> None:
+        """Change the stage alone, within the time that ``at`` gave."""
+        self.report["stood"][2] = stage
+
+    def listen(self, connect: Callable[[float], Any]) -> None:
+        """Be told by the others from now on; ``connect`` gives a connection of its own to the store (seconds)."""
+        self._connect = connect
+        threading.Thread(target=self._watch_store, daemon=True).start()
+
+    def release(self, store: Any, first: bool) -> None:
+        """Let nobody be told any more, once all have come to the end; ``first`` is the rank that says so."""
+        if first:
+            store.set(_STOP, "")
+        self._released.wait(TELL_SECONDS)
+
+    def finish(self, status: int) -> None:
+        """Print the answer of a rank that came to its end, and end the process."""
+        self._print()
+        # Threads of libraries that still run abort an interpreter that ends in order.
+        os._exit(status)
+
+    def give_up(self, why: str, status: int, told: bool = False) -> None:
+        """Print what is known, tell the others unless they told us, and leave without any library's destructors."""
+        self.report["error"] = why.replace("\n", " ")[:500]
+        self._print()
+        if not told and self._connect and not self._tell(why):
+            # Nobody can be told: srun ends the step soon after its first task, and the others' own time is not up yet.
+            time.sleep(self._place_seconds + 2 * GATHERING_SPARE_SECONDS)
+        os._exit(status)
+
+    def failed(self, why: str) -> None:
+        """End this rank for what went wrong in it, unless it went wrong because another had ended."""
+        if self._connect and self._told.wait(1.0):
+            time.sleep(60)
+        self.give_up(why, 1)
+
+    def _watch_clock(self) -> None:
+        with self._changed:
+            while True:
+                left = min(self._end, self._place_end) - time.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+        late = self._end <= self._place_end
+        seconds = self._seconds if late else self._place_seconds
+        self.give_up(f"not finished after {seconds:g} s, stuck in {self._where()}", EXIT_DEADLINE)
+
+    def _where(self) -> str:
+        stood = self.report.get("stood")
+        if not stood:
+            return str(self.report["phase"])
+        move, step, stage = stood
+        doing = {GATHERING: "waiting for all to begin it", MEETING: "waiting for others in it", OWN: "own work in it"}
+        return f"{move}, step {step} ({doing.get(stage, 'waiting for all to end it')})"
+
+    def _watch_store(self) -> None:
+        assert self._connect is not None
+        # What a store that is gone raises is whatever torch makes of it; then only this rank's own time counts.
+        with suppress(Exception):
+            store = self._connect(self._seconds)
+            store.wait([_STOP], timedelta(seconds=self._seconds))
+            why = store.get(_STOP).decode(errors="replace")
+            if not why:
+                self._released.set()
+                return
+            self._told.set()
+            self.give_up(f"told to stop: {why}", EXIT_DEADLINE, told=True)
+
+    def _tell(self, why: str) -> bool:
+        done = threading.Event()
+        who = f"rank {self.report.get('rank')} on {self.report.get('node')}: {why}"[:300]
+
+        def tell() -> None:
+            with suppress(Exception):
+                assert self._connect is not None
+                store = self._connect(TELL_SECONDS)
+                if store.add(_TOLD, 1) == 1:
+                    store.set(_STOP, who)
+                done.set()
+
+        threading.Thread(target=tell, daemon=True).start()
+        return done.wait(TELL_SECONDS)
+
+    def _print(self) -> None:
+        """Write the rank's answer; the second of two calls waits for the first to end the process."""
+        if not self._printed.acquire(blocking=False):
+            time.sleep(60)
+            return
+        data = pack(self.report).encode()
+        while data:
+            data = data[os.write(1, data) :]

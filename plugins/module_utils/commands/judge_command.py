@@ -1,0 +1,50 @@
+"""``muster judge``: what the checks say of saved outputs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..examination.rejudge import SavedError, line_of, rejudged, saved_outputs
+from ..words.expectations import read_expectations
+from ..words.finding import FAIL, PASS, worst
+from ..words.reader import ReadError
+from .command_line import wrong
+
+
+def main(arguments: Sequence[str], _version: str) -> int:
+    """Print one line per finding and the worst verdict; return 0 for pass, 1 for fail, 2 for anything else."""
+    parser = argparse.ArgumentParser(
+        prog="muster judge",
+        description="Judge saved outputs.",
+        epilog="Exit status: 0 pass, 1 fail, 2 incomplete or wrong input.",
+    )
+    add_arguments(parser)
+    parser.add_argument("--expect", required=True, help="expectations of the host's class (JSON), - for standard input")
+    options = parser.parse_args(arguments)
+    try:
+        text = sys.stdin.read() if options.expect == "-" else Path(options.expect).read_text(encoding="utf-8")
+        expect = read_expectations(json.loads(text))
+        findings = rejudged(saved_outputs(options.path, options.probe), expect, options.check)
+    except (OSError, ReadError, SavedError) as exc:
+        return wrong(str(exc))
+    except ValueError as exc:
+        return wrong(f"--expect {options.expect} is not JSON: {exc}")
+    verdict = worst(finding.verdict for finding in findings)
+    print("\n".join([*map(line_of, findings), verdict]))
+    return status_of(verdict)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what says which outputs are judged, and by which checks."""
+    parser.add_argument("path", help="a file that a tool printed, or a directory of raw outputs beside evidence")
+    parser.add_argument("--probe", help="which probe's tool printed the file, such as nvidia_smi or kernel_log")
+    parser.add_argument("--check", action="append", default=[], help="ask this check only; may be given several times")
+
+
+def status_of(verdict: str) -> int:
+    """Return the exit status that stands for a verdict."""
+    return {PASS: 0, FAIL: 1}.get(verdict, 2)

@@ -1,0 +1,186 @@
+"""Running checks on one host: every probe once, every owed finding delivered, nothing unmeasured passed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from ..host.host import Host, Output, Unreadable
+from ..words.expectations import Expectations
+from ..words.finding import INCOMPLETE, PASS, Finding
+
+
+class Probe(Protocol):
+    """One tool run or file read (a module in ``probes/``)."""
+
+    NAME: str
+
+    def collect(self, host: Host, expect: Expectations) -> Output:
+        """Run the tool once; ``expect`` names the devices to ask for, where the tool has to be told."""
+
+    def parse(self, output: Output) -> Any:
+        """Turn its output into a value; raises Unreadable."""
+
+
+class Stress(Protocol):
+    """One load or active test (a module in ``stress/``): a probe that works on the host for as long as it is told.
+
+    ``SETTINGS`` is the dataclass of what a step of a burn-in profile sets for it. One that tolerates nothing beside it
+    has ``EXCLUSIVE = True``: no other stress, and no examination while it runs.
+    """
+
+    NAME: str
+    SETTINGS: type
+
+    def collect(self, host: Host, expect: Expectations, seconds: float, settings: Any) -> Output:
+        """Load the host for ``seconds`` (a tool with a length of its own: at most), then return what was measured."""
+
+    def parse(self, output: Output) -> Any:
+        """Turn its output into a value; raises Unreadable."""
+
+
+class Parser(Protocol):
+    """What a probe and a stress have in common: a name, and a way from output to value.
+
+    One whose tool nobody has recorded on a real machine has ``FORMAT_UNVERIFIED = True``; ``PARTLY_UNVERIFIED`` names
+    the part of its output of which that is true.
+    """
+
+    NAME: str
+
+    def parse(self, output: Output) -> Any:
+        """Turn the output into a value; raises Unreadable."""
+
+
+class Check(Protocol):
+    """One question (a module in ``checks/``).
+
+    One that only an idle host can answer (no program on the GPUs) has ``IDLE_ONLY = True`` and is not asked under load.
+    """
+
+    NAME: str
+    PROBES: tuple[str, ...]
+
+    def subjects(self, expect: Expectations) -> Sequence[str]:
+        """Return the parts on which this check owes a finding; none if it does not apply to the class."""
+
+    def decide(self, values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
+        """Judge the probes' values against the expectations; no clock, no host."""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """All that one examination gave: findings, each probe's value (None if unreadable) and raw output by probe name."""
+
+    findings: tuple[Finding, ...]
+    values: Mapping[str, Any]
+    outputs: Mapping[str, Output]
+
+    @property
+    def raw(self) -> dict[str, str]:
+        """SHA-256 of every kept raw output, by probe name."""
+        return {name: hashlib.sha256(output.stdout.encode()).hexdigest() for name, output in self.outputs.items()}
+
+
+def collect(host: Host, probes: Iterable[Probe], expect: Expectations) -> dict[str, Output]:
+    """Run each probe once and return the raw outputs by probe name."""
+    return {probe.NAME: _collected(probe, host, expect) for probe in probes}
+
+
+def _collected(probe: Probe, host: Host, expect: Expectations) -> Output:
+    try:
+        return probe.collect(host, expect)
+    except Exception as exc:  # noqa: BLE001 -- a probe's fault must cost a verdict, not the examination
+        return Output(rc=None, error=f"{probe.NAME}: {fault_of(exc)}")
+
+
+def fault_of(exc: Exception) -> str:
+    """Return what a probe, stress or check that raised has run into."""
+    return f"{type(exc).__name__}: {exc}"
+
+
+def judge(
+    outputs: Mapping[str, Output],
+    probes: Mapping[str, Parser],
+    checks: Sequence[Check],
+    expect: Expectations,
+) -> Examination:
+    """Judge raw outputs, fresh or stored: the same code serves an examination and the re-judging of an evidence bundle.
+
+    A part on which a check owes a finding and gives none is ``incomplete``; so is every part of a check whose probe is
+    unreadable or whose code raises.
+    """
+    values: dict[str, Any] = {}
+    reasons: dict[str, str] = {}
+    optional = {name for check in checks for name in getattr(check, "OPTIONAL_PROBES", ()) if name in probes}
+    for name in sorted({name for check in checks for name in check.PROBES} | optional | set(outputs)):
+        value, reason = _parsed(outputs.get(name), probes[name])
+        values[name] = value
+        if reason:
+            reasons[name] = reason
+    findings: list[Finding] = []
+    for check in checks:
+        findings += _answers(check, values, reasons, expect)
+    return Examination(tuple(_with_serials(findings, values)), values, outputs)
+
+
+def _with_serials(findings: Iterable[Finding], values: Mapping[str, Any]) -> list[Finding]:
+    """Return the findings; what is wrong with a GPU names its serial, by which a repair is ordered."""
+    gpus = getattr(values.get("nvidia_smi"), "gpus", ())
+    serials = {f" {gpu.address}": f"serial {gpu.serial}" for gpu in gpus if gpu.serial}
+
+    def named(finding: Finding) -> Finding:
+        serial = next((serials[address] for address in serials if finding.subject.endswith(address)), "")
+        if not serial or finding.verdict == PASS:
+            return finding
+        return replace(finding, reason=f"{finding.reason} ({serial})".lstrip())
+
+    return [named(finding) for finding in findings]
+
+
+def _parsed(output: Output | None, probe: Parser) -> tuple[Any, str]:
+    if output is None:
+        return None, f"{probe.NAME} was not run"
+    if output.timed_out or output.rc is None or output.error:
+        return None, output.error or f"{probe.NAME} could not be run"
+    try:
+        return probe.parse(output), ""
+    except Unreadable as exc:
+        return None, f"{probe.NAME}: {exc}"
+    except Exception as exc:  # noqa: BLE001 -- a parser's fault must cost a verdict, not the examination
+        return None, f"{probe.NAME}: parser failed: {type(exc).__name__}: {exc}"
+
+
+def _answers(
+    check: Check, values: Mapping[str, Any], reasons: Mapping[str, str], expect: Expectations
+) -> list[Finding]:
+    try:
+        owed = list(check.subjects(expect))
+    except Exception as exc:  # noqa: BLE001 -- as above
+        return [Finding(check.NAME, "host", INCOMPLETE, reason=fault_of(exc), action="investigate")]
+    if not owed:
+        return []
+    unreadable = [reasons[name] for name in check.PROBES if name in reasons]
+    given: list[Finding] = []
+    why = "; ".join(unreadable)
+    if not unreadable:
+        try:
+            given = [_explained(finding, check, reasons) for finding in check.decide(values, expect)]
+            why = "the check gave no finding on this part"
+        except Exception as exc:  # noqa: BLE001 -- as above
+            given = []
+            why = f"check failed: {fault_of(exc)}"
+    answered = {finding.subject for finding in given}
+    missing_parts = [part for part in owed if part not in answered]
+    silent = [Finding(check.NAME, part, INCOMPLETE, reason=why, action="investigate") for part in missing_parts]
+    return given + [_explained(finding, check, reasons) for finding in silent]
+
+
+def _explained(finding: Finding, check: Check, reasons: Mapping[str, str]) -> Finding:
+    """Return the finding with the reasons of the probes that its check can do without (``OPTIONAL_PROBES``)."""
+    why = [reasons[name] for name in getattr(check, "OPTIONAL_PROBES", ()) if name in reasons]
+    if finding.verdict != INCOMPLETE or not why:
+        return finding
+    return replace(finding, reason=f"{finding.reason} ({'; '.join(why)})")

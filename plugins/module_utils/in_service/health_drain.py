@@ -1,0 +1,114 @@
+"""``muster health --drain``: the health check as Slurm runs it, which drains its node by itself.
+
+Slurm is asked only where there is something to do: a node that passes, and was not drained before, costs the controller
+nothing. A drain is not repeated while it stands; what a person wrote is never written over.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from ..host.host import TOOL_PATH, Host, LocalHost
+from ..probes.heartbeat import Heartbeat
+from ..slurm import drain_reason
+from ..slurm.scontrol_output import NodeState, SlurmGateError, parse_nodes
+from ..words.finding import INCOMPLETE, PASS, Finding, worst
+from .health import EXIT_STATUS, FILE_SECONDS, evidence_of, leave, report, take, within
+
+# A controller that is well answers in 20 ms; what hangs must leave room for the wrapper's own word (files/health).
+SCONTROL_SECONDS = 1.0
+# Left where the node was drained, by this program or by its wrapper, until it is given back.
+MARK = "health_drain"
+
+DRAIN = "drain"
+LIFT = "lift"
+
+
+def run(expect_path: str, state_directory: str, node: str, host: Host | None = None) -> int:
+    """Examine the host, bring its drain in Slurm in line, print what did not pass, and return the exit status."""
+    started = time.monotonic()
+    beat = take(expect_path, state_directory, node, serving=True)
+    mark = Path(state_directory) / MARK
+    told, trouble = "", ""
+    if beat.verdict != PASS or beat.drain or mark.exists():
+        if beat.verdict != PASS:
+            # Of its own, as an examination at the same time may replace the heartbeat.
+            within(FILE_SECONDS, lambda: _left(mark))
+        told, trouble = settle(host or LocalHost(os.environ.get("PATH") or TOOL_PATH), node, beat)
+    if trouble:
+        finding = Finding("drain", "host", INCOMPLETE, None, None, "", trouble, "investigate")
+        beat = _with(beat, finding)
+        leave(state_directory, beat)
+    elif beat.verdict == PASS and (beat.drain or mark.exists()):
+        _forget(beat, state_directory, mark)
+    seconds = round(time.monotonic() - started, 3)
+    report(beat, evidence_of(beat, state_directory), slurm=told, seconds=seconds)
+    return EXIT_STATUS[beat.verdict]
+
+
+def settle(host: Host, node: str, beat: Heartbeat) -> tuple[str, str]:
+    """Drain the node or give it back, as the run asks; return what was done and why it could not be done."""
+    try:
+        nodes = parse_nodes(_scontrol(host, "show", "node", node, "--oneliner"))
+        if node not in nodes:
+            return "", f"slurmctld knows no node {node}"
+        reason = beat.drain if beat.verdict != PASS else ""
+        step = step_of(nodes[node], reason)
+        if step == DRAIN:
+            _scontrol(host, "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
+        elif step == LIFT:
+            _scontrol(host, "update", f"NodeName={node}", "State=RESUME")
+    except SlurmGateError as exc:
+        return "", str(exc)
+    return step, ""
+
+
+def step_of(node: NodeState, reason: str) -> str:
+    """Return what has to be done: ``drain``, ``lift``, or nothing.
+
+    ``reason`` is that of the drain that is wanted, nothing for a node that passed. A node that is kept off jobs stays
+    as it is, unless what keeps it off is weaker than a measured fault and not a person's word.
+    """
+    kept_off = node.drained or node.down
+    if not reason:
+        return LIFT if node.drained and drain_reason.waits(node.reason) else ""
+    if not kept_off:
+        return DRAIN
+    fault = drain_reason.fault_in(reason) is not None
+    if node.drained:
+        weaker = drain_reason.waits(node.reason) or node.reason in drain_reason.HOOK_FAILED
+        return DRAIN if fault and weaker else ""
+    # Down because it was silent: it is back in service with its next word.
+    return DRAIN if node.reason == drain_reason.SILENT else ""
+
+
+def _with(beat: Heartbeat, finding: Finding) -> Heartbeat:
+    return replace(beat, verdict=worst([beat.verdict, INCOMPLETE]), findings=(*beat.findings, finding))
+
+
+def _left(mark: Path) -> str:
+    mark.touch()
+    return "left"
+
+
+def _forget(beat: Heartbeat, state_directory: str, mark: Path) -> None:
+    if leave(state_directory, replace(beat, drain="")):
+        try:
+            mark.unlink(missing_ok=True)
+        except OSError:
+            # It costs a question to Slurm each time, no more.
+            return
+
+
+def _scontrol(host: Host, *arguments: str) -> str:
+    output = host.run(["scontrol", *arguments], SCONTROL_SECONDS)
+    if output.rc == 0 and not output.error:
+        return output.stdout
+    raise SlurmGateError(f"scontrol {' '.join(arguments)}: {_said(output.error, output.stderr, output.stdout)}")
+
+
+def _said(*texts: str) -> str:
+    return next((text.strip().splitlines()[0] for text in texts if text.strip()), "no message")

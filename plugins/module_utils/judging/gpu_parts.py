@@ -1,0 +1,55 @@
+"""What the checks of single GPUs share: each declared GPU with what nvidia-smi says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..probes.nvidia_smi import Gpu, Gpus
+from ..words.expectations import Expectations, gpu_subjects
+from ..words.finding import INCOMPLETE, Finding, Value
+
+Judge = Callable[[str, Gpu], Finding]
+
+
+def each_gpu(check: str, values: Mapping[str, Any], expect: Expectations, judge: Judge) -> list[Finding]:
+    """Return ``judge(subject, gpu)`` for each declared GPU that nvidia-smi describes.
+
+    One that it does not describe is ``incomplete``: that it is missing is for gpu_inventory to say.
+    """
+    report: Gpus = values["nvidia_smi"]
+    listed = {gpu.address: gpu for gpu in report.gpus}
+    return [
+        judge(subject, listed[address]) if address in listed else unread(check, subject, "not described by nvidia-smi")
+        for address, subject in gpu_subjects(expect).items()
+    ]
+
+
+def unread(check: str, subject: str, why: str, expected: Value = None, unit: str = "") -> Finding:
+    """Return the finding on a part of which something needed could not be read."""
+    return Finding(check, subject, INCOMPLETE, None, expected, unit, why, "investigate")
+
+
+def missing(**fields: object) -> str:
+    """Return what could not be read, as a reason: the names of the fields that are None ("" if none is)."""
+    names = [name.replace("_", " ") for name, value in fields.items() if value is None]
+    return f"could not be read: {', '.join(names)}" if names else ""
+
+
+def addresses_in_order(
+    count: int, values: Mapping[str, Any], expect: Expectations, uuids: Sequence[str] = ()
+) -> list[str | None]:
+    """Return the PCI addresses of the ``count`` GPUs that a tool lists as GPU 0, 1, ...
+
+    By UUID where the tool tells it and nvidia-smi -q knows it. Otherwise by order, since NVML counts GPUs by PCI
+    address; but only if the number fits what is known, else nobody knows which GPU is which and each is None.
+    """
+    report: Gpus | None = values.get("nvidia_smi")
+    if report is not None and report.gpus:
+        by_uuid = {gpu.uuid: gpu.address for gpu in report.gpus if gpu.uuid}
+        if len(set(uuids)) == count and len(by_uuid) == len(report.gpus):
+            return [by_uuid.get(uuid) for uuid in uuids]
+        known = sorted(gpu.address for gpu in report.gpus)
+    else:
+        known = sorted(gpu_subjects(expect))
+    return list(known) if len(known) == count else [None] * count

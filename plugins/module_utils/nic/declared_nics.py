@@ -1,0 +1,96 @@
+"""The NICs that a hardware class declares: rails of the compute fabric, and front-end interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..roce.settings import PortSettings
+from ..words.expectations import Expectations, Rail
+
+# Port counters of the InfiniBand specification (PortCounters) stop at their end and stay there until they are cleared:
+# what stands at the end is a lower bound. Widths from the specification, volume 1, section 16.1.3.5.
+COUNTER_END: dict[str, int] = {
+    "symbol_error": 0xFFFF,
+    "link_error_recovery": 0xFF,
+    "link_downed": 0xFF,
+    "port_rcv_errors": 0xFFFF,
+    "port_rcv_remote_physical_errors": 0xFFFF,
+    "port_rcv_constraint_errors": 0xFF,
+    "port_xmit_discards": 0xFFFF,
+    "port_xmit_constraint_errors": 0xFF,
+    "local_link_integrity_errors": 0xF,
+    "excessive_buffer_overrun_errors": 0xF,
+    "VL15_dropped": 0xFFFF,
+}
+# Counters of a device's network interface; those of RoCE ports, whose InfiniBand counters stay at 0.
+INTERFACE_COUNTERS = ("carrier_changes", "rx_crc_errors")
+
+
+def rails_of(expect: Expectations) -> Sequence[Rail]:
+    """Return the rails of the class; a class without NICs says so with ``nic: null``, a missing key is an error."""
+    nic = expect.nic
+    return () if nic is None else nic.rails
+
+
+def subject_of(rail: Rail) -> str:
+    """Return the name of a rail's part: ``nic mlx5_0``."""
+    return f"nic {rail.device}"
+
+
+def rail_subjects(expect: Expectations) -> list[str]:
+    """Return the parts of the rails."""
+    return [subject_of(rail) for rail in rails_of(expect)]
+
+
+def named(rail: Rail) -> str:
+    """Return a rail as reasons name it: ``rail 3 (mlx5_3)``."""
+    return f"rail {rail.rail} ({rail.device})"
+
+
+def roce_ports(expect: Expectations) -> dict[str, PortSettings]:
+    """Return what each rail's port is set to by part, none where the class' fabric is no RoCE.
+
+    Which address a rail has is the node's, not the class': ``ip`` is None.
+    """
+    port = expect.fabric.port if expect.fabric is not None else None
+    if port is None:
+        return {}
+    return {
+        subject_of(rail): PortSettings(
+            **vars(port), device=rail.device, address=rail.address, interface=rail.interface, ip=None
+        )
+        for rail in rails_of(expect)
+    }
+
+
+@dataclass(frozen=True)
+class WantedInterface:
+    """What the class expects of a network interface; ``where`` is how reasons name it."""
+
+    interface: str
+    speed_gbps: int
+    mtu_bytes: int | None
+    where: str
+
+
+def interfaces_of(expect: Expectations) -> dict[str, WantedInterface]:
+    """Return what the class expects of each declared network interface, by part (``nic mlx5_0``).
+
+    Rails whose class leaves the interface undeclared are left out.
+    """
+    nic = expect.nic
+    if nic is None:
+        return {}
+    found = {
+        # An IPoIB interface says the speed of its port, as an Ethernet one does.
+        subject_of(rail): WantedInterface(
+            rail.interface, nic.speed_gbps, nic.mtu_bytes, f"{named(rail)} interface {rail.interface}"
+        )
+        for rail in nic.rails
+        if rail.interface is not None
+    }
+    for item in nic.frontend:
+        where = f"front-end interface {item.interface}"
+        found[f"nic {item.interface}"] = WantedInterface(item.interface, item.speed_gbps, item.mtu_bytes, where)
+    return found

@@ -1,0 +1,157 @@
+"""Firmware settings of NVIDIA's NICs: what ``mstconfig`` or ``mlxconfig`` shows of them, and what has to be set.
+
+The two are one program (package mstflint, NVIDIA's MFT). ``-e query`` shows three values of each setting: the
+firmware's default, the one in force (``Current``) and the one that holds after the next reset of the device (``Next
+Boot``). A value is a number (``128``) or a name with its number (``True(1)``, ``ETH(2)``); a list is ``Array[0..15]``.
+Some settings are shown only once another is set (``MAX_ACC_OUT_READ`` needs ``ADVANCED_PCI_SETTINGS``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..host.host import Host, Unreadable
+
+# Either makes the other unnecessary.
+TOOLS = ("mstconfig", "mlxconfig")
+# The firmware answers over a slow interface: 2 s are usual for all settings.
+TIMEOUT_SECONDS = 60.0
+
+_COLUMNS = re.compile(r"^Configurations:\s+(.*\S)\s*$")
+_ROW = re.compile(r"^[*\s]\s+([A-Z][A-Za-z0-9_]*)\s+(\S.*\S|\S)\s*$")
+_VALUE = re.compile(r"([^\s()]+)\((0x[0-9a-fA-F]+|\d+)\)|(0x[0-9a-fA-F]+|\d+)", re.ASCII)
+_VERSION = re.compile(r"^FW Version(\(Running\))?:\s+(\d+\.\d+\.\d+)\s*$", re.MULTILINE | re.ASCII)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One value as the tool prints it: ``text``, with name and number where it has them."""
+
+    text: str
+    name: str | None
+    number: int | None
+
+    def __str__(self) -> str:
+        return self.text
+
+    @classmethod
+    def of(cls, text: str) -> Shown:
+        """Return the value; without a number where it is none (``Array[0..15]``, ``N/A``)."""
+        match = _VALUE.fullmatch(text)
+        if not match:
+            return cls(text, None, None)
+        return cls(text, match.group(1), int(match.group(2) or match.group(3), 0))
+
+    def is_(self, wanted: str) -> bool:
+        """Return whether this is the declared value: a number, a name, or both (``2``, ``ETH``, ``ETH(2)``)."""
+        asked = Shown.of(wanted)
+        if self.number is None:
+            return False
+        if asked.number is not None:
+            return asked.number == self.number and asked.name in (None, self.name)
+        return wanted == self.name
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Values of one setting now and after the next reset of the device."""
+
+    current: Shown
+    next_boot: Shown
+
+
+@dataclass(frozen=True)
+class Change:
+    """A setting that differs from the declaration: ``held`` is what stands for the next boot."""
+
+    key: str
+    held: str
+    wanted: str
+
+
+def tool_of(host: Host) -> str:
+    """Return the tool that this host has, the first of TOOLS where it has none: the run then says what is missing."""
+    return next((tool for tool in TOOLS if host.run([tool, "--version"], TIMEOUT_SECONDS).rc is not None), TOOLS[0])
+
+
+def parse_settings(text: str) -> dict[str, Setting]:
+    """Return the settings by key as ``-e query`` prints them; raises Unreadable."""
+    lines = text.splitlines()
+    heads = [index for index, line in enumerate(lines) if _COLUMNS.match(line)]
+    # Cut within a line a number may have lost digits; the legend's full stop is the end as well.
+    if len(heads) != 1 or not text.endswith(("\n", "value.")):
+        raise Unreadable(f"found {text[-60:]!r}, expected one table 'Configurations: Default Current Next Boot'")
+    columns = lines[heads[0]].split()[1:]
+    if columns != ["Default", "Current", "Next", "Boot"]:
+        raise Unreadable(f"found columns {' '.join(columns)!r}, expected 'Default Current Next Boot'")
+    settings: dict[str, Setting] = {}
+    for line in lines[heads[0] + 1 :]:
+        if not line.strip() or line.startswith("The '*' shows"):
+            continue
+        match = _ROW.match(line)
+        values = match.group(2).split() if match else []
+        if not match or len(values) != 3 or match.group(1) in settings:
+            raise Unreadable(f"found {line.strip()[:80]!r}, expected a setting with default, current and next value")
+        settings[match.group(1)] = Setting(Shown.of(values[1]), Shown.of(values[2]))
+    if not settings:
+        raise Unreadable("found no setting")
+    return settings
+
+
+def parse_firmware(text: str) -> tuple[str, str]:
+    """Return the versions that run and that start at the next reset, of ``flint query``; raises Unreadable."""
+    found = {bool(running): version for running, version in _VERSION.findall(text)}
+    if False not in found or not text.endswith("\n"):
+        raise Unreadable(f"found {text[:60]!r}, expected a line 'FW Version: 28.43.1014'")
+    return found.get(True, found[False]), found[False]
+
+
+def argument_of(wanted: str) -> str:
+    """Return a declared value as the tool takes it: ``2`` of ``ETH(2)``."""
+    asked = Shown.of(wanted)
+    return str(asked.number) if asked.name else wanted
+
+
+def unreadable(settings: Mapping[str, Setting], wanted: Mapping[str, str]) -> list[str]:
+    """Return why declared settings cannot be judged although the device shows them: lists, and what is no value."""
+    return [
+        f"{key} is shown as {value.text!r}, expected one value"
+        for key in wanted
+        if key in settings
+        for value in (settings[key].next_boot, settings[key].current)
+        if value.number is None
+    ]
+
+
+def hidden(settings: Mapping[str, Setting], wanted: Mapping[str, str]) -> list[str]:
+    """Return the declared keys that the device does not show: unknown to it, or waiting for another setting."""
+    return [key for key in wanted if key not in settings]
+
+
+def unlocking(settings: Mapping[str, Setting], wanted: Mapping[str, str]) -> list[str]:
+    """Return the declared settings that show others (``ADVANCED_PCI_SETTINGS``) and are not in force yet."""
+    return [
+        key
+        for key, value in wanted.items()
+        if key.startswith("ADVANCED_") and key in settings and not settings[key].current.is_(value)
+    ]
+
+
+def changes(settings: Mapping[str, Setting], wanted: Mapping[str, str]) -> list[Change]:
+    """Return what has to be set: where the value for the next boot is not the declared one, in the declared order."""
+    return [
+        Change(key, str(settings[key].next_boot), value)
+        for key, value in wanted.items()
+        if key in settings and not settings[key].next_boot.is_(value)
+    ]
+
+
+def pending(settings: Mapping[str, Setting], wanted: Mapping[str, str]) -> list[str]:
+    """Return the settings that hold only after a reset: ``MAX_ACC_OUT_READ is 0, 128 from the next boot on``."""
+    return [
+        f"{key} is {settings[key].current}, {settings[key].next_boot} from the next boot on"
+        for key, value in wanted.items()
+        if key in settings and settings[key].next_boot.is_(value) and not settings[key].current.is_(value)
+    ]

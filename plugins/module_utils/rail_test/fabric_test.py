@@ -1,0 +1,348 @@
+"""One end of a fabric test: walks the rails with perftest beside its peer, or alone in a loop, and prints its answer.
+
+Started once per node by ``srun`` as ``muster fabric ...``. Both ends derive the same steps from the same request and
+meet before and after each over a TCP connection: servers listen before clients start, counters are read while nothing
+runs. A test that fails is an answer about that test; the walk goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..collectives.collective import CollectiveError, first_host, place_from
+from ..collectives.collective_guard import EXIT_DEADLINE
+from ..words.answer_lines import pack
+from .fabric_peer import FabricError, Peer, call, listen
+from .perftest import BANDWIDTH, LATENCY, PerftestError, RailTest, argv_of, gid_index_of, parse
+from .perftest_process import KILL_SECONDS, Tool, silent, taken
+from .rail_counters import PRIORITY_COUNTERS, growth, read_counters
+
+LOOPBACK, SINGLE, TOGETHER, CONTROL = "loopback", "single", "together", "control"
+# What a tool may take beyond its load: opening the device, the GPU, exchanging addresses.
+START_SECONDS = 20
+LATENCY_ITERATIONS = 1000
+# Enough to show in a counter, too few to fill a queue: 64 MB of 64 KiB messages.
+CONTROL_ITERATIONS = 1000
+
+
+@dataclass(frozen=True)
+class Rail:
+    """One rail of the nodes; ``gpu`` is the CUDA number of the GPU beside it, None where the host's memory is used."""
+
+    device: str
+    gpu: int | None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What both ends are given. ``nodes`` by name: ``address`` and the rails' own addresses by device."""
+
+    nodes: Mapping[str, Mapping[str, Any]]
+    rails: tuple[Rail, ...]
+    bandwidth_bytes: int
+    latency_bytes: int
+    queue_pairs: int
+    seconds: int
+    data_class: int | None
+    control_class: int | None
+    roce: bool
+    counters: tuple[str, ...]
+    path: str
+    root: str
+    port: int
+    timeout_seconds: float
+    deadline_seconds: float
+
+    @classmethod
+    def read(cls, spec: Mapping[str, Any], port: int, timeout_seconds: float, deadline_seconds: float) -> Request:
+        """Return the request in ``spec``; raises KeyError, TypeError or ValueError for one that is none."""
+        return cls(
+            nodes={str(name): dict(node) for name, node in spec["nodes"].items()},
+            rails=tuple(Rail(rail["device"], rail["gpu"]) for rail in spec["rails"]),
+            bandwidth_bytes=int(spec["bandwidth_bytes"]),
+            latency_bytes=int(spec["latency_bytes"]),
+            queue_pairs=int(spec["queue_pairs"]),
+            seconds=int(spec["seconds"]),
+            data_class=spec["data_class"],
+            control_class=spec["control_class"],
+            roce=bool(spec["roce"]),
+            counters=tuple(spec["counters"]),
+            path=str(spec["path"]),
+            root=str(spec["root"]),
+            port=port,
+            timeout_seconds=timeout_seconds,
+            deadline_seconds=deadline_seconds,
+        )
+
+
+def steps_of(request: Request, first: str, second: str | None) -> list[list[RailTest]]:
+    """Return what runs, step by step; the tests of one step run at the same time. Alone, a node loops back."""
+
+    def bandwidth(phase: str, rail: Rail, server: str, client: str, offset: int, **other: Any) -> RailTest:
+        load: dict[str, Any] = {"seconds": request.seconds, "traffic_class": request.data_class, **other}
+        sizes = (request.port + 1 + offset, request.bandwidth_bytes, request.queue_pairs)
+        return RailTest(phase, BANDWIDTH, rail.device, server, client, *sizes, gpu=rail.gpu, **load)
+
+    rails = list(enumerate(request.rails))
+    if second is None:
+        return [[bandwidth(LOOPBACK, rail, first, first, index)] for index, rail in rails]
+    steps: list[list[RailTest]] = []
+    for index, rail in rails:
+        steps += [[bandwidth(SINGLE, rail, first, second, index)], [bandwidth(SINGLE, rail, second, first, index)]]
+        place = (rail.device, first, second, request.port + 1 + index, request.latency_bytes)
+        marks: dict[str, Any] = {"iterations": LATENCY_ITERATIONS, "traffic_class": request.data_class}
+        steps.append([RailTest(SINGLE, LATENCY, *place, gpu=rail.gpu, **marks)])
+    steps.append([bandwidth(TOGETHER, rail, first, second, index) for index, rail in rails])
+    steps.append([bandwidth(TOGETHER, rail, second, first, index) for index, rail in rails])
+    if request.control_class is not None:
+        short: dict[str, Any] = {"seconds": 0, "iterations": CONTROL_ITERATIONS, "traffic_class": request.control_class}
+        steps.append(
+            [
+                bandwidth(CONTROL, rail, *ends, index + turn * len(rails), **short)
+                for turn, ends in enumerate(((first, second), (second, first)))
+                for index, rail in rails
+            ]
+        )
+    return steps
+
+
+def connect(request: Request, node: str, names: Sequence[str]) -> Peer | None:
+    """Return the connection between the two ends, None if there is but one; the first one listens.
+
+    Raises FabricError.
+    """
+    if len(names) == 1:
+        return None
+    first, second = names
+    address = str(request.nodes[first]["address"])
+    # Neither takes an end of another job, an older one or another group's, for its own.
+    job = os.environ.get("SLURM_JOB_ID", "")
+    mine, other = (f"{name} of job {job}" for name in ((first, second) if node == first else (second, first)))
+    try:
+        if node == first:
+            peer = listen(address, request.port, (other, mine), request.timeout_seconds)
+        else:
+            peer = call(address, request.port, (mine, other), request.timeout_seconds)
+    except OSError as exc:
+        raise FabricError(f"no connection with {' and '.join(names)} at {address} port {request.port}: {exc}") from exc
+    peer.patience(request.timeout_seconds + request.seconds)
+    return peer
+
+
+@dataclass
+class Walk:
+    """This node's way through the steps; what it has seen so far is in ``report`` at any moment."""
+
+    request: Request
+    node: str
+    peer: Peer | None
+    report: dict[str, Any]
+    gids: dict[str, int | None] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+    read: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def run(self, steps: Sequence[Sequence[RailTest]]) -> None:
+        """Run the steps; raises FabricError if the other end is lost."""
+        self._find_gids()
+        for number, step in enumerate(steps):
+            phase = step[0].phase
+            self.report["phase"] = f"{phase}, step {number + 1} of {len(steps)}"
+            # What is looped back inside the device does not show in the port's counters.
+            devices = {test.device for test in step} if phase != LOOPBACK else set()
+            for device in devices - set(self.read):
+                self.read[device] = self._counters(device)
+            self._step(number, step)
+            following = steps[number + 1] if number + 1 < len(steps) else []
+            for device in sorted(devices):
+                if not any(test.device == device and test.phase == phase for test in following):
+                    self._count(device, phase)
+
+    def _step(self, number: int, step: Sequence[RailTest]) -> None:
+        servers, deaf = self._serve([test for test in step if test.server == self.node])
+        refused = self._meet(2 * number, deaf)
+        started: list[Tool] = []
+        for test in step:
+            if test.client != self.node:
+                continue
+            why = self.faults.get(test.device) or refused.get(_key(test))
+            if why:
+                self.report["tests"].append(_failed(test, why))
+            else:
+                started.append(self._start(test, self._address(test.server)))
+        end = time.monotonic() + START_SECONDS + max(test.seconds for test in step)
+        for tool in started:
+            self._judge(tool, tool.finish(end))
+        self._meet(2 * number + 1, {})
+        # The clients have ended: a server that still waits has nothing to wait for.
+        end = time.monotonic() + 1
+        for tool in servers:
+            tool.finish(end)
+            if tool.error:
+                self._tell(tool.test, tool.error)
+
+    def _serve(self, tests: Sequence[RailTest]) -> tuple[list[Tool], dict[str, str]]:
+        """Return the servers that listen, and by test why others do not.
+
+        A device that cannot even wait for a client costs its peers no more time: it has a fault from then on.
+        """
+        faults = {_key(test): self.faults[test.device] for test in tests if test.device in self.faults}
+        for port in taken((test.port for test in tests if _key(test) not in faults), time.monotonic() + KILL_SECONDS):
+            said = f"port {port} is taken by another program"
+            faults.update({_key(test): said for test in tests if test.port == port})
+        servers = {_key(test): self._start(test, None) for test in tests if _key(test) not in faults}
+        for tool in silent(servers.values(), time.monotonic() + START_SECONDS):
+            tool.finish(time.monotonic())
+            fault = tool.error or f"{tool.test.tool} ended before a client came"
+            faults[_key(tool.test)] = self.faults[tool.test.device] = fault
+        for test in tests:
+            if _key(test) in faults:
+                self._tell(test, faults[_key(test)])
+        listening = [tool for key, tool in servers.items() if key not in faults]
+        return listening, {key: f"{self.node}: {fault}" for key, fault in faults.items()}
+
+    def _meet(self, number: int, said: Mapping[str, str]) -> Mapping[str, str]:
+        return self.peer.meet(number, said) if self.peer else said
+
+    def _tell(self, server: RailTest, error: str) -> None:
+        self.report["servers"].append({**server.to_dict(), "error": error})
+
+    def _start(self, test: RailTest, address: str | None) -> Tool:
+        return Tool(test, argv_of(test, self.gids.get(test.device), address), self.request.path)
+
+    def _judge(self, tool: Tool, text: str) -> None:
+        if tool.error:
+            self.report["tests"].append(_failed(tool.test, tool.error))
+            if tool.late:
+                # What hangs once would hang again, and so would its peer; the pair is bad on this rail already.
+                self.faults.setdefault(tool.test.device, tool.error)
+            return
+        try:
+            result = parse(text, tool.test)
+        except PerftestError as exc:
+            self.report["tests"].append(_failed(tool.test, f"{tool.test.tool}: {exc}"))
+            return
+        told = {**tool.test.to_dict(), "value": result.value, "bytes": result.bytes, "error": ""}
+        self.report["tests"].append(told)
+
+    def _address(self, node: str) -> str:
+        return str(self.request.nodes[node]["address"])
+
+    def _find_gids(self) -> None:
+        for rail in self.request.rails:
+            self.gids[rail.device] = None
+            if not self.request.roce:
+                continue
+            try:
+                own = self.request.nodes[self.node]["rails"].get(rail.device)
+                if own is None:
+                    raise PerftestError("no address is declared for this rail")
+                self.gids[rail.device] = gid_index_of(_gids(rail.device, self.request.root), own)
+            except PerftestError as exc:
+                self.faults[rail.device] = f"{rail.device}: {exc}"
+
+    def _counters(self, device: str) -> dict[str, int]:
+        return read_counters(device, self.request.counters, self.request.roce, self.request.path, self.request.root)
+
+    def _count(self, device: str, phase: str) -> None:
+        now = self._counters(device)
+        wanted = (*self.request.counters, *(PRIORITY_COUNTERS if self.request.roce else ()))
+        self.report["counters"].setdefault(device, {})[phase] = growth(wanted, self.read[device], now)
+        self.read[device] = now
+
+
+def _key(test: RailTest) -> str:
+    return f"{test.device}:{test.port}"
+
+
+def _failed(test: RailTest, error: str) -> dict[str, Any]:
+    return {**test.to_dict(), "value": None, "bytes": 0, "error": error[:400]}
+
+
+def _gids(device: str, root: str) -> dict[int, tuple[str, str]]:
+    port = Path(root, "sys/class/infiniband", device, "ports/1")
+    found: dict[int, tuple[str, str]] = {}
+    for path in (port / "gid_attrs/types").glob("*"):
+        # An index that holds no GID gives an error instead of a type.
+        with suppress(OSError, ValueError):
+            gid = (port / "gids" / path.name).read_text(encoding="ascii").strip()
+            found[int(path.name)] = (gid, path.read_text(encoding="ascii"))
+    return found
+
+
+def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
+    """Run as one end; print one answer whatever happens and return the exit status: 0 only if the walk came to its end.
+
+    A test that failed is no failure of the walk: the answer says so.
+    """
+    request = _request(arguments)
+    report: dict[str, Any] = {"phase": "start", "tests": [], "servers": [], "counters": {}, "error": ""}
+    printed = threading.Lock()
+    try:
+        place = place_from(os.environ)
+    except CollectiveError as exc:
+        sys.stderr.write(f"muster fabric: {exc}\n")
+        return 2
+    report.update(node=place.node, rank=place.rank)
+    watchdog = threading.Timer(request.deadline_seconds, _give_up, (report, printed, "not finished", EXIT_DEADLINE))
+    watchdog.daemon = True
+    watchdog.start()
+    signal.signal(signal.SIGTERM, lambda *_: _give_up(report, printed, "cancelled", 143))
+    try:
+        first = first_host(os.environ["SLURM_STEP_NODELIST"])
+        names = [first, *sorted(set(request.nodes) - {first})]
+        if place.node not in names or len(names) > 2 or place.ranks != len(names):
+            found = f"{place.node} of {place.ranks} tasks"
+            raise FabricError(f"this is {found}, expected one on each of {', '.join(names)}")
+        peer = connect(request, place.node, names)
+        second = names[1] if len(names) == 2 else None
+        Walk(request, place.node, peer, report).run(steps_of(request, first, second))
+    except Exception as exc:  # noqa: BLE001 -- whatever goes wrong becomes this node's answer
+        said = str(exc) if isinstance(exc, FabricError) else f"{type(exc).__name__}: {exc}"
+        report["error"] = f"{said} (in {report['phase']})".replace("\n", " ")[:500]
+    watchdog.cancel()
+    Tool.kill_all()
+    _print(report, printed)
+    return 1 if report["error"] else 0
+
+
+def _request(arguments: Sequence[str] | None) -> Request:
+    parser = argparse.ArgumentParser(prog="muster fabric", description="Run one end of a test of every rail.")
+    parser.add_argument("--spec", required=True, help="nodes, rails and what to run (JSON)")
+    parser.add_argument("--port", type=int, required=True, help="where the ends meet; the tests use the ports after it")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds to wait for the other end")
+    parser.add_argument("--deadline", type=float, default=600.0, help="seconds for everything")
+    options = parser.parse_args(arguments)
+    try:
+        return Request.read(json.loads(options.spec), options.port, options.timeout, options.deadline)
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        parser.error(f"--spec: {type(exc).__name__} {exc}, expected nodes, rails and settings")
+
+
+def _give_up(report: dict[str, Any], printed: threading.Lock, why: str, status: int) -> None:
+    """End the program with what is known so far; whatever goes wrong here, it ends."""
+    try:
+        report["error"] = f"{why} in {report['phase']}"
+        Tool.kill_all()
+        _print(report, printed)
+    finally:
+        os._exit(status)
+
+
+def _print(report: dict[str, Any], printed: threading.Lock) -> None:
+    """Write the node's one answer; the second of two calls does nothing."""
+    if not printed.acquire(blocking=False):
+        return
+    data = pack(report).encode()
+    while data:
+        data = data[os.write(1, data) :]

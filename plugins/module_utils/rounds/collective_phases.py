@@ -1,0 +1,191 @@
+"""A program's moves by what runs them: PyTorch on the hosts, PyTorch in the declared image, or nccl-tests.
+
+Each is a step of its own, one after the other; a job's observations become one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..collectives.collective_program import GROUPS, INSIDE, Move, read_program
+from .collective_job import CollectiveCodec
+from .nccl_tests_job import NcclTestsCodec
+from .round_job import RoundJob
+from .slurm_round import NO_PATIENCE, Job, Patience, Slurm, run_round
+
+TORCH, NCCL_TESTS = "torch", "nccl_tests"
+DRIVERS = (TORCH, NCCL_TESTS)
+# Beside what nccl-tests may measure: its start, and NCCL's.
+NCCL_TESTS_START_SECONDS = 120
+# A step that could only begin after the round's end is not begun.
+LEAST_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a round is asked to do in each job, all of it as PyTorch on the hosts would, and what else runs a part."""
+
+    driver: str
+    container: str | None
+    partition: str
+    deadline_seconds: int
+    torch: CollectiveCodec
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Asked:
+        """Return what a module's arguments ask for; raises KeyError, TypeError or ValueError."""
+        collective = given["collective"]
+        if collective["driver"] not in DRIVERS:
+            raise ValueError(f"driver is {collective['driver']!r}, expected one of {', '.join(DRIVERS)}")
+        torch = CollectiveCodec(
+            python=str(collective["python"]),
+            program=given["executable"],
+            backend=str(collective["backend"]),
+            tasks_per_node=int(collective["ranks_per_node"]),
+            moves=given["program"],
+            timeout_seconds=given["timeout_seconds"],
+        )
+        driver, container = collective["driver"], collective["container"]
+        return cls(driver, container, given["partition"], given["deadline_seconds"], torch)
+
+    def check(self, nodes: int) -> None:
+        """Raise ProgramError unless the program can be run by a job of so many nodes."""
+        self.torch.program_for(nodes)
+
+    def torch_job(self, moves: Sequence[Mapping[str, Any]], container: str | None = None) -> RoundJob:
+        """Return the work of the jobs in which PyTorch runs a part of the program."""
+        codec = replace(self.torch, moves={"moves": moves}, container=container)
+        return RoundJob(self.partition, self.deadline_seconds, codec)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Jobs that run at the same time; ``of`` is, for each, which of the round's jobs it is a part of."""
+
+    work: RoundJob
+    jobs: tuple[Job, ...]
+    of: tuple[int, ...]
+
+
+def steps(asked: Asked, jobs: Sequence[Job]) -> Iterator[Step]:
+    """Yield the steps that walk the program: what is inside nodes first, then all that PyTorch runs on the hosts."""
+    apart: list[Mapping[str, Any]] = []
+    together: list[Mapping[str, Any]] = []
+    inside: list[Mapping[str, Any]] = []
+    for move in asked.torch.moves["moves"]:
+        if asked.driver == NCCL_TESTS and move["kind"] in (INSIDE, GROUPS):
+            apart.append(move)
+        elif asked.container is not None and move["kind"] == INSIDE:
+            inside.append(move)
+        else:
+            together.append(move)
+    everyone = tuple(range(len(jobs)))
+    if inside:
+        yield Step(asked.torch_job(inside, asked.container), tuple(jobs), everyone)
+    for data in [move for move in apart if move["kind"] == INSIDE]:
+        yield _nccl_tests(asked, data, jobs)
+    if together:
+        yield Step(asked.torch_job(together), tuple(jobs), everyone)
+    for data in [move for move in apart if move["kind"] == GROUPS]:
+        yield _nccl_tests(asked, data, jobs)
+
+
+def _nccl_tests(asked: Asked, data: Mapping[str, Any], jobs: Sequence[Job]) -> Step:
+    (move,) = read_program({"moves": [data]}, max(len(job.group) for job in jobs))
+    parts: list[Job] = []
+    of: list[int] = []
+    for number, job in enumerate(jobs):
+        for positions in _groups(move, len(job.group)):
+            name = f"{job.name}-{move.name}-{len(parts)}"
+            parts.append(replace(job, name=name, group=tuple(job.group[position] for position in positions)))
+            of.append(number)
+    seconds = min(asked.deadline_seconds, int(move.seconds) + NCCL_TESTS_START_SECONDS)
+    container = asked.container if move.kind == INSIDE else None
+    codec = NcclTestsCodec(asked.torch.tasks_per_node, move, container)
+    return Step(RoundJob(asked.partition, seconds, codec), tuple(parts), tuple(of))
+
+
+def _groups(move: Move, nodes: int) -> Sequence[Sequence[int]]:
+    return move.groups if move.kind == GROUPS else [(position,) for position in range(nodes)]
+
+
+def run_phases(
+    slurm: Slurm, jobs: list[Job], asked: Asked, start_seconds: int, patience: Patience = NO_PATIENCE
+) -> list[dict[str, Any]]:
+    """Run the program in as many steps as it needs and return one observation per job; raises SlurmError.
+
+    A job that ended early in one step is in none after it.
+    """
+    end = time.monotonic() + asked.deadline_seconds + start_seconds + patience.seconds
+    merged: list[dict[str, Any] | None] = [None] * len(jobs)
+    for step in steps(asked, jobs):
+        left = min(asked.deadline_seconds, int(end - time.monotonic()) - start_seconds)
+        chosen = [index for index, of in enumerate(step.of) if not _ended(merged[of])]
+        if not chosen:
+            continue
+        if left < LEAST_SECONDS:
+            for index in chosen:
+                _add(merged, step.of[index], jobs, {"ok": False, "error": "no time was left for all of the program"})
+            continue
+        work = replace(step.work, deadline_seconds=min(left, step.work.deadline_seconds))
+        seen = run_round(slurm, [step.jobs[index] for index in chosen], work, start_seconds, patience)
+        for index, item in zip(chosen, seen):
+            _add(merged, step.of[index], jobs, _spread(item, jobs[step.of[index]].group))
+    return [item for item in merged if item is not None]
+
+
+def _ended(item: Mapping[str, Any] | None) -> bool:
+    return item is not None and (not item["started"] or bool(item["missing"]) or bool(item.get("reached")))
+
+
+def _spread(item: dict[str, Any], group: Sequence[str]) -> dict[str, Any]:
+    """Return a part's observation with its results by the positions of the whole job."""
+    if list(group) == item["group"]:
+        return item
+    at = {node: position for position, node in enumerate(item["group"])}
+    spread = []
+    for result in item.get("results", ()):
+        rows = {key: [result[key][at[node]] if node in at else None for node in group] for key in ("ns", "ns_p99")}
+        spread.append({**result, **rows})
+    return {**item, "results": spread}
+
+
+def _add(merged: list[dict[str, Any] | None], number: int, jobs: Sequence[Job], item: Mapping[str, Any]) -> None:
+    """Add what one step showed of a job to what those before did."""
+    before = merged[number]
+    group = list(jobs[number].group)
+    if before is None:
+        before = {"group": group, "ok": True, "started": False, "error": "", "ranks": [], "results": []}
+        before.update(missing=[], unavailable={})
+    reached = {**before.get("reached", {}), **item.get("reached", {})}
+    missing = {*before["missing"], *item.get("missing", ())}
+    merged[number] = {
+        "group": group,
+        "ok": before["ok"] and item["ok"],
+        "started": bool(before["started"] or item.get("started")),
+        "error": "; ".join(text for text in (before["error"], item["error"]) if text)[:2000],
+        "ranks": item.get("ranks") or before["ranks"],
+        "results": _joined(before["results"], item.get("results", ())),
+        "missing": [node for node in group if node in missing],
+        "unavailable": {**before["unavailable"], **item.get("unavailable", {})},
+        **({"reached": reached} if reached else {}),
+    }
+
+
+def _joined(before: list[dict[str, Any]], added: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return all results; those of one measurement by several groups become one."""
+    found = {(each["move"], each["step"], each["bytes"]): each for each in before}
+    for each in added:
+        key = (each["move"], each["step"], each["bytes"])
+        if key in found:
+            held = found[key]
+            rows = {
+                name: [a if a is not None else b for a, b in zip(held[name], each[name])] for name in ("ns", "ns_p99")
+            }
+            found[key] = {**held, **rows, "wrong": {**held["wrong"], **each["wrong"]}}
+        else:
+            found[key] = each
+    return list(found.values())

@@ -1,0 +1,96 @@
+"""The running slurmctld, asked and told through scontrol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..host.host import Host, Output
+from ..host.host_lists import batches, fold
+from .scontrol_output import Job, NoAnswer, NodeState, SlurmGateError, parse_jobs, parse_nodes, parse_partitions
+
+# Linux takes 128 KiB in one argument (MAX_ARG_STRLEN); with room for the words before it.
+ARGUMENT_BYTES = 100 * 1024
+
+
+class Controller:
+    """The running slurmctld, asked through scontrol. Every method raises NoAnswer or SlurmGateError."""
+
+    def __init__(self, host: Host, timeout_seconds: float = 60) -> None:
+        self.host = host
+        self.timeout_seconds = timeout_seconds
+
+    def partitions(self) -> dict[str, frozenset[str]]:
+        """Return the nodes by partition."""
+        return parse_partitions(self._scontrol("show", "partition", "--all", "--oneliner"))
+
+    def nodes(self) -> dict[str, NodeState]:
+        """Return the nodes by name."""
+        return parse_nodes(self._scontrol("show", "node", "--all", "--oneliner"))
+
+    def node(self, name: str) -> NodeState:
+        """Return one node; raises SlurmGateError also where Slurm has no such node."""
+        found = parse_nodes(self._scontrol("show", "node", name, "--oneliner"))
+        if name not in found:
+            raise SlurmGateError(f"scontrol show node {name}: said {', '.join(found) or 'nothing'}, expected {name}")
+        return found[name]
+
+    def set_nodes(self, partition: str, nodes: Sequence[str]) -> None:
+        """Make the partition list these nodes; an empty value makes it list none."""
+        self._scontrol("update", f"PartitionName={partition}", f"Nodes={fold(nodes)}")
+
+    def reconfigure(self) -> None:
+        """Make the controller read its files again."""
+        self._scontrol("reconfigure")
+
+    def drain(self, node: str, reason: str) -> None:
+        """Keep new jobs off a node."""
+        self._scontrol("update", f"NodeName={node}", "State=DRAIN", f"Reason={reason or 'drained'}")
+
+    def resume(self, *nodes: str) -> None:
+        """Let jobs on nodes again, also after a reboot that Slurm did not ask for.
+
+        Raises SlurmGateError where Slurm refused one of them. Those that it took before that one are resumed then, and
+        those after it are not.
+        """
+        for batch in batches(nodes, ARGUMENT_BYTES):
+            self._scontrol("update", f"NodeName={fold(batch)}", "State=RESUME")
+
+    def jobs(self) -> list[Job]:
+        """Return the jobs that are on nodes."""
+        self._ping()
+        argv = ["squeue", "--noheader", "--states=RUNNING,SUSPENDED,CONFIGURING", "--format=%A|%P|%N", "--all"]
+        return parse_jobs(self._answer(argv, self.host.run(argv, self.timeout_seconds)))
+
+    def end(self, job: str) -> None:
+        """Put a job back into the queue, or cancel it where it cannot be started again."""
+        try:
+            self._scontrol("requeue", job)
+        except NoAnswer:
+            raise
+        except SlurmGateError:
+            argv = ["scancel", job]
+            self._answer(argv, self.host.run(argv, self.timeout_seconds))
+
+    def _scontrol(self, *arguments: str) -> str:
+        self._ping()
+        argv = ["scontrol", *arguments]
+        return self._answer(argv, self.host.run(argv, self.timeout_seconds))
+
+    def _ping(self) -> None:
+        # scontrol asks a controller that is gone again and again; ping tells at once.
+        ping = self.host.run(["scontrol", "ping"], self.timeout_seconds)
+        if ping.rc != 0:
+            raise NoAnswer(f"slurmctld does not answer: {_said(ping.error, ping.stdout, ping.stderr)}")
+
+    @staticmethod
+    def _answer(argv: Sequence[str], output: Output) -> str:
+        command = " ".join(argv)
+        if output.rc is None or output.timed_out:
+            raise NoAnswer(f"{command}: {output.error}")
+        if output.rc != 0:
+            raise SlurmGateError(f"{command}: {_said(output.error, output.stderr, output.stdout)}")
+        return output.stdout
+
+
+def _said(*texts: str) -> str:
+    return next((text.strip().splitlines()[0] for text in texts if text.strip()), "no message")

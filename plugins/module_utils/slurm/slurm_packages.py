@@ -1,0 +1,227 @@
+"""Slurm's packages of one declared release: which are missing, and which release may follow on which."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..host.apt import LISTS, Apt, AptError, Installed, said
+from ..host.host import Host
+
+SOURCES = "/etc/apt/sources.list.d/muster-slurm.sources"
+PREFERENCES = "/etc/apt/preferences.d/muster-slurm.pref"
+
+# Releases in their order; a daemon reads state and messages of the two before its own, from 24.11 on of three
+# (Slurm's upgrade guide).
+RELEASES = ("20.11", "21.08", "22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11")
+THREE_BEFORE_FROM = "24.11"
+# What SchedMD's own packages (debian/ in Slurm's source since 23.11) call Debian's; theirs hold the JWT plugin already.
+SCHEDMD = {
+    "slurmctld": "slurm-smd-slurmctld",
+    "slurmd": "slurm-smd-slurmd",
+    "slurmdbd": "slurm-smd-slurmdbd",
+    "slurmrestd": "slurm-smd-slurmrestd",
+    "slurm-client": "slurm-smd-client",
+    "slurm-wlm-jwt-plugin": "slurm-smd",
+    "libpam-slurm": "slurm-smd-libpam-slurm-adopt",
+    "libpam-slurm-adopt": "slurm-smd-libpam-slurm-adopt",
+}
+
+_FIXING = ("--fix-broken",)
+_RELEASE = re.compile(r"(?:\d+:)?(\d\d\.\d\d)(?=[.~+-]|$)")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is declared: packages by Debian's names, the release of Slurm's own, apt's files of a repository."""
+
+    packages: tuple[str, ...]
+    version: str
+    files: Mapping[str, str]
+    upgrade: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``install`` is (name, version there or ""); ``files`` are those of apt's that differ."""
+
+    install: tuple[tuple[str, str], ...] = ()
+    files: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The packages to install."""
+        return [name for name, _there in self.install]
+
+
+def is_slurm(name: str) -> bool:
+    """Return whether a package follows Slurm's release."""
+    return name in SCHEDMD or name in SCHEDMD.values()
+
+
+def release_of(version: str) -> str:
+    """Return the release in a package's version: ``22.05.8-4+deb12u3`` gives ``22.05``. Raises AptError."""
+    match = _RELEASE.match(version)
+    if not match:
+        raise AptError(f"version {version!r}, expected Slurm's such as 22.05.8-4")
+    return match.group(1)
+
+
+def check_step(there: str, wanted: str) -> None:
+    """Raise AptError unless Slurm can go from one release to the other in one step, keeping its state."""
+    for release in (there, wanted):
+        if release not in RELEASES:
+            raise AptError(f"Slurm {release}, expected one of {', '.join(RELEASES)}")
+    steps = RELEASES.index(wanted) - RELEASES.index(there)
+    if steps < 0:
+        raise AptError(f"Slurm {there} is installed, declared is {wanted}: an older one cannot read its state")
+    most = 3 if RELEASES.index(wanted) >= RELEASES.index(THREE_BEFORE_FROM) else 2
+    if steps > most:
+        between = RELEASES[RELEASES.index(wanted) - most]
+        raise AptError(
+            f"Slurm {there} is installed, declared is {wanted}, which reads the state of {between} at the earliest: "
+            f"upgrade to {between} first"
+        )
+
+
+def preferences_text(version: str) -> str:
+    """Return apt's preferences: of all releases that the repositories have, the declared one.
+
+    990 is above every repository's own priority and below 1001, by which apt would also go back to an older version.
+    """
+    packages = "slurm* libslurm* libpam-slurm* libnss-slurm libpmi*"
+    pins = [f"Package: {packages}\nPin: version {each}\nPin-Priority: 990" for each in (f"{version}.*", f"{version}-*")]
+    return "# Written by Muster (slurm); edits are lost.\n" + "\n\n".join(pins) + "\n"
+
+
+def names_of(packages: Sequence[str], known: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the packages' names, SchedMD's where ``known`` has that and not Debian's; each once."""
+    found = []
+    for name in packages:
+        other = SCHEDMD.get(name, name)
+        found.append(other if name not in known and other in known else name)
+    return tuple(dict.fromkeys(found))
+
+
+def plan(wanted: Wanted, status: Mapping[str, Installed], present: Mapping[str, str]) -> Plan:
+    """Return what has to be done; ``present`` are apt's files as they are. Raises AptError for a step to be refused."""
+    there = {
+        name: package for name, package in status.items() if package.state not in ("config-files", "not-installed")
+    }
+    names = names_of(wanted.packages, there)
+    install = []
+    for name in names:
+        if name not in there or there[name].broken:
+            install.append((name, there[name].version if name in there else ""))
+        elif is_slurm(name) and release_of(there[name].version) != wanted.version:
+            release = release_of(there[name].version)
+            check_step(release, wanted.version)
+            if not wanted.upgrade:
+                raise AptError(
+                    f"{name} {there[name].version} is installed, declared is Slurm {wanted.version}: "
+                    "playbooks/slurm_upgrade.yml goes from one to the other in the order that Slurm needs"
+                )
+            install.append((name, there[name].version))
+    return Plan(tuple(install), tuple(path for path in wanted.files if present.get(path) != wanted.files[path]))
+
+
+def parse_policy(text: str) -> dict[str, str]:
+    """Return the candidate by package from ``apt-cache policy``, without those that have none."""
+    found, name = {}, ""
+    for line in text.splitlines():
+        if line and not line.startswith(" "):
+            name = line.rstrip(":")
+        elif (value := line.strip().partition("Candidate: ")[2]) and value != "(none)":
+            found[name] = value
+    return found
+
+
+def fitting(version: str, candidates: Mapping[str, str]) -> dict[str, str]:
+    """Return the candidates that are of the declared release, and those that have releases of their own."""
+    return {name: each for name, each in candidates.items() if not is_slurm(name) or release_of(each) == version}
+
+
+def absent(names: Sequence[str], version: str, candidates: Mapping[str, str]) -> list[str]:
+    """Return one word for each package that is not to be had in the declared release."""
+    there = fitting(version, candidates)
+    return [
+        f"{name} (there is {candidates[name]})" if name in candidates else name
+        for name in names_of(names, there)
+        if name not in there
+    ]
+
+
+class Packages:
+    """Installs what is declared. Every method raises AptError."""
+
+    def __init__(self, host: Host, wanted: Wanted, timeout_seconds: float, lists_valid_seconds: float) -> None:
+        self.host = host
+        self.apt = Apt(host, timeout_seconds)
+        self.wanted = wanted
+        self.lists_valid_seconds = lists_valid_seconds
+        # A mirror that is away matters only if what it has is needed: then this is said too.
+        self._not_fetched = ""
+
+    def plan(self) -> Plan:
+        """Return what has to be done."""
+        present = {path: output.stdout for path in self.wanted.files if (output := self.host.read(path)).rc == 0}
+        return plan(self.wanted, self.apt.status(), present)
+
+    def rehearse(self, planned: Plan, simulate: bool) -> tuple[bool, tuple[str, ...]]:
+        """Return whether lists have to be fetched, and the names to install; what is not to be had is an error.
+
+        Works on lists of its own: nothing on the host is changed.
+        """
+        if not planned.files and not self._lists_are_old():
+            candidates = self._candidates(planned.names, [])
+            if not absent(planned.names, self.wanted.version, candidates):
+                return False, self._chosen(planned, candidates, simulate, [])
+        with self.apt.private(self.wanted.files) as options:
+            self._fetch(options)
+            candidates = self._candidates(planned.names, options)
+            lacking = absent(planned.names, self.wanted.version, candidates)
+            if lacking:
+                raise AptError(
+                    f"no repository has for Slurm {self.wanted.version}: {', '.join(lacking)}; nothing was changed"
+                    f"{self._not_fetched}"
+                )
+            return True, self._chosen(planned, candidates, simulate, options)
+
+    def install(self, names: Sequence[str], fetch: bool) -> None:
+        """Install packages, with new lists if those there turn out to be outdated."""
+        # What a run left that was killed in the middle; apt refuses everything else until it is done.
+        self.apt.repair()
+        if fetch:
+            self._fetch([])
+        done = self.apt.install(names, _FIXING)
+        if done.rc != 0 and not fetch:
+            self._fetch([])
+            done = self.apt.install(names, _FIXING)
+        if done.rc != 0:
+            raise AptError(f"apt-get install {' '.join(names)}: {said(done)}{self._not_fetched}")
+
+    def _chosen(
+        self, planned: Plan, candidates: Mapping[str, str], simulate: bool, options: Sequence[str]
+    ) -> tuple[str, ...]:
+        names = names_of(planned.names, fitting(self.wanted.version, candidates))
+        if simulate:
+            self.apt.rehearse(names, [*_FIXING, *options])
+        return names
+
+    def _candidates(self, names: Sequence[str], options: Sequence[str]) -> dict[str, str]:
+        asked = list(dict.fromkeys([*names, *(SCHEDMD[name] for name in names if name in SCHEDMD)]))
+        return parse_policy(self.apt.cache("policy", asked, options))
+
+    def _fetch(self, options: Sequence[str]) -> None:
+        failed = self.apt.fetch(options)
+        self._not_fetched = f" (apt-get update: {failed})" if failed else ""
+
+    def _lists_are_old(self) -> bool:
+        try:
+            age = time.time() - Path(LISTS).stat().st_mtime
+        except OSError:
+            return True
+        return age > self.lists_valid_seconds

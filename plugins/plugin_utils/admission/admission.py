@@ -1,0 +1,409 @@
+"""From a node's evidence to its state: pure, without clock, host or database, so that anyone can compute it again.
+
+The evidence of a stage that came last decides it, by the ledger's order and never by the host's clock. If it cannot be
+used, no older one takes its place: a part that dropped out during a test changes the fingerprint, and the pass from
+before the fault must not come back with the part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeGuard
+
+from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import (
+    shortfall,
+    steps_of,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS, DEPENDS
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import read_expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding, worst
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import (
+    Policy as Policy,  # noqa: PLC0414 - handed on to those who judge by it
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import (
+    PolicyError as PolicyError,  # noqa: PLC0414 - as above
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import DECISIONS, Record
+
+Rules = tuple[Mapping[str, Sequence[tuple[str, str]]], Mapping[str, str]]
+# Those of a node without a hardware class: nothing passes it.
+NO_RULES: Rules = ({}, {})
+STATES = ("new", "testing", "held", "rejected", "admitted", *DECISIONS)
+# Nodes on which nothing is tested but what every run reads.
+UNTESTED = ("quarantined", "retired")
+# What is asked behind all stages of a policy: the check that Slurm runs on nodes in service.
+HEALTH = "health"
+# Hosts keep time to well under a second (the clock check); this also covers the control machine's own error.
+CLOCK_SKEW_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a node could not be examined in this run: ``stage`` it stopped in, ``check`` (``reach`` or the stage)."""
+
+    stage: str
+    check: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Health:
+    """What a node's health check said when the node was examined, as a module or Slurm handed it over.
+
+    ``findings`` are those that did not pass. ``service_age`` tells how many seconds ago Slurm ran the check last, None
+    for never; ``drained`` is the reason with which it drained the node, where it did.
+    """
+
+    verdict: str
+    findings: tuple[Finding, ...] = ()
+    service_age: float | None = None
+    drained: str = ""
+
+    @classmethod
+    def from_answer(cls, data: Any, drained: str = "") -> Health:
+        """Return what ``node_check`` gave; what cannot be read is incomplete."""
+        try:
+            age = data["service_age_seconds"]
+            findings = tuple(Finding.from_dict(each) for each in data["findings"])
+            verdict = str(data["verdict"])
+        except (KeyError, TypeError, ValueError) as exc:
+            why = "no word of its health check in this run" if not data else f"its health check's word: {exc!r}"
+            return cls(INCOMPLETE, (_stage_finding(HEALTH, why),), None, drained)
+        return cls(verdict, findings, age if _is_number(age) else None, drained)
+
+
+@dataclass(frozen=True)
+class Case:
+    """All that is known of one node when it is judged.
+
+    ``required`` lists by stage the (check, subject) pairs of its hardware class; ``fingerprint`` is that of this run's
+    preflight, None if there was none, and of that stage ``records`` holds this run's alone; ``admitted_since`` is set
+    for a node that is in service, whose evidence had to be fresh when it was admitted. ``health`` is what the health
+    check said in this run.
+    """
+
+    node: str
+    required: Mapping[str, Sequence[tuple[str, str]]]
+    records: Sequence[Record]
+    fingerprint: Mapping[str, str | None] | None
+    expect_digests: Mapping[str, str]
+    decision: str | None = None
+    trouble: Trouble | None = None
+    admitted_since: float | None = None
+    health: Health | None = None
+
+
+@dataclass(frozen=True)
+class StageVerdict:
+    """What one stage's evidence says; ``usable`` is False where it says nothing about the node as it is now."""
+
+    stage: str
+    verdict: str
+    findings: tuple[Finding, ...]
+    usable: bool
+    held: str = ""
+    # Of which the findings are, "" where they are of none.
+    evidence: str = ""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A node's state, the stage that decides it, and the findings up to that stage.
+
+    ``faults`` are the stages that failed, ``evidence`` the ids of the records whose findings are among these.
+    """
+
+    node: str
+    state: str
+    stage: str
+    findings: tuple[Finding, ...]
+    reason: str = field(default="")
+    faults: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+
+    def without_passes(self) -> Judgement:
+        """Return the judgement without the findings that passed, which are nearly all of them."""
+        return replace(self, findings=tuple(finding for finding in self.findings if finding.verdict != PASS))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as playbooks hand it on: what passed is in the ledger, under the ids in ``evidence``."""
+        findings = [finding.to_dict() for finding in self.without_passes().findings]
+        evidence = list(self.evidence)
+        return {"node": self.node, "state": self.state, "stage": self.stage, "findings": findings, "evidence": evidence}
+
+
+def judge(case: Case, policy: Policy, now: float) -> Judgement:
+    """Return the node's state. Only a pass on every required pair of every stage gives ``admitted``."""
+    verdicts = [stage_verdict(stage, case, policy, now) for stage in policy.stages]
+    everything = tuple(finding for verdict in verdicts for finding in verdict.findings)
+    read = _evidence_of(verdicts)
+    failed = [verdict for verdict in verdicts if verdict.verdict == FAIL]
+    faults = tuple(verdict.stage for verdict in failed)
+    # Behind all stages: it says less of a part than they do.
+    health = health_verdict(case, policy, now)
+    if case.decision is not None:
+        if case.decision not in DECISIONS:
+            raise PolicyError(f"node {case.node}: decision {case.decision!r}, expected one of {', '.join(DECISIONS)}")
+        told = health.findings if health is not None and health.verdict == FAIL else ()
+        reason = f"an operator's decision: {case.decision}"
+        return Judgement(case.node, case.decision, "", (*everything, *told), reason, faults, read)
+    if case.trouble is None and case.fingerprint is None and not case.records:
+        return Judgement(case.node, "new", policy.stages[0], (), "never examined")
+    trouble = case.trouble
+    if trouble is None and case.fingerprint is None:
+        trouble = Trouble("preflight", "preflight", "not examined in this run")
+    if trouble is not None:
+        cause = _stage_finding(trouble.check, trouble.reason)
+        measured = tuple(finding for finding in everything if finding.verdict == FAIL)
+        return Judgement(case.node, "testing", trouble.stage, (cause, *measured), text_of(trouble.stage, cause), faults)
+    open_stages = [verdict for verdict in verdicts if verdict.verdict != PASS]
+    if not open_stages and health is not None and health.verdict != PASS:
+        state = "rejected" if health.verdict == FAIL else "testing"
+        findings = (*everything, *health.findings)
+        return Judgement(case.node, state, HEALTH, findings, _worst_text(health), faults, read)
+    if not open_stages:
+        reason = "every required check passed"
+        return Judgement(case.node, "admitted", policy.stages[-1], everything, reason, evidence=read)
+    # A measured fault says more than what could not be measured before it, and of the two that look at the same host
+    # burn-in says more than preflight: it names the part.
+    decides = failed[0] if failed else open_stages[0]
+    if faults[:2] == ("preflight", "burn_in"):
+        decides = failed[1]
+    so_far = verdicts[: verdicts.index(decides) + 1]
+    findings = tuple(finding for verdict in so_far for finding in verdict.findings)
+    state = "rejected" if decides.verdict == FAIL else "held" if decides.held else "testing"
+    return Judgement(case.node, state, decides.stage, findings, _worst_text(decides), faults, _evidence_of(so_far))
+
+
+def _evidence_of(verdicts: Sequence[StageVerdict]) -> tuple[str, ...]:
+    return tuple(verdict.evidence for verdict in verdicts if verdict.evidence)
+
+
+def health_verdict(case: Case, policy: Policy, now: float) -> StageVerdict | None:
+    """Judge what the node's health check said, None where the site runs none.
+
+    Of a node in service it must have run by itself, no longer ago than the policy says, as soon as it had the time to.
+    """
+    limit = policy.heartbeat_seconds
+    if limit is None:
+        return None
+    health = case.health or Health.from_answer(None)
+    findings = list(health.findings)
+    if health.verdict != PASS and not findings:
+        findings.append(_stage_finding(HEALTH, f"its health check said {health.verdict}, and not why"))
+    if health.drained:
+        why = f"its health check drained it: {health.drained}"
+        findings.append(Finding(HEALTH, "host", FAIL, reason=why, action="investigate"))
+    if case.admitted_since is not None and now - case.admitted_since > limit:
+        age = health.service_age
+        if age is None or not -CLOCK_SKEW_SECONDS <= age <= limit:
+            when = "never" if age is None else f"last {age:.0f} s ago"
+            why = f"Slurm ran its health check {when}, policy.heartbeat_seconds is {limit:g}"
+            findings.append(_stage_finding("heartbeat", why))
+    verdict = worst(
+        [health.verdict if health.verdict in (PASS, FAIL) else INCOMPLETE, *(each.verdict for each in findings)]
+    )
+    return StageVerdict(HEALTH, verdict, tuple(findings), True)
+
+
+def due_stages(case: Case, policy: Policy, now: float) -> tuple[str, ...]:
+    """Return the stages that have still to be passed: preflight in any case, none that is still valid.
+
+    With ``retest: false`` a stage that was measured and did not pass waits for an operator instead.
+    """
+    if case.decision in UNTESTED:
+        return policy.stages[:1]
+    verdicts = [stage_verdict(stage, case, policy, now) for stage in policy.stages[1:]]
+    return (
+        policy.stages[0],
+        *(each.stage for each in verdicts if each.verdict != PASS and (policy.retest or not each.usable)),
+    )
+
+
+def ready_for(stage: str, case: Case, policy: Policy, now: float) -> bool:
+    """Return whether every stage before ``stage`` has been passed and is still valid.
+
+    Burn-in waits for this run's preflight, not for its pass: it runs the same checks and more, and it is burn-in that
+    names the GPU for want of which preflight could not even say who the host is.
+    """
+    if case.trouble is not None or stage not in policy.stages:
+        return False
+    before = policy.stages[: policy.stages.index(stage)]
+    if before and case.fingerprint is None:
+        return False
+    if stage == "burn_in":
+        before = before[1:]
+    return all(stage_verdict(each, case, policy, now).verdict == PASS for each in before)
+
+
+def runnable_stages(case: Case, policy: Policy, now: float) -> tuple[str, ...]:
+    """Return the stages that are due and whose turn it is."""
+    return tuple(stage for stage in due_stages(case, policy, now) if ready_for(stage, case, policy, now))
+
+
+def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVerdict:
+    """Judge one stage of one node by the evidence of it that came last."""
+    evidence, why = _decisive(stage, case, now)
+    if evidence is None:
+        return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, why),), False)
+    why, doubts = _unusable(evidence, case, policy, now)
+    if why:
+        return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, why),), False)
+    findings = [*evidence.findings, *doubts, *_missing(stage, evidence, case)]
+    if stage == "burn_in" and (short := _too_short(evidence, policy)):
+        findings.append(_stage_finding(stage, short))
+    held = evidence.detail.get("held")
+    if held:
+        findings.append(_stage_finding(stage, f"held: {held}"))
+    # A verdict outside the vocabulary is no pass either.
+    verdict = worst(each.verdict if each.verdict in (PASS, FAIL) else INCOMPLETE for each in findings)
+    # A fault found on a host whose parts could not be read, and cannot be now, is a fault of that host.
+    usable = not doubts or (verdict == FAIL and _same(evidence, case))
+    return StageVerdict(stage, verdict, tuple(findings), usable, str(held or ""), evidence.id)
+
+
+def rules_of(classes: Mapping[str, Mapping[str, Any]], policy: Policy) -> dict[str, Rules]:
+    """Return by hardware class what each stage requires, and the digest of what it is judged by."""
+    return {
+        name: (
+            {stage: _required(stage, expect, policy) for stage in policy.stages},
+            {stage: expect_digest_of(stage, expect) for stage in policy.stages},
+        )
+        for name, expect in classes.items()
+    }
+
+
+def _required(stage: str, expect: Mapping[str, Any], policy: Policy) -> Sequence[tuple[str, str]]:
+    stresses = [name for step in policy.burn_in_steps for name in step.run] if stage == "burn_in" else ()
+    try:
+        return required(stage, read_expectations(expect), stresses)
+    except ValueError:
+        # A stage that requires nothing is incomplete, so one class that cannot be read stops no other.
+        return ()
+
+
+def text_of(stage: str, finding: Finding) -> str:
+    """Return a finding as one line."""
+    what = finding.reason or f"measured {finding.measured}, expected {finding.expected} {finding.unit}".rstrip()
+    head = f"{stage}: " if finding.check == stage else f"{stage}: {finding.check} {finding.subject}: "
+    return head + what
+
+
+def _decisive(stage: str, case: Case, now: float) -> tuple[Evidence | None, str]:
+    records = sorted((each for each in case.records if each.evidence.stage == stage), key=lambda each: each.order)
+    if not records:
+        return None, "no evidence"
+    contents: dict[str, Evidence] = {}
+    for record in records:
+        if contents.setdefault(record.evidence.id, record.evidence) != record.evidence:
+            return None, f"evidence {record.evidence.id}: two records have this id"
+    last = records[-1]
+    if wrong := _malformed(last, case.node, now):
+        return None, f"evidence {last.evidence.id}: {wrong}"
+    return last.evidence, ""
+
+
+def _malformed(record: Record, node: str, now: float) -> str:
+    evidence = record.evidence
+    finished = evidence.started if evidence.finished is None else evidence.finished
+    if evidence.node != node:
+        return f"belongs to node {evidence.node}"
+    if not _is_number(evidence.started) or not _is_number(finished):
+        return "its times are not numbers"
+    if finished < evidence.started:
+        return "finished before it started"
+    ahead = max(evidence.started, finished) - min(now, record.imported)
+    if ahead > CLOCK_SKEW_SECONDS:
+        return f"its times are {ahead:.0f} s in the future; check the host's clock"
+    return ""
+
+
+def _unusable(evidence: Evidence, case: Case, policy: Policy, now: float) -> tuple[str, list[Finding]]:
+    """Return why the evidence says nothing about the node as it is now, and what leaves that open."""
+    name = f"evidence {evidence.id}"
+    if evidence.finished is None:
+        return f"{name}: has not finished", []
+    if evidence.expect_digest != case.expect_digests.get(evidence.stage):
+        return f"{name}: judged by other expectations than the hardware class has now", []
+    # Freshness is asked at admission; a node in service does not fall out of it by the calendar.
+    at = now if case.admitted_since is None or evidence.stage == "preflight" else case.admitted_since
+    age, limit = (at - evidence.finished) / 3600, policy.fresh_limit(evidence.stage)
+    if age > limit:
+        return f"{name}: {age:.1f} h old, policy.fresh_hours is {limit:g}", []
+    if case.fingerprint is None:
+        return f"{name}: nothing to compare it with, the node was not examined in this run", []
+    doubts = []
+    for component in DEPENDS.get(evidence.stage, COMPONENTS):
+        then, current = evidence.fingerprint.get(component), case.fingerprint.get(component)
+        if then is not None and current is not None:
+            if then != current:
+                return f"{name}: {component} was {then}, is {current}", []
+        else:
+            when = "now" if current is None else f"in {name}"
+            doubts.append(
+                Finding(
+                    "fingerprint", component, INCOMPLETE, reason=f"{component} unreadable {when}", action="investigate"
+                )
+            )
+    return "", doubts
+
+
+def _same(evidence: Evidence, case: Case) -> bool:
+    current = case.fingerprint or {}
+    return all(evidence.fingerprint.get(name) == current.get(name) for name in DEPENDS.get(evidence.stage, COMPONENTS))
+
+
+def _missing(stage: str, evidence: Evidence, case: Case) -> list[Finding]:
+    required = case.required.get(stage, ())
+    if not required:
+        return [_stage_finding(stage, "the hardware class requires no check of this stage")]
+    given = {(finding.check, finding.subject) for finding in evidence.findings}
+    return [
+        Finding(check, subject, INCOMPLETE, reason="no finding in the evidence", action="investigate")
+        for check, subject in required
+        if (check, subject) not in given
+    ]
+
+
+def _too_short(evidence: Evidence, policy: Policy) -> str:
+    """Return in what the run did less than the least profile of the policy, "" if in nothing."""
+    asked = f"policy.burn_in_profile {policy.burn_in_profile}"
+    try:
+        done = steps_of(evidence.detail.get("steps"))
+    except ReadError as exc:
+        return f"the evidence does not say what was done: {exc}; {asked}"
+    if less := shortfall(done, policy.burn_in_steps):
+        return f"profile {evidence.detail.get('profile')} does less than {asked}: {less}"
+    wanted = sum(step.seconds for step in policy.burn_in_steps)
+    elapsed = evidence.detail.get("elapsed_seconds")
+    if not _is_number(elapsed):
+        return f"lasted {elapsed!r} s; {asked} asks {wanted:g} s"
+    if not elapsed >= wanted:
+        # Never rounded up to what was asked.
+        return f"lasted {math.floor(elapsed * 10) / 10:g} s; {asked} asks {wanted:g} s"
+    # Only finished evidence comes here. Two clocks have to agree: what the run counted, and its begin and end.
+    span = (evidence.finished or evidence.started) - evidence.started
+    if not span >= wanted:
+        return f"{span:.0f} s lie between its begin and its end; {asked} asks {wanted:g} s"
+    return ""
+
+
+def _stage_finding(check: str, reason: str) -> Finding:
+    return Finding(check, "host", INCOMPLETE, reason=reason, action="investigate" if check == "reach" else "none")
+
+
+def _worst_text(verdict: StageVerdict) -> str:
+    ranks = {verdict.verdict: 0}
+    return text_of(verdict.stage, min(verdict.findings, key=lambda each: ranks.get(each.verdict, 1)))
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False

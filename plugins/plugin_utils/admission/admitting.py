@@ -1,0 +1,343 @@
+"""One admission: evidence into the ledger, states out of it, and the gate made to follow.
+
+Order is what makes a kill harmless. Evidence is recorded first; nodes are closed next; then the states are recorded,
+and nodes are opened last, only from what was recorded. Wherever the process dies, the gate is open for no node that the
+ledger does not admit.
+
+The controller is asked between transactions, never within one, since an edit of the gate may take minutes. A lock keeps
+other admissions and decisions out. Evidence that was recorded while nodes were judged is noticed before states are
+recorded, and the nodes are judged again. A closing takes a generation of its own, so that the gate refuses what another
+admission decided before, even if the lock failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
+    HEALTH,
+    UNTESTED,
+    Case,
+    Health,
+    Judgement,
+    Policy,
+    judge,
+    stage_verdict,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission_plan import (
+    Plan,
+    Situation,
+    drained_by_health,
+    faulty_by_stage,
+    health_drains,
+    plan_of,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission_request import (
+    Handed,
+    Request,
+    trouble_of,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.cases import (
+    cases_of,
+    compute_nodes,
+    require_compute,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import (
+    ControllerError,
+    Gate,
+    GateEdit,
+    GateInfo,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate_ledger import require_match
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import (
+    Ledger,
+    LedgerError,
+    Mark,
+    Reader,
+    Transition,
+    Writer,
+)
+
+# Each is the whole judgement again, which needs another run that records evidence of the same nodes at that very time.
+ATTEMPTS = 5
+# Nodes whose evidence is read in one transaction and held in memory at a time; a writer waits for readers.
+NODES_AT_ONCE = 256
+EXAMINED_ELSEWHERE = "another run examined the node while this one judged it"
+
+
+class Book(Protocol):
+    """The ledger, or a rehearsal of it."""
+
+    def reading(self) -> AbstractContextManager[Reader]: ...
+
+    def writing(self) -> AbstractContextManager[Writer]: ...
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the task: ``now`` is in seconds since the epoch, ``who`` is recorded with what it changes."""
+
+    request: Request
+    handed: Handed
+    policy: Policy
+    book: Book
+    gate: Gate
+    now: float
+    who: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one admission did; ``trouble`` says what kept the gate from following."""
+
+    plan: Plan
+    judgements: Mapping[str, Judgement]
+    moves: Sequence[Transition]
+    generation: int
+    trouble: str
+    edits: Sequence[GateEdit] = field(default_factory=tuple)
+
+
+def admit(request: Request, gate: Gate, now: float, who: str) -> dict[str, Any]:
+    """Judge the targeted nodes, record what changed and reconcile the gate; return the task's result.
+
+    Raises LedgerError when the ledger cannot be trusted and PolicyError for a policy or a node that is none; nothing is
+    changed then.
+    """
+    fleet = request.fleet
+    policy = Policy.from_fleet(fleet["policy"])
+    require_compute(fleet, request.nodes)
+    handed = Handed.of(request)
+    ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=request.check)
+    if request.check:
+        with ledger.rehearsing() as rehearsal:
+            return _result(request, _admitted(Run(request, handed, policy, rehearsal, gate, now, who)))
+    with ledger.locked():
+        return _result(request, _admitted(Run(request, handed, policy, ledger, gate, now, who)))
+
+
+def _admitted(run: Run) -> Outcome:
+    edits: list[GateEdit] = []
+    for _ in range(ATTEMPTS):
+        step = _attempt(run, edits)
+        if isinstance(step, Outcome):
+            return replace(step, edits=edits)
+        run = step
+    raise LedgerError(
+        f"other runs recorded evidence of these nodes while they were judged, {ATTEMPTS} times; no state was recorded "
+        "and no node was opened; run again"
+    )
+
+
+def _attempt(run: Run, edits: list[GateEdit]) -> Outcome | Run:
+    """Admit once; where the ledger has moved on since evidence was recorded, return the run that has to judge again.
+
+    No state is recorded and no node opened then.
+    """
+    info, trouble = _asked(run.gate)
+    handed, mark = _keep_evidence(run, info)
+    with run.book.reading() as reader:
+        rows, drains = reader.nodes(), reader.drains()
+    quarantined = drained_by_health(run.request.fleet, rows, info)
+    judgements, resume = _judged(run, handed, info, quarantined)
+    admitted_by = _admitted_by(run, judgements, quarantined)
+    situation = Situation(run.request, handed, run.policy, info, rows, drains, quarantined, judgements, admitted_by)
+    plan = replace(plan_of(situation), resume=resume)
+    closing = plan.closing() if info is not None else None
+    if closing is not None:
+        reserved = _reserved(run, mark)
+        if isinstance(reserved, Run):
+            return reserved
+        mark = reserved
+        trouble = _edited(run.gate, closing, mark.generation, edits) or trouble
+    recorded = _recorded(run, mark, situation, plan)
+    if isinstance(recorded, Run):
+        return recorded
+    moves, generation = recorded
+    if info is not None and plan.partitions is not None and not trouble:
+        trouble = _edited(run.gate, plan, generation, edits)
+    return Outcome(plan, judgements, moves, generation, trouble)
+
+
+def _again(run: Run, writer: Writer, mark: Mark) -> Run | None:
+    """Return None where the ledger is as it was, else the run that has to judge again.
+
+    A node that another run examined meanwhile passes nothing by this run's older word.
+    """
+    if not writer.moved_on(mark, run.request.nodes):
+        return None
+    examined = [name for name, stages in writer.stages_since(mark).items() if "preflight" in stages]
+    unread = {**run.handed.unread, **dict.fromkeys(examined, EXAMINED_ELSEWHERE)}
+    return replace(run, handed=replace(run.handed, unread=unread))
+
+
+def _asked(gate: Gate) -> tuple[GateInfo | None, str]:
+    try:
+        return gate.read(), ""
+    except ControllerError as exc:
+        return None, str(exc)
+
+
+def _edited(gate: Gate, plan: Plan, generation: int, edits: list[GateEdit]) -> str:
+    """Have the gate follow the plan and return what kept it from doing so."""
+    try:
+        edits.append(gate.write(plan.partitions or [], generation, plan.drains, plan.resume))
+    except ControllerError as exc:
+        if exc.edit is not None:
+            edits.append(exc.edit)
+        return str(exc)
+    return ""
+
+
+def _classes(run: Run) -> dict[str, str | None]:
+    return {name: node["hardware_class"] for name, node in compute_nodes(run.request.fleet).items()}
+
+
+def _keep_evidence(run: Run, info: GateInfo | None) -> tuple[Handed, Mark]:
+    """Record this run's evidence; return it with what the ledger refused, and how far the ledger has come with it.
+
+    Raises LedgerError, with nothing recorded, where the gate was rendered from another ledger or a newer copy.
+    """
+    given = [each for items in run.handed.preflights.values() for each in items]
+    unread = dict(run.handed.unread)
+    with run.book.writing() as writer:
+        require_match(run.request.fleet["ledger"]["id"], writer.generation(), info)
+        writer.declare(_classes(run), run.now)
+        for item in writer.add_evidence(given, run.now):
+            unread.setdefault(item.node, item.reason)
+        writer.add_evidence(list(run.handed.health.values()), run.now)
+        return replace(run.handed, unread=unread), writer.mark()
+
+
+def _judged(
+    run: Run, handed: Handed, info: GateInfo | None, quarantined: Mapping[str, str]
+) -> tuple[dict[str, Judgement], dict[str, dict[str, Any]]]:
+    """Return the judgements of the targeted nodes, without what passed, and whom Slurm may let back."""
+    judgements, resume = {}, {}
+    for cases in _cases(run, handed, info, quarantined):
+        for name, case in cases.items():
+            judgements[name] = judge(case, run.policy, run.now).without_passes()
+            if _resumable(run, case, handed):
+                resume[name] = _examined(run, case, handed)
+    return judgements, resume
+
+
+def _cases(
+    run: Run, handed: Handed, info: GateInfo | None, quarantined: Mapping[str, str]
+) -> Iterator[dict[str, Case]]:
+    """Yield the cases of the targeted nodes, some at a time: all their evidence at once is large."""
+    request = run.request
+    # Of a node under test it was found while the node was tested.
+    drained = {} if request.close_only else health_drains(info)
+    for start in range(0, len(request.nodes), NODES_AT_ONCE):
+        names = request.nodes[start : start + NODES_AT_ONCE]
+        preflights = {name: handed.preflight(name) for name in names}
+        troubles = {
+            name: trouble
+            for name in names
+            if (trouble := trouble_of(request, name, handed.unread.get(name), preflights[name] is not None)) is not None
+        }
+        with run.book.reading() as reader:
+            cases = cases_of(request.fleet, reader, preflights, run.now, troubles)
+        yield {
+            name: replace(
+                case,
+                health=Health.from_answer(request.health.get(name), drained.get(name, "")),
+                decision="quarantined" if name in quarantined else case.decision,
+            )
+            for name, case in cases.items()
+        }
+
+
+def _resumable(run: Run, case: Case, handed: Handed) -> bool:
+    """Return whether Slurm may let the node back: its preflight of this run passed."""
+    return (
+        case.trouble is None
+        and case.decision not in UNTESTED
+        and handed.preflight(case.node) is not None
+        and stage_verdict("preflight", case, run.policy, run.now).verdict == PASS
+    )
+
+
+def _examined(run: Run, case: Case, handed: Handed) -> dict[str, Any]:
+    """Return what slurm_gate is told of a node that Slurm may let back."""
+    preflight = handed.preflights[case.node][-1]
+    return {
+        "boot_id": preflight.boot_id,
+        "began": preflight.started,
+        # A fault is given another chance before the tests, never behind them.
+        "in_service": not run.request.close_only or case.admitted_since is not None,
+        "healthy": case.health is not None and case.health.verdict == PASS,
+    }
+
+
+def _admitted_by(
+    run: Run, judgements: Mapping[str, Judgement], quarantined: Mapping[str, str]
+) -> dict[str, dict[str, str]]:
+    """Return, by stage, the digests by which nodes with a fault of that stage were admitted."""
+    asked = faulty_by_stage(judgements, run.policy.stages)
+    checked = [name for name in run.handed.health if name in quarantined]
+    with run.book.reading() as reader:
+        found = {stage: reader.admitted_under(stage, names) for stage, names in asked.items()}
+        # Both stages are judged by all that no stage has for its own.
+        return {**found, HEALTH: reader.admitted_under("preflight", checked)} if checked else found
+
+
+def _reserved(run: Run, mark: Mark) -> Mark | Run:
+    """Take a generation for a closing and return the mark with it."""
+    with run.book.writing() as writer:
+        return _again(run, writer, mark) or replace(mark, generation=writer.advance())
+
+
+def _recorded(run: Run, mark: Mark, situation: Situation, plan: Plan) -> tuple[list[Transition], int] | Run:
+    """Record the plan's states and return the transitions and the generation."""
+    info, quarantined = situation.info, situation.quarantined
+    with run.book.writing() as writer:
+        if (again := _again(run, writer, mark)) is not None:
+            return again
+        # A decision of the node's own check, by it and not by who runs this.
+        decided = [
+            move
+            for name, reason in sorted(quarantined.items())
+            if name in plan.moves and (move := writer.decide(name, "quarantined", reason, HEALTH, run.now)) is not None
+        ]
+        # What no gate is rendered from is counted when one is.
+        renders = info is not None and plan.partitions is not None
+        rest = {name: move for name, move in plan.moves.items() if name not in quarantined}
+        moves = [*decided, *writer.move(rest, run.who, run.now, compared=renders)]
+        # A node that is no longer admitted follows the fleet file's class.
+        writer.declare(_classes(run), run.now)
+        if info is not None:
+            writer.keep_drains(plan.drains, run.now)
+        return moves, writer.generation()
+
+
+def _result(request: Request, outcome: Outcome) -> dict[str, Any]:
+    edits, judgements = outcome.edits, outcome.judgements
+    result: dict[str, Any] = {
+        # Before the tests they are nobody's verdicts yet.
+        "verdicts": [] if request.close_only else [judgements[name].to_dict() for name in request.nodes],
+        "transitions": [vars(move) for move in outcome.moves],
+        "opened": sorted({name for edit in edits for name in edit.opened}),
+        "closed": sorted({name for edit in edits for name in edit.closed}),
+        "resumed": sorted({name for edit in edits for name in edit.resumed}),
+        "jobs_ended": sorted({job for edit in edits for job in edit.jobs_ended}, key=int),
+        "generation": outcome.generation,
+        "changed": bool(outcome.moves) or any(edit.changed for edit in edits),
+        "diff": [edit.diff for edit in edits if edit.diff],
+    }
+    plan, trouble = outcome.plan, outcome.trouble
+    if plan.stop:
+        result |= {"failed": True, "msg": f"{plan.stop}; {trouble}" if trouble else plan.stop}
+    elif trouble:
+        names = ", ".join(each["name"] for each in request.fleet["scheduler"]["partitions"])
+        result |= {
+            "failed": True,
+            "msg": f"the gate of partitions {names} is not reconciled: {trouble}; the ledger is up to date; "
+            "run again when the controller answers",
+        }
+    return result

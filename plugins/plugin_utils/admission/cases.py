@@ -1,0 +1,89 @@
+"""What is known of nodes, put together from fleet, ledger and this run's preflight: the input of every judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
+    NO_RULES,
+    Case,
+    Policy,
+    PolicyError,
+    Trouble,
+    rules_of,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import NodeRow, Reader
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Record
+
+
+def compute_nodes(fleet: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the fleet's nodes that run jobs."""
+    return {name: node for name, node in fleet["nodes"].items() if node["role"] == "compute"}
+
+
+def require_compute(fleet: Mapping[str, Any], names: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the fleet's compute nodes; raises PolicyError where one of the names is none of them."""
+    known = compute_nodes(fleet)
+    if strangers := sorted(set(names) - set(known)):
+        raise PolicyError(f"nodes: {', '.join(strangers)}, expected compute nodes of the fleet")
+    return known
+
+
+def cases_of(
+    fleet: Mapping[str, Any],
+    reader: Reader,
+    preflights: Mapping[str, Evidence | None],
+    now: float,
+    troubles: Mapping[str, Trouble] | None = None,
+) -> dict[str, Case]:
+    """Return by node all that judging it needs, with one query a stage however many nodes there are.
+
+    ``preflights`` is this run's preflight evidence by node, in the ledger or not yet: it decides that stage, whatever
+    else the ledger has; a node with None has no fingerprint and passes nothing. A node in service that the fleet file
+    now gives another hardware class has to be proven anew as that. Raises PolicyError for a name that is no compute
+    node of the fleet.
+    """
+    policy = Policy.from_fleet(fleet["policy"])
+    known = require_compute(fleet, preflights)
+    records = reader.records(policy.stages, preflights)
+    rows, decisions = reader.nodes(), reader.decisions()
+    rules = rules_of(fleet["classes"], policy)
+    moved = reclassified(fleet, rows)
+    cases = {}
+    for name, preflight in preflights.items():
+        required, digests = rules.get(known[name]["hardware_class"], NO_RULES)
+        row = rows.get(name)
+        trouble = (troubles or {}).get(name)
+        if trouble is None and name in moved:
+            trouble = Trouble("preflight", "preflight", moved[name])
+        cases[name] = Case(
+            node=name,
+            required=required,
+            records=records[name] if preflight is None else _with_this_run(records[name], preflight, now),
+            fingerprint=preflight.fingerprint if preflight else None,
+            expect_digests=digests,
+            decision=decisions.get(name),
+            trouble=trouble,
+            admitted_since=row.since if row is not None and row.state == "admitted" else None,
+        )
+    return cases
+
+
+def reclassified(fleet: Mapping[str, Any], rows: Mapping[str, NodeRow]) -> dict[str, str]:
+    """Return the admitted nodes that the fleet file no longer gives the class they were admitted as, and the reason."""
+    return {
+        name: f"hardware class was {rows[name].hardware_class}, is {node['hardware_class']}"
+        for name, node in compute_nodes(fleet).items()
+        if name in rows and rows[name].state == "admitted" and rows[name].hardware_class != node["hardware_class"]
+    }
+
+
+def _with_this_run(records: Sequence[Record], preflight: Evidence, now: float) -> list[Record]:
+    """Return the records with this run's preflight for the only one of its stage, beside any that has its id."""
+    stored = [each for each in records if each.evidence.id == preflight.id]
+    others = [each for each in records if each.evidence.stage != "preflight" and each not in stored]
+    if any(each.evidence == preflight for each in stored):
+        return [*others, *stored]
+    return [*others, *stored, Record(preflight, now, max((each.order for each in records), default=0) + 1)]

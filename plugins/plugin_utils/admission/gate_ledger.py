@@ -1,0 +1,93 @@
+"""Whether ledger and gate belong together, and a new ledger where there is none yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import Policy
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import (
+    ControllerError,
+    Gate,
+    GateInfo,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError
+
+RESTORE_HINT = "restore the ledger from its newest copy (docs/admission.md)"
+SWITCH = "-e ledger_recreate=true"
+
+
+def require_match(ledger_id: str, generation: int, info: GateInfo | None) -> None:
+    """Raise LedgerError if the gate was rendered from another ledger or from a newer copy of this one."""
+    if info is None or info.ledger_id is None:
+        return
+    if info.ledger_id != ledger_id:
+        raise LedgerError(
+            f"the controller's gate was rendered from ledger {info.ledger_id}, the fleet file's ledger.id is "
+            f"{ledger_id}; nothing was changed"
+        )
+    if info.generation > generation:
+        raise LedgerError(
+            f"ledger {ledger_id} is at generation {generation}, the controller's gate was rendered from generation "
+            f"{info.generation}: this is an older copy; {RESTORE_HINT}; nothing was changed"
+        )
+
+
+def guard(fleet: Mapping[str, Any], gate: Gate) -> dict[str, Any]:
+    """Return what the ledger and the controller say; raises LedgerError or PolicyError where a run must stop.
+
+    A controller that does not answer is told, not an error: it may be about to be provisioned.
+    """
+    Policy.from_fleet(fleet["policy"])
+    ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=True)
+    with ledger.reading() as reader:
+        generation, nodes = reader.generation(), len(reader.states())
+    result: dict[str, Any] = {"changed": False, "generation": generation, "nodes": nodes, "compared": True}
+    try:
+        require_match(ledger.id, generation, gate.read())
+    except ControllerError as exc:
+        result |= {"compared": False, "warnings": [f"the ledger could not be compared with the gate: {exc}"]}
+    return result
+
+
+def create(fleet: Mapping[str, Any], gate: Gate, recreate: bool, now: float, check: bool = False) -> dict[str, Any]:
+    """Make the ledger unless it is there and return the task's result.
+
+    Raises LedgerError where the gate says that there has been one: a new one knows no node, and the next reconcile
+    would close all of them.
+    """
+    address = fleet["ledger"]
+    try:
+        ledger = Ledger.open(address["url"], address["id"], fleet["cluster"], read_only=True)
+    except LedgerError as exc:
+        if not exc.absent:
+            raise
+    else:
+        return {"changed": False, "id": ledger.id}
+    info = _read(gate)
+    if info.ledger_id not in (None, address["id"]):
+        raise LedgerError(
+            f"the controller's gate was rendered from ledger {info.ledger_id}, the fleet file's ledger.id is "
+            f"{address['id']}; no ledger was made"
+        )
+    lost = info.generation if info.ledger_id is not None else None
+    if lost is not None and not recreate:
+        raise LedgerError(
+            f"the controller's gate was rendered from generation {lost} of ledger {address['id']}: restore the newest "
+            f"copy of it, or, to have every node proven again, make a new one with {SWITCH}; no ledger was made"
+        )
+    if not check:
+        # Ahead of the gate from the first, so that it is never taken for an older copy of what was lost.
+        generation = 0 if lost is None else lost + 1
+        Ledger.create(address["url"], address["id"], fleet["cluster"], now, generation)
+    return {"changed": True, "id": address["id"]}
+
+
+def _read(gate: Gate) -> GateInfo:
+    try:
+        return gate.read()
+    except ControllerError as exc:
+        raise LedgerError(
+            f"the controller cannot be asked whether there has been a ledger already and how far it had come ({exc}); "
+            "no ledger was made; run again when the controller answers"
+        ) from exc

@@ -1,0 +1,79 @@
+"""What hosts found, taken into the ledger, and what operators decided."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import STAGES, Evidence, EvidenceError
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.cases import compute_nodes
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError, Refused
+
+RELEASE = "release"
+# What is measured between nodes is recorded by who led the rounds: no host's word is taken for it.
+RECORDED = tuple(stage for stage in STAGES if stage not in ("fabric", "storage", "acceptance"))
+
+
+def record(
+    fleet: Mapping[str, Any], stage: str, evidence: Mapping[str, Any], now: float, check: bool = False
+) -> dict[str, Any]:
+    """Append the evidence that each host gave of one stage in one transaction and return the task's result.
+
+    What cannot be imported is told and left out: a sick host's record must not cost the others theirs. Raises
+    LedgerError, also for a stage of which no host's word is taken.
+    """
+    if stage not in RECORDED:
+        raise LedgerError(f"stage {stage!r}, expected one of {', '.join(RECORDED)}")
+    known = compute_nodes(fleet)
+    parsed: list[Evidence] = []
+    refused: list[Refused] = []
+    for host, item in evidence.items():
+        try:
+            each = Evidence.from_dict(item)
+        except EvidenceError as exc:
+            refused.append(Refused(host, "", str(exc)))
+            continue
+        if why := _strange(each, host, stage, known):
+            refused.append(Refused(host, each.id, f"evidence {each.id}: {why}"))
+        else:
+            parsed.append(each)
+    ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=check)
+    if parsed:
+        with ledger.rehearsed(check) as book, book.writing() as writer:
+            refused += writer.add_evidence(parsed, now)
+    left_out = {(item.node, item.id) for item in refused}
+    return {
+        # Gathering evidence is no change.
+        "changed": False,
+        "recorded": [item.id for item in parsed if (item.node, item.id) not in left_out],
+        "refused": [vars(item) for item in refused],
+        "warnings": [f"{item.node}: {item.reason}" for item in refused],
+    }
+
+
+def _strange(evidence: Evidence, host: str, stage: str, known: Container[str]) -> str:
+    """Return why this is not what the host was asked for."""
+    if host not in known:
+        return f"{host} is no compute node of the fleet"
+    if evidence.node != host:
+        return f"belongs to node {evidence.node}, expected {host}"
+    return "" if evidence.stage == stage else f"is {evidence.stage}, expected {stage}"
+
+
+def decide(given: Mapping[str, Any], who: str, now: float, check: bool = False) -> dict[str, Any]:
+    """Record the decision and return the task's result; raises LedgerError."""
+    fleet, node, decision = given["fleet"], given["node"], given["decision"]
+    known = compute_nodes(fleet)
+    if node not in known:
+        raise LedgerError(f"node {node!r} is no compute node of the fleet")
+    if not given["reason"].strip():
+        raise LedgerError(f"node {node}: a decision needs a reason, -e reason='...'")
+    ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=check)
+    # An admission under way would go on to render what it read before.
+    lock = nullcontext() if check else ledger.locked()
+    with lock, ledger.rehearsed(check) as book, book.writing() as writer:
+        writer.declare({node: known[node]["hardware_class"]}, now)
+        move = writer.decide(node, "none" if decision == RELEASE else decision, given["reason"], who, now)
+        state = writer.states()[node]
+    return {"changed": move is not None, "node": node, "state": state, "transition": vars(move) if move else None}

@@ -1,0 +1,58 @@
+"""The task of a stage that is walked in rounds, as Ansible runs it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ansible.module_utils.common.text.converters import to_text
+from ansible.utils.display import Display
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import (
+    Means,
+    RoundError,
+    WorkOf,
+    led,
+    prove,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import MusterAction, UnreachableError
+
+ARGUMENTS: dict[str, Any] = {
+    "fleet": {"type": "dict", "required": True},
+    "nodes": {"type": "list", "elements": "str", "required": True},
+    "partners": {"type": "list", "elements": "str", "default": []},
+    "evidence": {"type": "dict", "required": True},
+    "environment": {"type": "dict", "default": {}},
+    "port": {"type": "int", "default": 29400},
+    "budget_seconds": {"type": "int", "default": 3600},
+    "round_seconds": {"type": "int", "default": 300},
+}
+
+
+class CampaignAction(MusterAction):
+    """Walk a stage's rounds from the host that the task is delegated to; ``module`` runs one of them there."""
+
+    module: str
+    work_of: WorkOf
+    arguments: ClassVar[dict[str, Any]] = ARGUMENTS
+
+    def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the campaigns and the evidence; a node that did not pass does not fail the task."""
+        # This runs in a worker of its own, which a kill of the playbook does not reach.
+        parent = os.getppid()
+        run_round = led(self._run_round, lambda: os.getppid() == parent)
+        request = Request(**given, check=self.check)
+        return prove(request, type(self).work_of, Means(run_round, Display().display, time.time))
+
+    def _run_round(self, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        try:
+            result = self.execute(self.module, arguments)
+        except UnreachableError as exc:
+            raise RoundError(f"controller not reachable: {exc}") from exc
+        if result.get("failed") or result.get("unreachable") or not isinstance(result.get("observations"), list):
+            said = ["no observations", result.get("msg"), result.get("exception"), result.get("module_stderr")]
+            raise RoundError(": ".join(to_text(text).strip() for text in said if text)[:1000])
+        observations: list[dict[str, Any]] = result["observations"]
+        return observations

@@ -1,0 +1,78 @@
+"""What all actions have in common: arguments in, one call, and the one place where errors become Ansible's failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.module_utils.common.text.converters import to_text
+from ansible.plugins.action import ActionBase
+from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+
+
+class UnreachableError(MusterError):
+    """The host that the task is delegated to could not be reached; nothing was run there."""
+
+
+class MusterAction(ActionBase):
+    """One task of ours; ``arguments`` are those that ``validate_argument_spec`` takes."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+
+    arguments: ClassVar[dict[str, Any]]
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the task's result; raises AnsibleActionFail with the text of Muster's error."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _, given = self.validate_argument_spec(argument_spec=type(self).arguments)
+        self._task_vars = task_vars or {}
+        name = self._task.action.rpartition(".")[2]
+        try:
+            return {**result, "changed": False, **self.done(given)}
+        except MusterError as exc:
+            raise AnsibleActionFail(f"{name}: {exc}") from exc
+        except KeyError as exc:
+            raise AnsibleActionFail(f"{name}: fleet lacks {exc}, expected the variable muster_fleet") from exc
+
+    def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Do the work and return what it adds to the task's result."""
+        raise NotImplementedError
+
+    @property
+    def check(self) -> bool:
+        """Whether nothing may change."""
+        return bool(self._task.check_mode)
+
+    def execute(self, module: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of one of our modules on the task's host; raises UnreachableError."""
+        try:
+            result = self._execute_module(
+                module_name=f"muster.cluster.{module}", module_args=arguments, task_vars=self._task_vars
+            )
+        except AnsibleConnectionFailure as exc:
+            raise UnreachableError(to_text(exc)) from exc
+        return dict(result)
+
+
+class LocalAction(MusterAction):
+    """A task that asks no host and changes none: it works on the control machine alone and may leave files there."""
+
+    _requires_connection = False
+
+    def write(self, texts: Mapping[Path, str]) -> None:
+        """Put each whole text in place at once, in check mode none: a reader sees the old file or the new one.
+
+        Raises AnsibleActionFail.
+        """
+        if self.check:
+            return
+        try:
+            for path, text in texts.items():
+                replace_file(path, text)
+        except OSError as exc:
+            name = self._task.action.rpartition(".")[2]
+            raise AnsibleActionFail(f"{name}: cannot write {exc.filename}: {exc.strerror}") from exc

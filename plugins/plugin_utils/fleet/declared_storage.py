@@ -1,0 +1,312 @@
+"""The declared storage: tiers that every compute node has, and the checkpoint that is written to one of them."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal
+
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import pci_address
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import (
+    Converted,
+    Positive,
+    ReadError,
+    Rule,
+    Text,
+    at_least,
+    check_keys,
+    matching,
+    one_of,
+    read,
+    read_as,
+    shown,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import (
+    choice,
+    each_once,
+    filled,
+    internet,
+    read_yaml,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import Repository
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import plain
+
+STORAGE = "storage"
+LOCAL, NFS, LUSTRE, EXISTING = "local", "nfs", "lustre", "existing"
+# Connections of one NFS mount that Linux allows (fs/nfs/fs_context.c, NFS_MAX_CONNECTIONS).
+CONNECTIONS_LIMIT = 16
+
+_DEFAULTS = Path(__file__).with_name("fleet_defaults.yml")
+# Keys that only tiers of one kind have a use for, and those of them that it cannot do without.
+_ONLY = {
+    LOCAL: ("per_numa_node",),
+    NFS: ("server", "address", "export", "protocol", "connections", "clients", "drives"),
+    LUSTRE: ("source", "client", "stripe_count"),
+    EXISTING: ("filesystem",),
+}
+_NEEDED = {LOCAL: (), NFS: ("server", "export"), LUSTRE: ("source",), EXISTING: ("filesystem",)}
+_OPTION = re.compile(r"[a-z][a-z0-9_]*").fullmatch
+_VALUE = re.compile(r"[A-Za-z0-9_.:/@=-]+").fullmatch
+# What YAML 1.1 takes for a text and everybody else for a number.
+_EXPONENT = re.compile(r"\d+(\.\d+)?[eE]\+?\d+")
+
+Word = Annotated[
+    str, matching(r"[a-z0-9]([a-z0-9_-]*[a-z0-9])?", "lower-case letters, digits, hyphens and underscores")
+]
+# Nothing that a unit file, /etc/exports or a shell would read as something else.
+Below = Annotated[
+    str,
+    matching(
+        r"(?!.*/\.\.?(/|$))(/[A-Za-z0-9_.-]+)+",
+        "an absolute path of letters, digits, dots, hyphens and underscores, below /",
+    ),
+]
+MoreThanZero = Annotated[float, Rule("more than 0", lambda value: bool(value > 0))]
+Drive = Annotated[str, Rule("a PCI address such as 0000:1b:00.0", lambda text: pci_address(text) == text)]
+
+
+def _parameters(data: Any) -> dict[str, Any]:
+    check_keys(data, None)
+    for name, value in data.items():
+        if not _OPTION(name):
+            raise ReadError(name, shown(name), "a mount option's name in lower-case letters")
+        written = isinstance(value, (str, int, float)) and not isinstance(value, bool) and _VALUE(str(value))
+        if not (value is None or value is True or written):
+            expected = "a number, a text, true for an option without a value, or null to take it out"
+            raise ReadError(name, shown(value), expected)
+    return dict(data)
+
+
+def _amount(data: Any) -> int:
+    """Return a whole number, written out or as 70e9, which YAML 1.1 takes for a text without a dot and a sign."""
+    value = float(data) if isinstance(data, str) and _EXPONENT.fullmatch(data) else data
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value < 1e18 or value != int(value):
+        raise ReadError("", shown(data), "a whole number of at least 1, such as 70e9")
+    return int(value)
+
+
+@dataclass(frozen=True)
+class LustreClient:
+    """The packages of a Lustre client, and the site's repository that has them; None: the host's own."""
+
+    packages: Annotated[tuple[Text, ...], Rule("at least one package", bool)]
+    repository: Repository | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tier:
+    """One file system that every compute node has at ``path``.
+
+    ``parameters`` are mount options beside the defaults of its kind: a value, true for a bare one, None takes a default
+    out. ``write_ms`` is what a small write may take, ``free_percent`` what has to be free. The other keys belong to one
+    kind each: ``address`` is that of a declared ``server`` on the network of storage, ``clients`` (None: the compute
+    nodes) may mount what it exports, ``drives`` are the PCI addresses of its drives below ``export``.
+    """
+
+    name: Word
+    kind: Literal["local", "nfs", "lustre", "existing"]
+    path: Below
+    parameters: Annotated[Mapping[str, Any], Converted("a mapping", _parameters)] = field(default_factory=dict)
+    write_ms: Annotated[float, at_least(1)]
+    free_percent: Annotated[float, at_least(0), Rule("less than 100", lambda value: bool(value < 100), of_value=True)]
+    per_numa_node: bool | None = None
+    server: Text | None = None
+    address: (
+        Annotated[str, internet(ipaddress.ip_address, "the server's IP address on the network of storage")] | None
+    ) = None
+    export: Below | None = None
+    protocol: Literal["tcp", "rdma"] | None = None
+    connections: (
+        Annotated[
+            int,
+            at_least(1),
+            Rule(f"at most {CONNECTIONS_LIMIT}, as Linux allows", CONNECTIONS_LIMIT.__ge__, of_value=True),
+        ]
+        | None
+    ) = None
+    clients: (
+        Annotated[
+            tuple[Annotated[str, internet(ipaddress.ip_network, "an address or network such as 10.1.16.0/20")], ...],
+            Rule("at least one address or network", bool),
+        ]
+        | None
+    ) = None
+    drives: tuple[Drive, ...] = ()
+    source: (
+        Annotated[str, matching(r"[A-Za-z0-9_.:@,-]+:/[A-Za-z0-9_/.-]+", "MGS:/FILESYSTEM such as 10.0.0.1@tcp:/fsx")]
+        | None
+    ) = None
+    client: LustreClient | None = None
+    # -1 is all object storage targets (lfs-setstripe(1)).
+    stripe_count: (
+        Annotated[int, Rule("a number of targets, or -1 for all of them", lambda value: value == -1 or value > 0)]
+        | None
+    ) = None
+    filesystem: Word | None = None
+
+    def __post_init__(self) -> None:
+        for key in _NEEDED[self.kind]:
+            if getattr(self, key) is None:
+                raise ReadError(key, "nothing", "text")
+        each_once("drives", self.drives)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is declared as plain data; what says nothing is left out."""
+        return {key: value for key, value in _plain(asdict(self)).items() if value not in (None, [], {})}
+
+    @property
+    def shared(self) -> bool:
+        """Whether other hosts have the same file system."""
+        return self.kind != LOCAL
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is saved: so many parameters with so many bytes each, in equal shards of so many ranks."""
+
+    parameters: Annotated[int, Converted("a whole number of at least 1, such as 70e9", _amount)]
+    ranks: Positive
+    bytes_per_parameter: Annotated[float, at_least(1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """The checkpoint that stage storage writes: to which tier, of what model, and in how many seconds at the most.
+
+    ``interval_seconds`` between two of them (None: what the plan computes) and ``failures_per_1000_node_days`` are the
+    plan's.
+    """
+
+    tier: Text
+    model: Model
+    target_seconds: MoreThanZero
+    interval_seconds: MoreThanZero | None = None
+    failures_per_1000_node_days: MoreThanZero
+
+
+@dataclass(frozen=True)
+class Storage:
+    """All tiers, and the checkpoint where one is declared: without it there is no stage storage."""
+
+    tiers: tuple[Tier, ...] = ()
+    checkpoint: Checkpoint | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that ``storage_of`` takes back."""
+        checkpoint = asdict(self.checkpoint) if self.checkpoint else None
+        return {"tiers": [tier.to_dict() for tier in self.tiers], "checkpoint": checkpoint}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def defaults() -> dict[str, Any]:
+    """Return what holds where the section ``storage`` of a fleet file is silent."""
+    found: dict[str, Any] = plain(read_yaml(_DEFAULTS), str(_DEFAULTS))["storage"]
+    return found
+
+
+def storage_of(data: Any) -> Storage:
+    """Return the section ``storage`` of a fleet file, filled up with the defaults. Raises ReadError."""
+    check_keys(data, ("tiers", "checkpoint"))
+    shipped = defaults()
+    given = {"tiers": [], **data}
+    tiers: tuple[Tier, ...] = read_as(tuple[_Filled, ...], given["tiers"] or (), "tiers")
+    for index, tier in enumerate(tiers):
+        try:
+            for other in tiers[:index]:
+                _check_beside(tier, other, shipped)
+        except ReadError as exc:
+            raise exc.under(f"tiers[{index}]") from None
+    checkpoint = None
+    if given.get("checkpoint") is not None:
+        values = filled(given["checkpoint"], shipped["checkpoint"])
+        per_parameter = {"bytes_per_parameter": values.pop("bytes_per_parameter")} if isinstance(values, dict) else {}
+        if isinstance(values, dict) and "model" in values:
+            values["model"] = filled(values["model"], per_parameter)
+        checkpoint = read(Checkpoint, values, "checkpoint")
+        # A node's own disk is lost with the node: what is there is no checkpoint.
+        choice("checkpoint.tier", checkpoint.tier, [each.name for each in tiers if each.shared])
+    return Storage(tiers, checkpoint)
+
+
+def _tier(data: Any) -> Tier:
+    """Return a tier filled up with the defaults of its kind; raises ReadError."""
+    check_keys(data, [each.name for each in fields(Tier)])
+    kind = choice("kind", data.get("kind"), tuple(_ONLY))
+    for owner, keys in _ONLY.items():
+        for key in keys:
+            if kind != owner and data.get(key) is not None:
+                raise ReadError(key, shown(data[key]), f"nothing, as only a tier of kind {owner} has it")
+    shipped = defaults()
+    common = {key: shipped[key] for key in ("write_ms", "free_percent")}
+    silent: dict[str, dict[str, Any]] = {
+        LOCAL: {"per_numa_node": False},
+        NFS: {"protocol": "tcp", "connections": shipped["nfs"]["connections"].get(data.get("protocol") or "tcp")},
+        LUSTRE: {"stripe_count": 1},
+    }
+    return read(Tier, filled(data, {**common, **silent.get(kind, {})}))
+
+
+_Filled = Annotated[Tier, Converted("a mapping", _tier)]
+
+
+def _check_beside(tier: Tier, other: Tier, shipped: Mapping[str, Any]) -> None:
+    """Raise ReadError where a tier cannot be beside another one.
+
+    Of one server and one minor version Linux has one client: the transport of the first mount carries all of them
+    (fs/nfs/nfs4client.c, nfs41_walk_client_list).
+    """
+    if other.name == tier.name:
+        raise ReadError("name", shown(tier.name), "each tier once")
+    if _below(other.path, tier.path) or _below(tier.path, other.path):
+        wanted = f"a directory that is not below or above {other.path} of tier {other.name}"
+        raise ReadError("path", shown(tier.path), wanted)
+    if (tier.kind, tier.server) != (other.kind, other.server) or tier.kind != NFS:
+        return
+    versions = [
+        str({**shipped["nfs"]["parameters"][each.protocol], **each.parameters}.get("vers")) for each in (tier, other)
+    ]
+    if versions[0] != versions[1]:
+        return
+    for key in ("protocol", "connections"):
+        own, theirs = getattr(tier, key), getattr(other, key)
+        if own != theirs:
+            why = f"{theirs}, as tier {other.name} of the same server and vers={versions[0]} has it: Linux shares them"
+            raise ReadError(key, str(own), why)
+
+
+def _below(path: str, other: str) -> bool:
+    return path == other or PurePosixPath(other) in PurePosixPath(path).parents
+
+
+def check_servers(storage: Storage, roles: Mapping[str, str]) -> None:
+    """Raise ReadError, by the whole declaration's keys, unless servers and hosts of role storage go together.
+
+    ``roles`` are those of all declared hosts by name.
+    """
+    known = [name for name, role in roles.items() if role == STORAGE]
+    for index, tier in enumerate(storage.tiers):
+        if tier.server is None or tier.server in known:
+            continue
+        where = f"storage.tiers[{index}]"
+        try:
+            ipaddress.ip_address(tier.server)
+        except ValueError as exc:
+            names = f"{one_of(known)} (hosts of role {STORAGE})" if known else f"a declared host of role {STORAGE}"
+            expected = f"{names}, or the address of another server"
+            raise ReadError(f"{where}.server", shown(tier.server), expected) from exc
+        for key in ("address", "clients", "drives"):
+            if value := getattr(tier, key):
+                says = f"nothing, as {tier.server} is no declared host of role {STORAGE}"
+                raise ReadError(f"{where}.{key}", shown(value), says)
+    served = {tier.server for tier in storage.tiers}
+    for name in known:
+        if name not in served:
+            raise ReadError("hosts", f"{name}, idle", f"a tier in storage.tiers that names {name} as its server")

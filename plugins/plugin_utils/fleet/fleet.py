@@ -1,0 +1,495 @@
+"""The fleet: the declared cluster as typed values, read from a fleet file or from a plain inventory's variables."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import (
+    Converted,
+    Positive,
+    ReadError,
+    Rule,
+    Text,
+    read_as,
+    shown,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.cabling_plan import check_cabling
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import (
+    FleetError,
+    Pattern,
+    choice,
+    declared,
+    faults_of,
+    names,
+    read_yaml,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import Fabric, fabric_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import Policy, read_policy
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import (
+    Scheduler,
+    Services,
+    read_scheduler,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import (
+    Storage,
+    check_servers,
+    storage_of,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fabric_of_host import with_fabric
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import (
+    checked_expectations,
+    expectations_of,
+    shipped_classes,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import with_mini_clusters
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import (
+    BlockRails,
+    Rail,
+    check_rails,
+    rails_of_block,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.storage_of_host import with_storage
+
+PLUGIN = "muster.cluster.fleet"
+SUFFIXES = (".fleet.yml", ".fleet.yaml")
+# Keys of the fleet file that Ansible's Constructable takes.
+CONSTRUCTABLE = ("compose", "groups", "keyed_groups", "strict", "use_extra_vars", "leading_separator")
+
+SUBNET_MANAGER, COMPUTE = "subnet_manager", "compute"
+
+_HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?").fullmatch
+_WORD = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?").fullmatch
+_SQLITE = "sqlite:///"
+_PASSWORD = re.compile(r"//[^/@]*:[^/@]*@|[?&]password=")
+_LEDGER_URL = re.compile(r"(sqlite|postgresql(\+\w+)?)://.+")
+
+
+@dataclass(frozen=True)
+class Node:
+    """One declared host: a compute node with its hardware class and place, or a host that runs no user jobs."""
+
+    name: str
+    role: str
+    address: str
+    hardware_class: str | None = None
+    pod: str | None = None
+    rack: str | None = None
+    rails: tuple[Rail, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the node as it stands in ``muster_fleet.nodes``, without its name."""
+        return {
+            "role": self.role,
+            "hardware_class": self.hardware_class,
+            "address": self.address,
+            "pod": self.pod,
+            "rack": self.rack,
+            "rails": [rail.to_dict() for rail in self.rails],
+        }
+
+
+def _ledger_url(data: Any) -> str:
+    url: str = read_as(Text, data)
+    # The fleet file is read by everybody and shown in errors.
+    if _PASSWORD.search(url):
+        raise ReadError("", "a URL with a password", "no password in it: libpq reads PGPASSFILE or PGPASSWORD")
+    if not _LEDGER_URL.fullmatch(url):
+        raise ReadError("", shown(url), "sqlite:///PATH or postgresql://HOST/NAME")
+    return url
+
+
+def _ledger_id(data: Any) -> str:
+    identity: str = read_as(Text, data)
+    try:
+        return str(UUID(identity))
+    except ValueError as exc:
+        raise ReadError("", shown(identity), "a UUID, such as one that uuidgen prints") from exc
+
+
+@dataclass(frozen=True)
+class LedgerAddress:
+    """Where the ledger is and which one it must be."""
+
+    url: Annotated[str, Converted("text", _ledger_url)]
+    id: Annotated[str, Converted("text", _ledger_id)]
+
+
+def _address(data: Any) -> str:
+    text: str = read_as(Text, data)
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError as exc:
+        raise ReadError("", shown(text), "an IP address such as 10.0.0.11") from exc
+
+
+Address = Annotated[str, Converted("text", _address)]
+HostNames = Annotated[Pattern, names("a host name or pattern such as gpu-[0001-3072]", _HOST_NAME)]
+ClusterName = Annotated[str, Rule("lower-case letters, digits and hyphens", lambda name: bool(_HOST_NAME(name)), True)]
+HostRole = Literal["controller", "database", "login", "subnet_manager", "storage"]
+
+
+@dataclass(frozen=True)
+class HostBlock:
+    """Hosts that run no user jobs, by pattern."""
+
+    name: HostNames
+    role: HostRole
+    address: Address
+
+    def nodes(self) -> list[Node]:
+        """Return the hosts; raises ReadError."""
+        addresses = _addresses(self.address, len(self.name.names))
+        return [Node(name, self.role, address) for name, address in zip(self.name.names, addresses, strict=True)]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Pods or racks by pattern, filled in order with ``nodes_each`` nodes of a block."""
+
+    name: Annotated[Pattern, names("letters, digits, hyphens, dots and underscores", _WORD)]
+    nodes_each: Positive | None = None
+
+
+@dataclass(frozen=True)
+class NodeBlock:
+    """Like compute nodes, by pattern."""
+
+    name: HostNames
+    hardware_class: Any
+    address: Address
+    pods: Places | None = None
+    racks: Places | None = None
+    rails: BlockRails | None = None
+
+    def nodes(self, expect: Mapping[str, Any], fabric: Fabric) -> list[Node]:
+        """Return the nodes, of whose class ``expect`` is; raises ReadError."""
+        count = len(self.name.names)
+        addresses = _addresses(self.address, count)
+        pods, racks = _places("pods", self.pods, count), _places("racks", self.racks, count)
+        rails = rails_of_block(self.rails, count, self.hardware_class, expect, fabric)
+        return [
+            Node(name, COMPUTE, addresses[index], self.hardware_class, pods[index], racks[index], rails[index])
+            for index, name in enumerate(self.name.names)
+        ]
+
+
+@dataclass(frozen=True)
+class DeclaredNode:
+    """A host as the variables have it, under its name."""
+
+    role: Literal["controller", "database", "login", "subnet_manager", "storage", "compute"]
+    address: Address
+    hardware_class: Any = None
+    pod: Text | None = None
+    rack: Text | None = None
+    rails: tuple[Rail, ...] = ()
+
+    def node(self, name: str, classes: Mapping[str, Mapping[str, Any]], fabric: Fabric) -> Node:
+        """Return the host; raises ReadError."""
+        if self.role != COMPUTE:
+            return Node(name, self.role, self.address, None, self.pod, self.rack, self.rails)
+        known = choice("hardware_class", self.hardware_class, tuple(classes))
+        check_rails([rail.device for rail in self.rails], known, classes[known], fabric)
+        return Node(name, self.role, self.address, known, self.pod, self.rack, self.rails)
+
+
+_Entries = Rule("at least one entry", bool, of_value=True)
+_Fabric = Annotated[Fabric, Converted("a mapping", fabric_of)]
+_Storage = Annotated[Storage, Converted("a mapping", storage_of)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetFile:
+    """What a fleet file says, section by section; those that depend on others are read with them."""
+
+    plugin: Literal["muster.cluster.fleet"]
+    hosts: Annotated[tuple[HostBlock, ...], _Entries]
+    nodes: Annotated[tuple[NodeBlock, ...], _Entries]
+    hardware_classes: Mapping[str, Any] = field(default_factory=dict)
+    cluster: ClusterName
+    fabric: _Fabric
+    storage: _Storage = field(default_factory=Storage)
+    scheduler: Mapping[str, Any]
+    ledger: LedgerAddress
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    # Keys that Ansible's Constructable takes.
+    compose: Any = None
+    groups: Any = None
+    keyed_groups: Any = None
+    strict: Any = None
+    use_extra_vars: Any = None
+    leading_separator: Any = None
+
+
+@dataclass(frozen=True)
+class FleetVariables:
+    """What ``muster_fleet`` says; the services follow from the roles."""
+
+    cluster: ClusterName
+    nodes: Mapping[str, DeclaredNode]
+    classes: Mapping[str, Any]
+    fabric: _Fabric
+    ledger: LedgerAddress
+    scheduler: Mapping[str, Any]
+    storage: _Storage = field(default_factory=Storage)
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    controller: Any = None
+    controllers: Any = None
+    database: Any = None
+    logins: Any = None
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """A whole, validated declaration."""
+
+    cluster: str
+    nodes: tuple[Node, ...]
+    classes: Mapping[str, Mapping[str, Any]]
+    fabric: Fabric
+    storage: Storage
+    services: Services
+    scheduler: Scheduler
+    ledger: LedgerAddress
+    policy: Policy
+
+    @classmethod
+    def load(cls, path: str | Path) -> Fleet:
+        """Return the fleet of a fleet file. Raises FleetError."""
+        file = display_path(path)
+        return cls.from_data(read_yaml(path, file), file)
+
+    @classmethod
+    def from_data(cls, data: Any, file: str) -> Fleet:
+        """Return the fleet that a fleet file's content declares; ``file`` is named in errors. Raises FleetError."""
+        top = declared(FleetFile, data, file)
+        overrides, fabric, storage = top.hardware_classes, top.fabric, top.storage
+        known = sorted({*shipped_classes(), *overrides})
+        nodes: list[Node] = []
+        for index, block in enumerate(top.hosts):
+            with faults_of(file, f"hosts[{index}]"):
+                nodes += block.nodes()
+        addresses = {node.name: node.address for node in nodes}
+        used: dict[str, Mapping[str, Any]] = {}
+        for index, given in enumerate(top.nodes):
+            with faults_of(file, f"nodes[{index}]"):
+                name = choice("hardware_class", given.hardware_class, known)
+            if name not in used:
+                expect = with_fabric(name, expectations_of(name, overrides, file), fabric, file)
+                used[name] = with_storage(name, expect, storage, addresses, file)
+            with faults_of(file, f"nodes[{index}]"):
+                nodes += given.nodes(used[name], fabric)
+        # A class nobody uses is checked all the same: its error would otherwise come with the first node of it.
+        for name in overrides:
+            if name not in used:
+                expect = with_fabric(name, expectations_of(name, overrides, file), fabric, file)
+                used[name] = {**expect, "mounts": None, "checkpoint": None}
+        fleet = cls._checked(top, file, tuple(nodes), used)
+        return replace(fleet, ledger=_anchored(fleet.ledger, Path(file).parent))
+
+    @classmethod
+    def from_variables(cls, data: Any, file: str = "muster_fleet") -> Fleet:
+        """Return the fleet that the variable ``muster_fleet`` holds, whichever inventory gave it. Raises FleetError."""
+        top = declared(FleetVariables, data, file)
+        fabric, storage = top.fabric, top.storage
+        classes = {name: checked_expectations(value, file, f"classes.{name}") for name, value in top.classes.items()}
+        nodes: list[Node] = []
+        for name, given in top.nodes.items():
+            if not _HOST_NAME(name):
+                raise FleetError(file, f"nodes.{name}", shown(name), "a host name")
+            with faults_of(file, f"nodes.{name}"):
+                nodes.append(given.node(name, classes, fabric))
+        addresses = {node.name: node.address for node in nodes}
+        used = {node.hardware_class for node in nodes}
+        for name, expect in classes.items():
+            if with_fabric(name, expect, fabric, file) != expect:
+                raise FleetError(file, f"classes.{name}.fabric", "other settings", "those that follow from fabric")
+            if name in used and with_storage(name, expect, storage, addresses, file) != expect:
+                raise FleetError(file, f"classes.{name}.mounts", "other mounts", "those that follow from storage")
+        fleet = cls._checked(top, file, tuple(nodes), classes)
+        for name, wanted in fleet.classes.items():
+            if wanted != classes[name]:
+                raise FleetError(file, f"classes.{name}.mini_clusters", "others", "those that follow from policy")
+        for key, value in fleet.services_variables().items():
+            if getattr(top, key) != value:
+                raise FleetError(file, key, json.dumps(getattr(top, key), default=str), json.dumps(value))
+        # There is no fleet file that a relative path could start from.
+        if _anchored(fleet.ledger, Path("/")) != fleet.ledger:
+            raise FleetError(file, "ledger.url", shown(fleet.ledger.url), "sqlite:////ABSOLUTE/PATH")
+        return fleet
+
+    @classmethod
+    def _checked(
+        cls,
+        top: FleetFile | FleetVariables,
+        file: str,
+        nodes: tuple[Node, ...],
+        classes: Mapping[str, Mapping[str, Any]],
+    ) -> Fleet:
+        """Return the fleet of sections that agree with each other. Raises FleetError."""
+        fabric, storage = top.fabric, top.storage
+        with faults_of(file):
+            check_servers(storage, {node.name: node.role for node in nodes if node.role != COMPUTE})
+            _check_together(nodes, fabric)
+        services = Services.of(((node.name, node.role) for node in nodes), file)
+        check_cabling(nodes, fabric, file)
+        scheduler = read_scheduler(top.scheduler, classes, services, file)
+        policy = read_policy(top.policy, fabric, storage, scheduler, file)
+        count = Counter(node.hardware_class for node in nodes)
+        return cls(
+            cluster=top.cluster,
+            nodes=nodes,
+            classes={
+                name: with_mini_clusters(name, expect, policy.latency, count[name], file)
+                for name, expect in classes.items()
+            },
+            fabric=fabric,
+            storage=storage,
+            services=services,
+            scheduler=scheduler,
+            ledger=top.ledger,
+            policy=policy,
+        )
+
+    @property
+    def controller(self) -> str:
+        """Name of the leading controller host."""
+        return self.services.controllers[0]
+
+    def services_variables(self) -> dict[str, Any]:
+        """Return the keys of ``muster_fleet`` that name the hosts of Slurm's services."""
+        return {
+            "controller": self.controller,
+            "controllers": list(self.services.controllers),
+            "database": self.services.database,
+            "logins": list(self.services.logins),
+        }
+
+    def node_variables(self) -> dict[str, dict[str, Any]]:
+        """Return ``muster_fleet.nodes``: every host by name, made once for all the processes that a run forks."""
+        return self._node_variables
+
+    @cached_property
+    def _node_variables(self) -> dict[str, dict[str, Any]]:
+        return {node.name: node.to_dict() for node in self.nodes}
+
+    @cached_property
+    def addresses(self) -> dict[str, str]:
+        """The address of every host by name."""
+        return {node.name: node.address for node in self.nodes}
+
+    def variables(self) -> dict[str, Any]:
+        """Return ``muster_fleet`` without ``nodes``, as plain data."""
+        return {
+            "cluster": self.cluster,
+            **self.services_variables(),
+            "classes": self.classes,
+            "fabric": self.fabric.to_dict(),
+            "storage": self.storage.to_dict(),
+            "scheduler": self.scheduler.to_dict(),
+            "ledger": asdict(self.ledger),
+            "policy": self.policy.to_dict(),
+        }
+
+
+_fleets: dict[str, Fleet] = {}
+_variables: dict[str, Mapping[str, Any]] = {}
+
+
+def remember(path: str, fleet: Fleet, variable: Mapping[str, Any] | None = None) -> None:
+    """Keep the fleet that a run started with, for the processes that this one forks.
+
+    ``variable`` is ``muster_fleet`` as the inventory has it, its large keys not filled in yet.
+    """
+    _fleets[path] = fleet
+    if variable is not None:
+        _variables[path] = variable
+
+
+def remembered(variable: Any) -> Fleet | None:
+    """Return the fleet whose ``muster_fleet`` this is, its large keys not filled in yet, None for any other."""
+    # Compared as a whole: who overrides one value of it in a play has another fleet.
+    return next((_fleets[path] for path, known in _variables.items() if known == variable), None)
+
+
+def fleet_at(path: str) -> Fleet:
+    """Return the fleet of a fleet file: the one this run started with, else as the file says now. Raises FleetError."""
+    if path not in _fleets:
+        _fleets[path] = Fleet.load(path)
+    return _fleets[path]
+
+
+def display_path(path: str | Path) -> str:
+    """Return a path as errors name it: relative where it lies below the working directory."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
+
+
+def _addresses(first: str, count: int) -> list[str]:
+    address = ipaddress.ip_address(first)
+    try:
+        return [str(address + index) for index in range(count)]
+    except ipaddress.AddressValueError as exc:
+        raise ReadError("address", shown(first), f"an address after which {count - 1} more follow") from exc
+
+
+def _places(key: str, places: Places | None, nodes: int) -> Sequence[str | None]:
+    """Return the pod or rack of each node of a block: places are filled in order, ``nodes_each`` nodes to each."""
+    if places is None:
+        return [None] * nodes
+    known = places.name.names
+    each = places.nodes_each or (nodes if len(known) == 1 else None)
+    if each is None:
+        raise ReadError(f"{key}.nodes_each", "nothing", f"the number of nodes in each of the {len(known)} {key}")
+    needed = -(-nodes // each)
+    if needed != len(known):
+        fit = f"{needed} {key} for {nodes} nodes, {each} in each"
+        raise ReadError(f"{key}.name", f'"{places.name.text}" ({len(known)} {key})', fit)
+    return [known[index // each] for index in range(nodes)]
+
+
+def _check_together(nodes: Sequence[Node], fabric: Fabric) -> None:
+    """Raise ReadError for what only the nodes together show."""
+    by_name: dict[str, Node] = {}
+    by_address: dict[str, str] = {}
+    pod_of: dict[str, str | None] = {}
+    for node in nodes:
+        if (other := by_name.setdefault(node.name, node)) is not node:
+            if other.rack and node.rack and other.rack != node.rack:
+                both = f'node "{node.name}" in racks {shown(other.rack)} and {shown(node.rack)}'
+                raise ReadError("nodes", both, "each node in one rack")
+            raise ReadError("nodes", f'host "{node.name}" twice', "each host once")
+        for address in (node.address, *(rail.address.partition("/")[0] for rail in node.rails if rail.address)):
+            if address in by_address:
+                both = f"address {address} on {by_address[address]} and {node.name}"
+                raise ReadError("nodes", both, "each address once")
+            by_address[address] = node.name
+        if node.rack is not None and pod_of.setdefault(node.rack, node.pod) != node.pod:
+            both = f'rack "{node.rack}" in pods {shown(pod_of[node.rack])} and {shown(node.pod)}'
+            raise ReadError("nodes", both, "each rack in one pod")
+    managers = [node.name for node in nodes if node.role == SUBNET_MANAGER]
+    if bool(managers) != bool(fabric.subnet_manager):
+        found = f"{', '.join(managers) or 'no host'} with role {SUBNET_MANAGER}"
+        wanted = "none, as fabric.subnet_manager is not declared" if managers else "one or more, first the master"
+        raise ReadError("hosts", found, wanted)
+
+
+def _anchored(ledger: LedgerAddress, directory: Path) -> LedgerAddress:
+    """Return the address with a relative SQLite path made absolute from the fleet file's directory.
+
+    Taken from wherever Ansible happens to run, one fleet would have as many ledgers as there are directories.
+    """
+    scheme, path = ledger.url[: len(_SQLITE)], ledger.url[len(_SQLITE) :]
+    if scheme != _SQLITE or path.startswith("/"):
+        return ledger
+    return replace(ledger, url=f"{_SQLITE}{(directory / path).resolve()}")

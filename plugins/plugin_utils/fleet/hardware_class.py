@@ -1,0 +1,131 @@
+"""Hardware classes: what a kind of node must have and reach, as data with units and sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import read_expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError, one_of, shown
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError, read_yaml
+
+HARDWARE = Path(__file__).parent / "hardware"
+# Sections that no class states, as they follow from the rest of the fleet file.
+DERIVED = ("fabric", "mounts", "checkpoint", "mini_clusters")
+_WRAPPED = {"value", "unit", "source"}
+
+
+def shipped_classes() -> tuple[str, ...]:
+    """Return the names of the classes that come with Muster."""
+    return tuple(sorted(path.stem for path in HARDWARE.glob("*.yml")))
+
+
+def expectations_of(name: str, overrides: Mapping[str, Any], file: str) -> dict[str, Any]:
+    """Return the plain expectations of class ``name``.
+
+    ``overrides`` is the ``hardware_classes`` section of the fleet file ``file``: it changes single values of a shipped
+    class, or makes a class of its own that ``extends`` another. Raises FleetError naming the file the fault is in.
+    """
+    data = _resolved(name, overrides, file, ())
+    place = file if name in overrides else str(HARDWARE / f"{name}.yml")
+    key = f"hardware_classes.{name}" if name in overrides else ""
+    for derived in DERIVED:
+        if derived in data:
+            where = f"{key}.{derived}" if key else derived
+            raise FleetError(place, where, shown(data[derived]), "none, it follows from the fleet")
+    return checked_expectations({"class": name, **dict.fromkeys(DERIVED), **data}, place, key)
+
+
+def checked_expectations(data: Any, file: str, key: str) -> dict[str, Any]:
+    """Return plain expectations as they are, once every value has its kind and they agree with each other.
+
+    Raises FleetError.
+    """
+    try:
+        read_expectations(data, key)
+    except ReadError as exc:
+        raise FleetError(file, exc.path, exc.found, exc.expected) from exc
+    return dict(data)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where one class is written: a file that comes with Muster, or a site's fleet file."""
+
+    data: Any
+    file: str
+    key: str
+    strict: bool
+
+
+def _sources(name: str, overrides: Mapping[str, Any], file: str) -> list[_Source]:
+    sources = []
+    shipped = name in shipped_classes()
+    if shipped:
+        path = HARDWARE / f"{name}.yml"
+        sources.append(_Source(read_yaml(path), str(path), "", strict=True))
+    if name in overrides:
+        own, key = overrides[name], f"hardware_classes.{name}"
+        if shipped and isinstance(own, Mapping) and "extends" in own:
+            raise FleetError(file, f"{key}.extends", shown(own["extends"]), "none, as this class comes with Muster")
+        sources.append(_Source(own, file, key, strict=False))
+    return sources
+
+
+def _resolved(name: str, overrides: Mapping[str, Any], file: str, through: tuple[str, ...]) -> dict[str, Any]:
+    """Return the merged data of a class: what it extends, what comes with Muster, what the site overrides."""
+    if name in through:
+        raise FleetError(file, f"hardware_classes.{name}.extends", " -> ".join((*through, name)), "no circle")
+    data: dict[str, Any] = {}
+    for source in _sources(name, overrides, file):
+        if not isinstance(source.data, Mapping):
+            raise FleetError(source.file, source.key, shown(source.data), "a mapping")
+        base = source.data.get("extends")
+        if base is not None:
+            known = sorted({*shipped_classes(), *overrides})
+            if base not in known:
+                where = f"{source.key}.extends" if source.key else "extends"
+                raise FleetError(source.file, where, shown(base), one_of(known))
+            data = _resolved(base, overrides, file, (*through, name))
+        own = {key: value for key, value in source.data.items() if key != "extends"}
+        data = _merged(data, plain(own, source.file, source.key, source.strict))
+    return data
+
+
+def plain(data: Any, file: str, key: str = "", strict: bool = True) -> Any:
+    """Return data without units and sources.
+
+    A number is ``{value, unit, source}``, or stands in a mapping with a ``source``; ``strict`` (what comes with Muster)
+    refuses a bare one. Raises FleetError.
+    """
+    if isinstance(data, Mapping):
+        if "value" in data:
+            if set(data) - _WRAPPED or (strict and set(data) != _WRAPPED):
+                raise FleetError(file, key, f"keys {', '.join(map(str, data))}", "value, unit and source")
+            return plain(data["value"], file, key, strict=False)
+        sourced = "source" in data
+        return {
+            name: plain(value, file, f"{key}.{name}" if key else str(name), strict and not sourced)
+            for name, value in data.items()
+            if not (sourced and name in ("unit", "source"))
+        }
+    if isinstance(data, list):
+        return [plain(value, file, f"{key}[{index}]", strict) for index, value in enumerate(data)]
+    if strict and isinstance(data, (int, float)) and not isinstance(data, bool):
+        raise FleetError(file, key, f"bare number {data}", "{value, unit, source}")
+    return data
+
+
+def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with the values of ``own``: mappings key by key, everything else replaced."""
+    return {
+        **base,
+        **{
+            name: _merged(base[name], value)
+            if isinstance(value, Mapping) and isinstance(base.get(name), Mapping)
+            else value
+            for name, value in own.items()
+        },
+    }

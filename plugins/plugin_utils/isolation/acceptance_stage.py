@@ -1,0 +1,164 @@
+"""The stage of acceptance: collectives between nodes, programs walked in a few Slurm steps."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import collective_checks
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import INCOMPLETE, PASS, Finding, worst
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen, StageWork, used
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import LatencyProfile
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_planner import MINI_CLUSTERS, Planner
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline import adopted, proposed
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.campaign_facts import CONFIRM, SUSPECTS
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
+    Settings,
+    SettingsError,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import details, told, versions_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import (
+    ranks_by_node,
+    transport_findings,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
+
+# What planning counts for a permutation is what it takes usually; a walk may take so many times as long in all.
+SPARE_FACTOR = 4
+# Rounds that ask suspects again, or fill up mini-clusters, wait for partners in service; a walk goes without those that
+# are busy.
+WAITING = (CONFIRM, SUSPECTS, MINI_CLUSTERS)
+
+
+class Acceptance(StageWork):
+    """Collectives between the nodes of a cohort."""
+
+    stage = "acceptance"
+
+    def __init__(self, request: Request, cohort: Cohort) -> None:
+        super().__init__(request, cohort)
+        self.fault = ""
+        self.interface = request.fleet.get("fabric", {}).get("socket_interface")
+        self.environment = {str(key): str(value) for key, value in request.environment.items()}
+        nodes = request.fleet["nodes"].items()
+        places = {name: {"rack": node.get("rack"), "pod": node.get("pod")} for name, node in nodes}
+        self.fabric = str(request.fleet.get("fabric", {}).get("kind"))
+        self.settings: Settings | None = None
+        self.planner: Planner | None = None
+        # Of a class that cannot be read nothing is measured, whatever it owes besides.
+        self.owed: tuple[str, ...] = ("data",)
+        try:
+            self.owed = collective_checks(cohort.expectations)
+            profile = LatencyProfile.from_expect(cohort.expect["mini_clusters"])
+            self.settings = Settings.from_expect(cohort.expect.get("collective"), places, self._baseline(), profile)
+            self.planner = Planner(cohort.members, cohort.partners, self.settings)
+        except (SettingsError, ValueError) as exc:
+            self.fault = f"hardware class {cohort.hardware_class}: {exc}"
+
+    def _baseline(self) -> dict[tuple[str, int, int], float] | None:
+        """Return what was adopted for this class on this fabric; raises ValueError where there is no such proposal."""
+        if not self.request.baselines:
+            return None
+        declared = self.request.fleet["ledger"]
+        ledger = Ledger.open(declared["url"], declared["id"], self.request.fleet["cluster"], read_only=True)
+        with ledger.reading() as reader:
+            kept = [
+                stored.plan["baseline"]
+                for campaign in self.request.baselines
+                for stored in reader.rounds(campaign)
+                if "baseline" in stored.plan
+            ]
+        what = (self.cohort.hardware_class, self.fabric)
+        mine = [each for each in kept if (each.get("hardware_class"), each.get("fabric")) == what]
+        if not mine:
+            named = ", ".join(self.request.baselines)
+            raise ValueError(f"no baseline for hardware class {what[0]} on {what[1]} was proposed by campaign {named}")
+        return adopted(mine[-1])
+
+    def surroundings(self) -> Mapping[str, Any]:
+        """Return what the ranks are given, and what was adopted to judge them by."""
+        asked = {"environment": self.environment, "socket_interface": self.interface}
+        return {**asked, "baselines": sorted(self.request.baselines)} if self.request.baselines else asked
+
+    def proposal(self, seen: Seen, conclusion: Conclusion) -> dict[str, Any]:
+        """Return what the healthy nodes showed, as a baseline that an operator may adopt."""
+        if self.settings is None:
+            return {}
+        healthy = [
+            node
+            for node, findings in conclusion.findings.items()
+            if worst(finding.verdict for finding in findings) == PASS
+        ]
+        used_by = versions_of(item for _, _, item in seen)
+        libraries = [(name, texts) for node in healthy for name, texts in used_by.get(node, {}).items()]
+        versions = sorted({f"{name} {text}" for name, texts in libraries for text in texts})
+        key = (self.cohort.hardware_class, self.fabric, ", ".join(versions))
+        found = proposed(key, healthy, seen, self.settings)
+        return {} if found is None else {"baseline": json.loads(json.dumps(found.to_dict()))}
+
+    def next_round(self, seen: Seen) -> Round | Conclusion:
+        """Return the next round of collectives, or what is concluded."""
+        if self.planner is None:
+            return self._unjudged()
+        step = self.planner.next_round(seen)
+        return step if isinstance(step, Round) else self._with_transport(step, seen)
+
+    def conclude_early(self, seen: Seen, reason: str) -> Conclusion:
+        """Return what is known so far."""
+        if self.planner is None:
+            return self._unjudged()
+        return self._with_transport(self.planner.conclude_early(seen, reason), seen)
+
+    def _unjudged(self) -> Conclusion:
+        findings = tuple(Finding(check, "network", INCOMPLETE, None, None, "", self.fault) for check in self.owed)
+        return Conclusion(dict.fromkeys(self.cohort.members, findings))
+
+    def _with_transport(self, conclusion: Conclusion, seen: Seen) -> Conclusion:
+        """Add to each node's findings by which road its collectives went."""
+        observed = ranks_by_node(item for _, _, item in seen)
+        findings = {
+            node: (*own, *transport_findings(node, observed.get(node, ()), self.cohort.expectations))
+            for node, own in conclusion.findings.items()
+        }
+        return replace(conclusion, findings=findings)
+
+    def round_seconds(self, step: Round) -> int:
+        """Return how long a step may take: what a long walk needs, if that is more than any round may take."""
+        collective = self.cohort.expect["collective"]
+        moves = step.program.get("moves", ())
+        steps = sum(len(move.get("shifts") or move.get("pairs") or ()) for move in moves if move["kind"] == "pairs")
+        groups = sum(move["seconds"] for move in moves if move["kind"] != "pairs")
+        needed = collective["step_seconds"] + SPARE_FACTOR * steps * collective["pairs"]["seconds"] + groups
+        return max(self.request.round_seconds, math.ceil(needed))
+
+    def arguments(self, step: Round, seconds: int) -> dict[str, Any]:
+        """Return addresses, settings, the program, and ports that no round before has used."""
+        collective = self.cohort.expect["collective"]
+        environment = dict(self.environment)
+        if collective["backend"] == "gloo" and self.interface:
+            environment.setdefault("GLOO_SOCKET_IFNAME", self.interface)
+        waited_for = sorted(used(step) & set(self.cohort.partners)) if step.kind in WAITING else []
+        return {
+            **self.meeting(step, seconds),
+            "addresses": self.addresses(step),
+            "collective": dict(collective),
+            "program": dict(step.program),
+            "environment": environment,
+            "patient": waited_for,
+            "patience_seconds": self.request.partner_wait_seconds if waited_for else 0,
+        }
+
+    def told(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
+        """Return a round in one line."""
+        return "" if self.settings is None else told(number, plan, items, self.settings)
+
+    def details(self, seen: Seen) -> Mapping[str, Mapping[str, Any]]:
+        """Return by node what its evidence keeps of the rounds, and the versions of the libraries it used."""
+        if self.settings is None:
+            return {}
+        return details(self.cohort.members, seen, self.settings)

@@ -1,0 +1,497 @@
+"""The exchanges of a campaign, each held against its peers: exchanges of the same size, rail and distance.
+
+What the pairwise sweep showed is judged once, whatever is measured after it: the exchanges of later rounds are held
+against what the sweep showed to be usual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
+    SENDRECV,
+    SMALL_BYTES,
+    UNIT,
+    Settings,
+    size_text,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Exchanges
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.medians import median, median_across
+
+NODE, LINK, INTERMITTENT, PAIR, BOUNDARY = "node", "link", "intermittent", "pair", "boundary"
+# How a boundary is named that nothing declared tells.
+BEFORE = "what lies before"
+# Of normal noise the median deviation from the median is that part of the standard deviation.
+MAD_SIGMA = 1.4826
+# GPU fleets are so uniform that their own spread alone would flag noise (numbers.md section 9: 0.5 % of the median).
+LEAST_SPREAD = 0.005
+# A pair stands out so far that noise makes less than one such in thousands of fleets of 232 nodes.
+STRONG_SIGMAS = 5.6
+# The units of topology among which a slow boundary can be the greater part of all pairs across: 5 units have 10 pairs.
+FEW_UNITS = 8
+
+
+# How far apart two nodes are: in the same rack, in the same pod, farther apart (or nobody says).
+DISTANCES = 3
+
+
+def _nothing() -> Any:
+    return np.zeros(0)
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One thing measured of every exchange: ``x`` is by row by how much it is worse than it should be (0.1: 10 %).
+
+    ``rail`` is None where all rails together are meant. With ``limit`` the class' limit says what should be, and what
+    exceeds the margin breaks it; else peers do. ``sigma`` is the noise of one row. ``value`` is what was measured, in
+    ``unit``, ``expected`` where the margin ends. These are rows of the sweep; ``again`` and ``again_value`` are the
+    same of later rounds. ``reference`` is by distance the bandwidth that should be, nothing where there is a ceiling.
+    """
+
+    check: str
+    size: int
+    rail: int | None
+    limit: bool
+    unit: str
+    x: Any
+    value: Any
+    sigma: float
+    threshold: float
+    expected: float
+    reference: Any = field(default_factory=_nothing)
+    again: Any = field(default_factory=_nothing)
+    again_value: Any = field(default_factory=_nothing)
+
+
+class Suspect(NamedTuple):
+    """What might explain slow exchanges: of which ``members`` (two of a pair, all of a boundary, else one).
+
+    ``slowdown`` is the median of ``rows`` exchanges, ``share`` how many of them were slow. ``strong``: too much for
+    noise. A boundary lies between its members and those ``beyond`` it, everybody else if that is empty.
+    """
+
+    kind: str
+    members: tuple[int, ...]
+    channel: int
+    slowdown: float
+    share: float
+    rows: int
+    strong: bool = True
+    unit: str = ""
+    beyond: tuple[int, ...] = ()
+
+    @property
+    def declared(self) -> bool:
+        """Return whether racks, pods or two sides tell the boundary, so that it cannot be its members after all."""
+        return not self.unit.startswith(BEFORE)
+
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """Return everybody whom it is about: of a boundary between two units the members of both."""
+        return (*self.members, *self.beyond)
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Where nodes lie: by level (``pod``, ``rack``) the unit of each, -1 for none, and the units' names."""
+
+    units: Mapping[str, Any]
+    names: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def of(cls, nodes: Sequence[str], places: Mapping[str, Mapping[str, str | None]]) -> Topology:
+        """Return where these nodes lie."""
+        units: dict[str, Any] = {}
+        names: dict[str, list[str]] = {}
+        for level in ("pod", "rack"):
+            named = [(places.get(node) or {}).get(level) for node in nodes]
+            names[level] = sorted({place for place in named if place is not None})
+            number = {name: at for at, name in enumerate(names[level])}
+            units[level] = np.array([-1 if place is None else number[place] for place in named], dtype=np.int64)
+        return cls(units, names)
+
+    def distances(self, one: Any, other: Any) -> Any:
+        """Return how far apart two nodes are, each: 0 same rack, 1 same pod, 2 farther, or unknown."""
+        far = np.full(len(one), 2)
+        for level, near in (("pod", 1), ("rack", 0)):
+            unit = self.units[level][one]
+            far[(unit == self.units[level][other]) & (unit >= 0)] = near
+        return far
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The exchanges of the pairwise sweep as seen by every channel.
+
+    ``members`` tells by node who is under test, ``peers`` how many nodes were measured; ``fabric`` says what speaks
+    against the fabric as a whole. ``limited`` tells by size whether the class' limit asks for more than peers reach.
+    """
+
+    exchanges: Exchanges
+    topology: Topology
+    settings: Settings
+    members: Any
+    distances: Any
+    peers: int
+    channels: tuple[Channel, ...] = ()
+    fabric: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    limited: tuple[bool | None, ...] = ()
+    usual: tuple[Any, ...] = ()
+
+    @cached_property
+    def outwards(self) -> dict[str, Any]:
+        """Return by level the rows between two of its units."""
+        sides = {level: (unit[self.exchanges.one], unit[self.exchanges.other]) for level, unit in self._units}
+        return {level: (one >= 0) & (other >= 0) & (one != other) for level, (one, other) in sides.items()}
+
+    @cached_property
+    def blocks(self) -> dict[str, Any]:
+        """Return by level one number for the two units of each row."""
+        sides = {level: (unit[self.exchanges.one], unit[self.exchanges.other]) for level, unit in self._units}
+        counts = {level: len(names) for level, names in self.topology.names.items()}
+        return {
+            level: np.minimum(one, other) * counts[level] + np.maximum(one, other)
+            for level, (one, other) in sides.items()
+        }
+
+    @cached_property
+    def complete(self) -> Rows | None:
+        """Return all rows if every one was measured at every size, None if not."""
+        known = self.exchanges.known
+        return Rows(self, known) if known.all() else None
+
+    def measured(self, channel: Channel) -> Rows:
+        """Return the rows that were measured in a channel."""
+        return self.complete or Rows(self, ~np.isnan(channel.x))
+
+    @property
+    def _units(self) -> Sequence[tuple[str, Any]]:
+        return tuple(self.topology.units.items())
+
+    @cached_property
+    def repeated(self) -> bool:
+        """Return whether any pair was measured more than once."""
+        pairs = np.sort(self.exchanges.pairs[self.exchanges.known])
+        return bool((pairs[1:] == pairs[:-1]).any())
+
+
+class Rows:
+    """A choice of a sweep's exchanges; what is counted of it is counted once."""
+
+    def __init__(self, sweep: Sweep, mask: Any) -> None:
+        self.sweep, self.mask = sweep, mask
+        self._outwards: dict[str, Rows] = {}
+
+    @cached_property
+    def by_node(self) -> Any:
+        """Return by node in how many of them it took part."""
+        return self.sweep.exchanges.of_nodes(self.mask)
+
+    def outwards(self, level: str) -> Rows:
+        """Return those between two units of a level."""
+        if level not in self._outwards:
+            self._outwards[level] = Rows(self.sweep, self.mask & self.sweep.outwards[level])
+        return self._outwards[level]
+
+    def of(self, rows: Any) -> Any:
+        """Return which of some rows (their numbers) are among them."""
+        return rows[self.mask[rows]]
+
+    def without(self, rows: Any) -> Rows:
+        """Return all but these (a mask, or their numbers)."""
+        mask = self.mask.copy()
+        mask[rows] = False
+        return Rows(self.sweep, mask)
+
+    def slow_shares(self, slow: Any) -> Any:
+        """Return by node how many of its exchanges among them are among the slow ones (numbers), as a part."""
+        return self.sweep.exchanges.of_nodes(self.of(slow)) / np.maximum(self.by_node, 1)
+
+
+def swept(exchanges: Exchanges, topology: Topology, members: Any, settings: Settings, again: Exchanges) -> Sweep:
+    """Return what the exchanges of a sweep look like against what should be; ``again`` are those of later rounds."""
+    met = exchanges.of_nodes(exchanges.known) > 0
+    distances = topology.distances(exchanges.one, exchanges.other)
+    sweep = Sweep(exchanges, topology, settings, members, distances, int(met.sum()))
+    enough = sweep.peers >= settings.cohort.peers
+    speeds = [_together(exchanges.gb[:, at]) for at in range(len(settings.pairs.sizes_bytes))]
+    sweep = replace(sweep, usual=tuple(_usual(sweep, each) if enough else None for each in speeds))
+    return _Channels(sweep, again).swept(speeds)
+
+
+def limited(sweep: Sweep, again: Exchanges) -> tuple[bool | None, ...]:
+    """Return by size whether the class' limit asks for more than peers reach, None where there is neither."""
+    counts = _counts(sweep, again)
+    found: list[bool | None] = []
+    for size, usual in zip(sweep.settings.pairs.sizes_bytes, sweep.usual, strict=True):
+        healthy = sweep.settings.healthy(2, size)
+        if usual is None:
+            found.append(None if healthy is None else True)
+        else:
+            found.append(healthy is not None and healthy > _median_of(usual, counts))
+    return tuple(found)
+
+
+def measured_again(sweep: Sweep, again: Exchanges) -> tuple[Channel, ...]:
+    """Return the channels with what later rounds showed."""
+    return _Channels(sweep, again).again() if len(again.one) else sweep.channels
+
+
+def _counts(sweep: Sweep, again: Exchanges) -> Any:
+    """Return how many exchanges there are by distance, measured or not."""
+    sides = [(again.one, again.other), sweep.exchanges.unmeasured, again.unmeasured]
+    both = np.concatenate([sweep.distances, *(sweep.topology.distances(*each) for each in sides)])
+    return np.bincount(both, minlength=DISTANCES)
+
+
+def _median_of(values: Any, counts: Any) -> float:
+    """Return the median of as many of each of these values."""
+    order = np.argsort(values)
+    ends, total = np.cumsum(counts[order]), int(counts.sum())
+    if not total:
+        return float("nan")
+    low, high = (values[order][np.searchsorted(ends, at, side="right")] for at in ((total - 1) // 2, total // 2))
+    return float((low + high) / 2)
+
+
+def _together(gb: Any) -> Any:
+    """Return the speed over all rails by row.
+
+    Of two rails one may be slow alone: the better one tells of the node. Of more the one in the middle.
+    """
+    return np.maximum(*gb.T) if gb.shape[1] == 2 else median_across(gb.T)
+
+
+class _Channels:
+    """Makes the channels of a sweep."""
+
+    def __init__(self, sweep: Sweep, again: Exchanges) -> None:
+        self.sweep, self.settings, self.cohort = sweep, sweep.settings, sweep.settings.cohort
+        self.exchanges, self.later = sweep.exchanges, again
+        self.counts = _counts(sweep, again)
+        self.complete = sweep.complete is not None
+
+    def swept(self, speeds: Sequence[Any]) -> Sweep:
+        """Return the sweep with its channels, and what holds for the fabric as a whole."""
+        sweep, exchanges = self.sweep, self.exchanges
+        sizes, rails = self.settings.pairs.sizes_bytes, exchanges.gb.shape[2]
+        enough = sweep.peers >= self.cohort.peers
+        fabric: list[str] = []
+        remarks: list[str] = []
+        channels: list[Channel] = []
+        bounded = limited(sweep, self.later)
+        for at, size in enumerate(sizes):
+            healthy, usual, by_limit = self.settings.healthy(2, size), sweep.usual[at], bounded[at]
+            if by_limit is None:
+                if self.settings.ceiling(SENDRECV, 2, size) is None:
+                    said = "too few peers, and no limit of the class"
+                    remarks.append(f"pairs at {size_text(size)} are not judged: {said}")
+                continue
+            check = "pair_bandwidth" if size > SMALL_BYTES or size == max(sizes) else "pair_latency"
+            about = check, size, None, by_limit
+            reference = np.full(DISTANCES, healthy) if usual is None else np.maximum(usual, healthy or 0)
+            channel = self._speed(about, reference, speeds[at])
+            few, more = (0, 0.0) if usual is None else _few_fast(sweep, channel)
+            if usual is not None and few > sweep.peers / 2:
+                # Few nodes are slow, but with everybody: most pairs are, and those that are not show what is usual.
+                reference = np.maximum(usual * (1 + more), healthy or 0)
+                channel = self._speed(about, reference, speeds[at])
+            elif few:
+                fabric.append(
+                    f"{few} of {sweep.peers} nodes are {more:.0%} faster with each other than everybody else at "
+                    f"{size_text(size)}: the others may be slow"
+                )
+            channels.append(channel)
+            if rails > 1:
+                slow = self._add_rails(channels, at, speeds[at], reference)
+                (fabric if size == max(sizes) else remarks).extend(slow if enough else [])
+        if enough:
+            between, certain = _two_units(sweep, speeds[sizes.index(max(sizes))])
+            (fabric if certain else remarks).extend(between)
+        channels += self._ceilings()
+        found = replace(sweep, channels=tuple(channels), limited=bounded)
+        return replace(found, fabric=tuple(fabric), remarks=tuple(remarks))
+
+    def _add_rails(self, channels: list[Channel], at: int, speeds: Any, reference: Any) -> list[str]:
+        """Add a channel for each rail at one size, and return which rails are slow with everybody.
+
+        A rail may be a little slower by the way it is wired; what counts is who is slower than that rail is.
+        """
+        size, by_limit, gb = channels[-1].size, channels[-1].limit, self.exchanges.gb[:, at].T
+        relative = gb / speeds
+        known = ~np.isnan(speeds)
+        relative = relative if known.all() else relative[:, known]
+        usually = np.array([median(each) for each in relative]) if known.any() else np.ones(len(gb))
+        for rail, speed in enumerate(gb):
+            expected = reference if by_limit else reference * usually[rail]
+            channels.append(self._speed(("rail_bandwidth", size, rail, by_limit), expected, speed))
+        middle = float(np.median(usually))
+        return [
+            f"rail {rail} is {1 - each / middle:.0%} slower than the others with everybody at {size_text(size)}"
+            for rail, each in enumerate(usually)
+            if each < middle * (1 - self.cohort.smallest)
+        ]
+
+    def _speed(self, about: tuple[str, int, int | None, bool], reference: Any, speeds: Any) -> Channel:
+        """Return the channel of a bandwidth (check, size, rail, by limit), told as time where the message is small."""
+        check, size, _rail, by_limit = about
+        x = 1 - speeds / reference.take(self.sweep.distances)
+        small = check == "pair_latency"
+        sigma, threshold = self._noise(x, by_limit)
+        value, unit = (size / speeds / 1e3, "us") if small else (speeds, UNIT)
+        expected = self._expected(check, size, reference)
+        return Channel(*about, unit, x, value, sigma, threshold, expected, reference)
+
+    def _expected(self, check: str, size: int, reference: Any) -> float:
+        bar = _median_of(reference, self.counts) * (1 - self.cohort.margin)
+        return size / bar / 1e3 if check == "pair_latency" else bar
+
+    def _noise(self, x: Any, by_limit: bool) -> tuple[float, float]:
+        """Return the noise of one row, and from where on it is slow."""
+        known = x if self.complete else x[~np.isnan(x)]
+        sigma = max(MAD_SIGMA * float(median(np.abs(known - median(known)))), LEAST_SPREAD) if len(known) else 0.0
+        return max(sigma, LEAST_SPREAD), self.cohort.margin if by_limit else self.cohort.smallest / 2
+
+    def _ceilings(self) -> list[Channel]:
+        """Return the channels of the 99 %: against the class' ceiling, and against the median of the same exchange."""
+        found = []
+        for at, size in enumerate(self.settings.pairs.sizes_bytes):
+            for check, limit, unit in self._limits(size):
+                value = self._tail(self.exchanges, at, check)
+                x = self._above(limit, value)
+                found.append(Channel(check, size, None, True, unit, x, value, *self._noise(x, True), limit))
+        return found
+
+    def _limits(self, size: int) -> list[tuple[str, float, str]]:
+        ceiling, straggler = self.settings.ceiling(SENDRECV, 2, size), self.settings.straggler
+        found = [] if ceiling is None else [("pair_latency", ceiling, "us")]
+        return found + ([] if straggler is None else [("straggler", straggler.p99_over_p50, "p99/p50")])
+
+    def _above(self, limit: float, value: Any) -> Any:
+        return 1 - (1 - self.cohort.margin) * limit / value
+
+    @staticmethod
+    def _tail(exchanges: Exchanges, at: int, check: str) -> Any:
+        return exchanges.p99[:, at] * 1e6 if check == "pair_latency" else exchanges.ratio[:, at]
+
+    def again(self) -> tuple[Channel, ...]:
+        """Return the channels with what later rounds showed."""
+        gb, distances = self.later.gb, self.sweep.topology.distances(self.later.one, self.later.other)
+        found = []
+        for channel in self.sweep.channels:
+            at = self.settings.pairs.sizes_bytes.index(channel.size)
+            if not len(channel.reference):
+                value = self._tail(self.later, at, channel.check)
+                found.append(replace(channel, again=self._above(channel.expected, value), again_value=value))
+                continue
+            speeds = _together(gb[:, at]) if channel.rail is None else gb[:, at, channel.rail]
+            x = self._steadied(channel, 1 - speeds / channel.reference[distances])
+            value = channel.size / speeds / 1e3 if channel.check == "pair_latency" else speeds
+            expected = self._expected(channel.check, channel.size, channel.reference)
+            found.append(replace(channel, again=x, again_value=value, expected=expected))
+        return tuple(found)
+
+    def _steadied(self, channel: Channel, x: Any) -> Any:
+        """Return the slowdowns with what a later round as a whole was slower than the sweep taken out.
+
+        Rounds of confirmation have sound pairs beside those they confirm, to tell by.
+        """
+        late = ~np.isnan(x)
+        if not late.any():
+            return x
+        rows = self.sweep.measured(channel)
+        plain = rows.slow_shares(np.flatnonzero(channel.x > self.cohort.smallest / 2)) <= 0.5
+        late &= plain[self.later.one] & plain[self.later.other]
+        for number in np.unique(self.later.number[late]):
+            rows_of_it = late & (self.later.number == number)
+            if rows_of_it.sum() >= self.cohort.peers:
+                common = max(0.0, float(median(x[rows_of_it])))
+                x = np.where(self.later.number == number, 1 - (1 - x) / (1 - common), x)
+        return x
+
+
+def _usual(sweep: Sweep, speeds: Any) -> Any:
+    """Return by distance what peers at that distance reach."""
+    known = ~np.isnan(speeds)
+    everywhere = float(median(speeds[known]))
+    usual = np.full(DISTANCES, everywhere)
+    for kind in range(DISTANCES):
+        here = known & (sweep.distances == kind)
+        if here.sum() >= sweep.settings.cohort.peers:
+            usual[kind] = _undivided(sweep, speeds, here, kind) or float(median(speeds[here]))
+    return usual
+
+
+def _undivided(sweep: Sweep, speeds: Any, rows: Any, kind: int) -> float | None:
+    """Return what the better pairs of units reach among each other, where a bad unit could be in most of them."""
+    topology = sweep.topology
+    unit = topology.units["rack"] if len(topology.names["rack"]) > 1 else topology.units["pod"]
+    count = int(unit.max(initial=-1)) + 1
+    if kind == 0 or not 3 <= count <= FEW_UNITS:
+        return None
+    a, b = unit[sweep.exchanges.one[rows]], unit[sweep.exchanges.other[rows]]
+    block = np.where(a < b, a * count + b, b * count + a)
+    values = speeds[rows]
+    medians = [
+        float(np.median(values[block == each])) for each in np.unique(block) if (block == each).sum() >= 4 and each >= 0
+    ]
+    return float(np.quantile(medians, 0.75, method="higher")) if len(medians) > 2 else None
+
+
+def _two_units(sweep: Sweep, speeds: Any) -> tuple[list[str], bool]:
+    """Return whether two racks (or pods) are slow between each other: with two there is no third to compare with."""
+    cohort = sweep.settings.cohort
+    for level in ("rack", "pod"):
+        unit, names = sweep.topology.units[level], sweep.topology.names[level]
+        if len(names) != 2:
+            continue
+        one, other = unit[sweep.exchanges.one], unit[sweep.exchanges.other]
+        known = ~np.isnan(speeds) & (one >= 0) & (other >= 0)
+        within, between = speeds[known & (one == other)], speeds[known & (one != other)]
+        if min(len(within), len(between)) < cohort.peers:
+            continue
+        less = 1 - float(np.median(between) / np.median(within))
+        if less > cohort.smallest / 2 and less > cohort.margin:
+            return [f"{less:.0%} slower between {level}s {' and '.join(names)} than within them"], level == "rack"
+    return [], False
+
+
+def _few_fast(sweep: Sweep, channel: Channel) -> tuple[int, float]:
+    """Return how many nodes are faster with each other than everybody else, and by how much; 0 if there are none such.
+
+    Then the many are slow, not the few fast. Several sets of such nodes are racks that are not declared, and no fault.
+    """
+    rows = np.flatnonzero(~np.isnan(channel.x))
+    pairs, gain = sweep.exchanges.pairs[rows], -channel.x[rows]
+    least = 0.75 * sweep.settings.cohort.smallest
+    if not sweep.repeated and not (gain > least).any():
+        return 0, 0.0
+    keys, inverse = np.unique(pairs, return_inverse=True)
+    counts = np.bincount(inverse, minlength=len(keys))
+    gain = -np.bincount(inverse, weights=channel.x[rows], minlength=len(keys)) / np.maximum(counts, 1)
+    fast = gain > np.maximum(least, STRONG_SIGMAS * channel.sigma / np.sqrt(counts))
+    if not fast.any():
+        return 0, 0.0
+    size = sweep.exchanges.count
+    one, other = keys // size, keys % size
+    among = np.zeros(size, dtype=bool)
+    among[one[fast]] = among[other[fast]] = True
+    both = among[one] & among[other]
+    if among.sum() < 3 or among.sum() == sweep.peers or fast[both].mean() < 0.8:
+        return 0, 0.0
+    return int(among.sum()), float(np.median(gain[fast]))
+
+
+def partners_by_node(sweep: Sweep, rows: Any) -> Any:
+    """Return by node with how many others it was in these rows."""
+    size = sweep.exchanges.count
+    if not sweep.repeated:
+        return sweep.exchanges.of_nodes(rows)
+    keys = np.unique(sweep.exchanges.pairs[rows])
+    return np.bincount(keys // size, minlength=size) + np.bincount(keys % size, minlength=size)

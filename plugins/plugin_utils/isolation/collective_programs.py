@@ -1,0 +1,148 @@
+"""Which pairs meet in which permutation, and which groups: the programs of a campaign's steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.pairing import rounds_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
+    ALL_REDUCE,
+    SENDRECV,
+    Settings,
+)
+
+# A fault that shows in this share of the exchanges is found with this probability, where it has to show so often.
+INTERMITTENT_SHARE, CONFIDENCE, SHOWINGS = 0.3, 0.999, 5
+# Values (node x rail x size) that a sweep brings: the ledger keeps them all and planning reads them. With a declared
+# budget as many as 1,024 nodes of 8 rails have pairs; without, what stays within seconds for 4,096 nodes.
+MOST_VALUES, USUAL_VALUES = 17_000_000, 4_000_000
+# A node that is always slow is measured so often again.
+STEADY_REPEATS = 8
+# A permutation is taken for hung after so many times what planning counts for it, and not before.
+HUNG_FACTOR, HUNG_SECONDS = 30, 30
+# The longest collective that is asked for, 16 GiB twenty times, takes seconds; making connections takes longer.
+GROUP_SECONDS = 120
+
+
+def least_exchanges() -> int:
+    """Return how many exchanges each node needs, so that an intermittent fault shows often enough to be told.
+
+    For a single showing it were ln(1 - confidence) / ln(1 - share).
+    """
+    count = math.ceil(math.log(1 - CONFIDENCE) / math.log(1 - INTERMITTENT_SHARE))
+    while _fewer(count) > 1 - CONFIDENCE:
+        count += 1
+    return count
+
+
+def _fewer(count: int) -> float:
+    return sum(
+        math.comb(count, shown) * INTERMITTENT_SHARE**shown * (1 - INTERMITTENT_SHARE) ** (count - shown)
+        for shown in range(SHOWINGS)
+    )
+
+
+def sweep_shifts(count: int, settings: Settings) -> list[int]:
+    """Return the permutations of the sweep of so many nodes: all of them, several times over for few nodes.
+
+    Where the budget or the number of values does not allow all, they are spread evenly. With nodes ordered by pod and
+    rack nearly all pairs of a permutation lie across racks; in which racks some are within goes on with the shift.
+    """
+    whole = rounds_of(count)
+    if whole < 1:
+        return []
+    values = count * settings.ranks_per_node * len(settings.pairs.sizes_bytes)
+    most = max(1, (USUAL_VALUES if settings.budget_minutes is None else MOST_VALUES) // values)
+    if settings.budget_minutes is not None:
+        # Three steps are the most that a campaign without a hang needs.
+        seconds = settings.budget_minutes * 60 - 3 * settings.step_seconds
+        spare = STEADY_REPEATS + 1
+        most = min(most, max(1, int(seconds / settings.pairs.seconds) - spare))
+    if most < whole:
+        return sorted({(at * whole) // most for at in range(most)})
+    cycles = max(1, min(math.ceil(least_exchanges() / (count - 1)), most // whole))
+    return list(range(whole)) * cycles
+
+
+def sweep_phase(shifts: Sequence[int], settings: Settings) -> dict[str, Any]:
+    """Return the phase of a sweep over these permutations."""
+    return {"name": "walk", **_pairs(settings), "shifts": list(shifts)}
+
+
+def pairs_phase(pairs: Sequence[Sequence[tuple[int, int]]], settings: Settings, name: str = "walk") -> dict[str, Any]:
+    """Return the phase of explicit permutations."""
+    return {"name": name, **_pairs(settings), "pairs": [[list(pair) for pair in step] for step in pairs]}
+
+
+def inside_phase(settings: Settings) -> dict[str, Any] | None:
+    """Return the phase inside each node, None where a node has a single rank."""
+    if settings.ranks_per_node < 2:
+        return None
+    sizes = sorted({floor.size_bytes for floor in settings.floors if floor.nodes_min == 1})
+    move = settings.groups
+    return {
+        "name": "inside",
+        "kind": "inside",
+        "collective": ALL_REDUCE,
+        "sizes": sizes or [max(move.sizes_bytes)],
+        "iterations": move.iterations,
+        "warmup": move.warmup,
+        "seconds": GROUP_SECONDS,
+    }
+
+
+def _pairs(settings: Settings) -> dict[str, Any]:
+    move = settings.pairs
+    return {
+        "kind": "pairs",
+        "collective": SENDRECV,
+        "sizes": list(move.sizes_bytes),
+        "iterations": move.iterations,
+        "warmup": move.warmup,
+        "seconds": max(HUNG_SECONDS, math.ceil(HUNG_FACTOR * move.seconds)),
+    }
+
+
+def group_phases(levels: Mapping[str, Sequence[Sequence[int]]], settings: Settings) -> list[dict[str, Any]]:
+    """Return the phases of the groups (positions) of each level, the smaller ones first; all together at every size.
+
+    Parts of the topology run one collective, at the sizes that have a limit and the largest.
+    """
+    move = settings.groups
+    limited = {floor.size_bytes for floor in settings.floors if floor.collective != SENDRECV}
+    limited |= {ceiling.size_bytes for ceiling in settings.latency if ceiling.collective != SENDRECV}
+    some = [size for size in move.sizes_bytes if size in limited or size == max(move.sizes_bytes)]
+    moves = []
+    for level, groups in levels.items():
+        whole = level == "all"
+        for collective in move.collectives if whole else move.collectives[:1]:
+            moves.append(
+                {
+                    "name": f"{level}:{collective}",
+                    "kind": "groups",
+                    "collective": collective,
+                    "sizes": list(move.sizes_bytes if whole else some),
+                    "iterations": move.iterations,
+                    "warmup": move.warmup,
+                    "seconds": GROUP_SECONDS,
+                    "groups": [list(group) for group in groups],
+                }
+            )
+    return moves
+
+
+def train_phase(settings: Settings) -> dict[str, Any]:
+    """Return the phase of the small training step over all nodes of the job."""
+    move = settings.groups
+    shape = dict(settings.train or {})
+    return {
+        "name": "train",
+        "kind": "train",
+        "sizes": [],
+        **shape,
+        "iterations": int(shape.get("steps", move.iterations)),
+        "warmup": move.warmup,
+        "seconds": GROUP_SECONDS,
+    }

@@ -1,0 +1,262 @@
+"""What slows exchanges down: a group's boundary, a node, one rail of it, or one pair; fewest causes first.
+
+An exchange is as fast as the slowest part in its way, so effects do not add up and no sum is fitted. Every exchange is
+held against what its peers of the same size, rail and distance reach. Those that are slow are then explained by the
+fewest causes: what lies between a rack (or pod) and the rest where it is fast within, or between it and one other; a
+node that is slow with nearly everybody; one rail of it alone; a node that is slow now and then, with many; what is left
+are pairs. Each cause takes the exchanges it explains with it before the next is looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.boundaries import (
+    SHARE_BETWEEN,
+    between_two,
+    boundaries,
+    undeclared,
+    undeclared_between,
+    undeclared_boundary,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels import (
+    BOUNDARY,
+    INTERMITTENT,
+    LINK,
+    NODE,
+    PAIR,
+    STRONG_SIGMAS,
+    Rows,
+    Suspect,
+    Sweep,
+    partners_by_node,
+)
+
+# A node that is slow now and then: so often at the least, with so many others, and by chance in less than one fleet of
+# these.
+INTERMITTENT_SHOWN, INTERMITTENT_PARTNERS = 5, 3
+INTERMITTENT_CHANCE = 1e-3
+
+
+def explain(sweep: Sweep, names: Sequence[str]) -> tuple[Suspect, ...]:
+    """Return what explains the slow exchanges of a sweep between nodes of these names, over all channels."""
+    found: list[Suspect] = []
+    chosen: dict[int, Rows] = {}
+    for at, channel in enumerate(sweep.channels):
+        rows = sweep.measured(channel)
+        if channel.rail is not None:
+            if channel.size not in chosen or sweep.complete is None:
+                explained = _explained_by_all_rails(sweep, channel.size, found)
+                chosen[channel.size] = rows.without(explained) if explained.any() else rows
+            rows = chosen[channel.size]
+        found += _Explained(sweep, at, rows, names).suspects()
+    return tuple(_without_shadows(sweep, found))
+
+
+def _explained_by_all_rails(sweep: Sweep, size: int, found: Sequence[Suspect]) -> Any:
+    """Return the rows that need no slow rail to explain them: whatever is slow there is so on all rails together."""
+    exchanges = sweep.exchanges
+    rows = np.zeros(len(exchanges.one), dtype=bool)
+    for suspect in found:
+        channel = sweep.channels[suspect.channel]
+        if channel.rail is not None or channel.size != size or channel.check == "straggler":
+            continue
+        if suspect.kind == BOUNDARY:
+            rows[exchanges.across(suspect.members, suspect.beyond)] = True
+        elif suspect.kind in (NODE, INTERMITTENT):
+            rows[exchanges.rows_of(suspect.members[0])] = True
+    return rows
+
+
+def _without_shadows(sweep: Sweep, found: Sequence[Suspect]) -> list[Suspect]:
+    """Return the suspects with several slow rails of one node taken together, and no pair of a suspected node."""
+    rails: dict[tuple[int, int], list[Suspect]] = {}
+    for suspect in found:
+        if suspect.kind == LINK:
+            rails.setdefault((suspect.members[0], sweep.channels[suspect.channel].size), []).append(suspect)
+    whole = {key for key, links in rails.items() if len(links) > sweep.exchanges.gb.shape[2] / 2}
+    kept = []
+    blamed = {suspect.members[0] for suspect in found if suspect.kind in (NODE, LINK, INTERMITTENT)}
+    for suspect in found:
+        key = suspect.members[0], sweep.channels[suspect.channel].size
+        if suspect.kind == LINK and key in whole:
+            worst = max(rails[key], key=lambda each: each.slowdown)
+            if suspect is worst:
+                kept.append(suspect._replace(kind=NODE))
+            continue
+        if suspect.kind == PAIR and not blamed.isdisjoint(suspect.members):
+            continue
+        kept.append(suspect)
+    return kept
+
+
+class _Explained:
+    """What explains the slow rows of one channel."""
+
+    def __init__(self, sweep: Sweep, at: int, rows: Rows, names: Sequence[str]) -> None:
+        self.sweep, self.exchanges, self.names = sweep, sweep.exchanges, names
+        self.at, self.channel = at, sweep.channels[at]
+        self.left = rows
+        self.slow = rows.of(np.flatnonzero(self.channel.x > self.channel.threshold))
+        self.found: list[Suspect] = []
+
+    def suspects(self) -> list[Suspect]:
+        """Return the suspects; each takes what it explains with it before the next is looked for."""
+        if len(self.slow):
+            for level in ("pod", "rack"):
+                self._boundaries(level)
+            self._nodes()
+            for suspect in undeclared_between(self.at, self.channel, self.left, self.slow, self.names):
+                self._take(suspect)
+            for node in self._intermittent():
+                self._add(Suspect(INTERMITTENT, (node,), self.at, 0, 0, 0))
+            for suspect in self.found:
+                if suspect.kind == INTERMITTENT:
+                    self.left = self.left.without(self.exchanges.rows_of(suspect.members[0]))
+        return [*self.found, *self._pairs()]
+
+    def _add(self, suspect: Suspect) -> None:
+        """Add a suspect with what those of the rows left that it explains showed."""
+        if suspect.kind == BOUNDARY:
+            rows = self.exchanges.across(suspect.members, suspect.beyond)
+        else:
+            rows = self.exchanges.rows_of(suspect.members[0])
+        values = self.channel.x[self.left.of(rows)]
+        slowdown = float(np.median(values)) if len(values) else 0.0
+        share = float((values > self.channel.threshold).mean()) if len(values) else 0.0
+        self.found.append(suspect._replace(slowdown=slowdown, share=share, rows=len(values)))
+
+    def _take(self, boundary: Suspect) -> None:
+        self._add(boundary)
+        self.left = self.left.without(self.exchanges.across(boundary.members, boundary.beyond))
+
+    def _boundaries(self, level: str) -> None:
+        for members, unit in boundaries(level, self.left, self.slow):
+            self._take(Suspect(BOUNDARY, tuple(members), self.at, 0, 0, 0, unit=unit))
+        between, rows = between_two(level, self.at, self.left, self.slow)
+        if between:
+            self.found += between
+            self.left = self.left.without(rows)
+
+    def _nodes(self) -> None:
+        nodes = self._peel()
+        apart = undeclared(self.channel, self.left, nodes)
+        if len(apart) > 1:
+            self._add(undeclared_boundary(self.at, self.left, self.slow, apart, self.names))
+        kind = NODE if self.channel.rail is None else LINK
+        for node in nodes:
+            if node not in apart:
+                self._add(Suspect(kind, (node,), self.at, 0, 0, 0))
+        if nodes:
+            self.left = self.left.without(self.exchanges.touching(nodes))
+
+    def _peel(self) -> list[int]:
+        """Return the nodes that are slow with most others, beginning with those that are with nearly all.
+
+        Nodes in service are doubted only where no node under test explains as much.
+        """
+        left = self.left
+        found: list[int] = []
+        while True:
+            share = left.slow_shares(self.slow)
+            top = float(share.max(initial=0))
+            if top <= 0.5:
+                return found
+            chosen = (share > 0.5) & (share >= top - 0.1)
+            if (chosen & self.sweep.members).any():
+                chosen &= self.sweep.members
+            nodes = np.flatnonzero(chosen).tolist()
+            found += nodes
+            left = left.without(self.exchanges.touching(nodes))
+
+    def _intermittent(self) -> list[int]:
+        """Return the nodes that were slow more often than the rest makes likely, each time with another partner."""
+        sweep, channel, exchanges = self.sweep, self.channel, self.exchanges
+        clear = self.left.of(self.slow)
+        clear = clear[channel.x[clear] > max(channel.threshold, 3 * channel.sigma)]
+        if exchanges.of_nodes(clear).max(initial=0) < INTERMITTENT_SHOWN:
+            return []
+        rows = self.left.mask & ~self._steady_pairs()
+        slow = np.zeros(len(rows), dtype=bool)
+        slow[clear] = True
+        slow &= rows
+        found: list[int] = []
+        while True:
+            every, bad = exchanges.of_nodes(rows), exchanges.of_nodes(slow)
+            # The rest: exchanges in which the node took no part.
+            base = (slow.sum() - bad + 0.5) / (rows.sum() - every + 1.0)
+            share = bad / np.maximum(every, 1)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                spread = share * np.log(np.where(share > 0, share, 1) / base) + (1 - share) * np.log(
+                    np.where(share < 1, 1 - share, 1) / np.maximum(1 - base, 1e-9)
+                )
+            chance = np.exp(-every * np.where(share > base, spread, 0))
+            likely = (bad >= INTERMITTENT_SHOWN) & (share > 0.1) & (chance < INTERMITTENT_CHANCE / exchanges.count)
+            likely &= sweep.members
+            if likely.any():
+                # With one partner alone it is the pair.
+                others = partners_by_node(sweep, rows) // 2 + 1
+                likely &= partners_by_node(sweep, slow) >= np.minimum(INTERMITTENT_PARTNERS, others)
+            if not likely.any():
+                return found
+            node = int(np.argmin(np.where(likely, chance, 2.0)))
+            mine = exchanges.rows_of(node)
+            usual = float(np.median(channel.x[mine[rows[mine]]]))
+            # A little slow all the time is not very slow now and then. Whoever met an intermittent node looks a little
+            # so: take the clearest first.
+            if usual <= channel.threshold / 2 + channel.sigma / 2:
+                found.append(node)
+            rows[mine] = slow[mine] = False
+
+    def _steady_pairs(self) -> Any:
+        """Return the rows of pairs that were measured several times and nearly always slow: no matter of chance."""
+        rows, pairs = self.left.mask, self.exchanges.pairs
+        if not self.sweep.repeated:
+            return np.zeros(len(rows), dtype=bool)
+        keys, inverse = np.unique(pairs[rows], return_inverse=True)
+        slow = np.bincount(inverse, weights=self.channel.x[rows] > self.channel.threshold, minlength=len(keys))
+        counts = np.bincount(inverse, minlength=len(keys))
+        return rows & np.isin(pairs, keys[(counts >= 3) & (slow >= SHARE_BETWEEN * counts)])
+
+    def _pair_medians(self, least: float) -> tuple[Any, Any, Any]:
+        """Return the pairs that were ever slower than ``least`` in the rows left (one number each), the lower median of
+        each over its repeats, and how many these are.
+        """
+        slow = self.left.of(np.flatnonzero(self.channel.x > least))
+        keys = self.exchanges.pairs[slow]
+        if not self.sweep.repeated:
+            return keys, self.channel.x[slow], np.ones(len(slow), dtype=np.int64)
+        chosen = self.left.of(np.flatnonzero(np.isin(self.exchanges.pairs, keys)))
+        values = self.channel.x[chosen]
+        keys, inverse = np.unique(self.exchanges.pairs[chosen], return_inverse=True)
+        counts = np.bincount(inverse, minlength=len(keys))
+        order = np.lexsort((values, inverse))
+        starts = np.cumsum(counts) - counts
+        return keys, values[order][starts + (counts - 1) // 2], counts
+
+    def _pairs(self) -> list[Suspect]:
+        """Return the slow pairs of what nothing else explains, worst first."""
+        channel, cohort = self.channel, self.sweep.settings.cohort
+        if channel.check == "straggler":
+            return []
+        # A single exchange has all its noise: look lower where there is more, to see again what must be found.
+        floor = max(min(channel.threshold, cohort.smallest - 2.5 * channel.sigma), 1.5 * channel.sigma)
+        if channel.rail is not None:
+            floor = max(channel.threshold, 4 * channel.sigma)
+        if channel.limit:
+            floor = channel.threshold
+        keys, medians, counts = self._pair_medians(min(floor, channel.threshold))
+        least = np.where(counts >= 3, channel.threshold, floor)
+        found = np.flatnonzero(medians > least)
+        found = found[np.argsort(-medians[found], kind="stable")]
+        # One wild measurement of one rank is not certain, however wild.
+        robust = channel.rail is None and self.exchanges.gb.shape[2] > 2
+        sure = np.maximum(STRONG_SIGMAS * channel.sigma / np.sqrt(counts), channel.threshold)
+        strong = (medians > sure) & (robust | (counts > 2))
+        columns = (keys // self.exchanges.count, keys % self.exchanges.count, medians, counts, strong)
+        return [
+            Suspect(PAIR, (one, other), self.at, slowdown, 1.0, count, certain)
+            for one, other, slowdown, count, certain in zip(*(each[found].tolist() for each in columns), strict=True)
+        ]

@@ -1,0 +1,179 @@
+"""Questions put to a ledger within one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import FORMAT, Evidence, EvidenceError
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import (
+    Mark,
+    NodeRow,
+    Record,
+    StoredRound,
+    Transition,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables import (
+    DECISION,
+    DRAIN,
+    EVIDENCE,
+    META,
+    NODE,
+    PART,
+    ROUND,
+    TRANSITION,
+    GarbledError,
+)
+from sqlalchemy import Connection, Table, func, select
+
+# SQLite before 3.32 takes no more than 999 variables in one statement.
+NAMES_PER_QUERY = 900
+
+
+class Reader:
+    """Questions put to the ledger within one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def generation(self) -> int:
+        """Return how many changes the gate has to follow."""
+        return int(self._connection.execute(select(META.c.generation)).scalar_one())
+
+    def mark(self) -> Mark:
+        """Return how far the ledger has come, for ``moved_on`` to compare with."""
+        last = select(EVIDENCE.c.seq, EVIDENCE.c.digest).order_by(EVIDENCE.c.seq.desc()).limit(1)
+        row = self._connection.execute(last).one_or_none()
+        evidence, digest = (0, "") if row is None else (row.seq, row.digest)
+        return Mark(self.generation(), evidence, digest, self._last(DECISION), self._last(TRANSITION))
+
+    def moved_on(self, mark: Mark, nodes: Collection[str]) -> bool:
+        """Return whether there is a decision or a change of state since the mark, or evidence of one of the nodes."""
+        then = (mark.generation, mark.decision, mark.transition)
+        if (self.generation(), self._last(DECISION), self._last(TRANSITION)) != then:
+            return True
+        return not self.stages_since(mark).keys().isdisjoint(nodes)
+
+    def stages_since(self, mark: Mark) -> dict[str, set[str]]:
+        """Return, by node, the stages of which evidence was recorded since the mark."""
+        columns = (EVIDENCE.c.seq, EVIDENCE.c.digest, EVIDENCE.c.node, EVIDENCE.c.stage)
+        found: dict[str, set[str]] = {}
+        for row in self._connection.execute(select(*columns).where(EVIDENCE.c.seq >= mark.evidence)):
+            if (row.seq, row.digest) != (mark.evidence, mark.digest):
+                found.setdefault(row.node, set()).add(row.stage)
+        return found
+
+    def _last(self, table: Table) -> int:
+        return int(self._connection.execute(select(func.max(table.c.seq))).scalar_one() or 0)
+
+    def nodes(self) -> dict[str, NodeRow]:
+        """Return every node that was ever judged."""
+        return {row.name: NodeRow(**row._mapping) for row in self._connection.execute(select(NODE))}
+
+    def states(self) -> dict[str, str]:
+        """Return the state of every node that was ever judged."""
+        return {row.name: row.state for row in self._connection.execute(select(NODE.c.name, NODE.c.state))}
+
+    def decisions(self) -> dict[str, str]:
+        """Return the operators' standing decisions; a released node has none."""
+        last = select(func.max(DECISION.c.seq)).group_by(DECISION.c.node)
+        rows = self._connection.execute(select(DECISION.c.node, DECISION.c.decision).where(DECISION.c.seq.in_(last)))
+        return {row.node: row.decision for row in rows if row.decision != "none"}
+
+    def drains(self) -> dict[str, str]:
+        """Return the reason of every manual drain, by node."""
+        return {row.node: row.reason for row in self._connection.execute(select(DRAIN))}
+
+    def transitions(self) -> list[Transition]:
+        """Return every transition, oldest first."""
+        return [move for _, move in self.history()]
+
+    def history(self) -> list[tuple[float, Transition]]:
+        """Return every transition with its time, seconds since the epoch, in the order in which they were recorded."""
+        columns = (TRANSITION.c.node, TRANSITION.c.from_state, TRANSITION.c.to_state, TRANSITION.c.cause)
+        rows = self._connection.execute(select(TRANSITION.c.at, *columns).order_by(TRANSITION.c.seq))
+        return [(at, Transition(*move)) for at, *move in rows]
+
+    def parts(self, node: str) -> list[dict[str, Any]]:
+        """Return the parts last seen in a node."""
+        rows = self._connection.execute(select(PART).where(PART.c.node == node).order_by(PART.c.kind, PART.c.slot))
+        return [dict(row._mapping) for row in rows]
+
+    def records(self, stages: Iterable[str], nodes: Iterable[str]) -> dict[str, list[Record]]:
+        """Return, by node, the evidence that decides each stage: the last imported.
+
+        A record that can no longer be read stands as one that never finished; no older one takes its place. One query
+        per stage however many nodes there are.
+        """
+        wanted = set(nodes)
+        found: dict[str, list[Record]] = {name: [] for name in wanted}
+        for stage in stages:
+            for row in self._newest(stage, wanted):
+                if row.node in wanted:
+                    found[row.node].append(Record(_evidence_of(row), row.imported, row.seq))
+        return found
+
+    def _newest(self, stage: str, wanted: set[str]) -> Iterator[Any]:
+        newest = select(func.max(EVIDENCE.c.seq)).where(EVIDENCE.c.stage == stage).group_by(EVIDENCE.c.node)
+        if len(wanted) <= NAMES_PER_QUERY:
+            newest = newest.where(EVIDENCE.c.node.in_(sorted(wanted)))
+        yield from self._connection.execute(select(EVIDENCE).where(EVIDENCE.c.seq.in_(newest)).order_by(EVIDENCE.c.seq))
+
+    def admitted_under(self, stage: str, nodes: Iterable[str]) -> dict[str, str]:
+        """Return, by node that is admitted, the digest of what the stage was judged by when the node was admitted."""
+        wanted = set(nodes)
+        then = (
+            select(func.max(EVIDENCE.c.seq))
+            .join(NODE, NODE.c.name == EVIDENCE.c.node)
+            .where(EVIDENCE.c.stage == stage, NODE.c.state == "admitted", EVIDENCE.c.imported <= NODE.c.since)
+            .group_by(EVIDENCE.c.node)
+        )
+        if len(wanted) <= NAMES_PER_QUERY:
+            then = then.where(EVIDENCE.c.node.in_(sorted(wanted)))
+        query = select(EVIDENCE.c.node, EVIDENCE.c.expect_digest).where(EVIDENCE.c.seq.in_(then))
+        return {row.node: row.expect_digest for row in self._connection.execute(query) if row.node in wanted}
+
+    def known(self, stage: str, node: str) -> list[str]:
+        """Return the ids of a node's finished evidence of one stage, oldest first."""
+        rows = select(EVIDENCE.c.id).where(
+            EVIDENCE.c.node == node, EVIDENCE.c.stage == stage, EVIDENCE.c.finished.is_not(None)
+        )
+        return list(self._connection.execute(rows.order_by(EVIDENCE.c.seq)).scalars())
+
+    def rounds(self, campaign: str | None = None) -> list[StoredRound]:
+        """Return the rounds of one campaign, or of all, in the order in which they were started."""
+        return list(self.each_round(campaign))
+
+    def each_round(self, campaign: str | None = None) -> Iterator[StoredRound]:
+        """Yield the same, read one by one: what thousands of nodes observed in one of them is large enough."""
+        query = select(ROUND.c.seq).order_by(ROUND.c.seq)
+        if campaign is not None:
+            query = query.where(ROUND.c.campaign == campaign)
+        columns = [ROUND.c[name] for name in StoredRound.__dataclass_fields__]
+        for seq in list(self._connection.execute(query).scalars()):
+            row = self._connection.execute(select(*columns).where(ROUND.c.seq == seq)).one()
+            yield _round_of(row._asdict())
+
+    def plans(self) -> list[StoredRound]:
+        """Return the rounds of all campaigns, oldest first, without what they observed, which is large."""
+        names = [name for name in StoredRound.__dataclass_fields__ if name != "observations"]
+        query = select(*(ROUND.c[name] for name in names)).order_by(ROUND.c.seq)
+        return [_round_of({**row._asdict(), "observations": None}) for row in self._connection.execute(query)]
+
+
+def _round_of(row: Mapping[str, Any]) -> StoredRound:
+    """Return a round; raises GarbledError where its columns hold other data than a plan and observations."""
+    for column, kind, wanted in (("plan", dict, "a mapping"), ("observations", list, "a list")):
+        if not isinstance(row[column], kind) and (column == "plan" or row[column] is not None):
+            found = type(row[column]).__name__
+            where = f"round {row['number']} of campaign {row['campaign']}"
+            raise GarbledError(f"{where}: round.{column} is {found}, expected {wanted}")
+    return StoredRound(**row)
+
+
+def _evidence_of(row: Any) -> Evidence:
+    from_columns = {key: value for key, value in row._mapping.items() if key not in ("seq", "imported", "digest")}
+    try:
+        return Evidence.from_dict({"format": FORMAT, **from_columns})
+    except EvidenceError:
+        return Evidence(row.id, row.node, row.stage, row.started, None, row.boot_id, {}, row.expect_digest)

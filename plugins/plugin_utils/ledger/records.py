@@ -1,0 +1,77 @@
+"""What a ledger gives back: evidence as it was imported, nodes, changes of state, rounds of campaigns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+
+# What an operator may decide; it stands above all evidence until it is released.
+DECISIONS = ("quarantined", "spare", "retired")
+
+
+@dataclass(frozen=True)
+class Record:
+    """Evidence as the ledger holds it: ``imported`` by the control machine's clock, ``order`` in which it came."""
+
+    evidence: Evidence
+    imported: float
+    order: int
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """A node as the last admission left it; ``since`` is when it came into its state, seconds since the epoch."""
+
+    name: str
+    hardware_class: str | None
+    state: str
+    stage: str
+    reason: str
+    since: float
+
+
+@dataclass(frozen=True)
+class Transition:
+    """One change of a node's state, and why."""
+
+    node: str
+    from_state: str
+    to_state: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Evidence that was not imported, and why."""
+
+    node: str
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class StoredRound:
+    """A round of a campaign; ``observations`` and ``finished`` are None while it runs or if it was interrupted."""
+
+    campaign: str
+    number: int
+    plan: dict[str, Any]
+    observations: list[Any] | None
+    started: float
+    finished: float | None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a ledger had come: its generation, and the last rows of what is only appended.
+
+    ``digest`` is that of the last row of evidence: a record that had not finished gives its number to its continuation.
+    """
+
+    generation: int
+    evidence: int
+    digest: str
+    decision: int
+    transition: int

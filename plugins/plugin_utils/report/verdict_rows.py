@@ -1,0 +1,184 @@
+"""Verdicts as a person reads them: order, worst finding, one row per node."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import (
+    ACTIONS,
+    PASS,
+    VERDICTS,
+    Finding,
+    Value,
+)
+
+# In the order in which somebody has to look at them; a state that is not listed comes first, it is a surprise.
+STATES = ("rejected", "quarantined", "held", "testing", "new", "spare", "admitted", "retired")
+# Nobody has to act on these.
+QUIET_STATES = ("spare", "admitted", "retired")
+
+_SPELLING = {name: name.upper() for name in ("cpu", "gpu", "nccl", "nic", "pci", "vbios")}
+_LINE_BREAKS = {"\n", "\t"}
+# Separators that break a line in some programs, and marks that reverse or hide text.
+_UNSAFE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+
+
+class ReportError(MusterError, ValueError):
+    """Data that is no verdict: names the place, what was found and what was expected."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What admission said about one node; ``stage`` is empty where no stage decided.
+
+    ``evidence`` are the ids of the records that it was judged by; what passed may be there alone.
+    """
+
+    node: str
+    state: str
+    stage: str
+    findings: tuple[Finding, ...]
+    evidence: tuple[str, ...] = ()
+
+    def completed(self, recorded: Iterable[Evidence]) -> Verdict:
+        """Return the verdict with every finding of its evidence, in the order of that, and then its own others."""
+        by_id = {item.id: item for item in recorded}
+        whole = [finding for name in self.evidence if name in by_id for finding in by_id[name].findings]
+        known = set(whole)
+        return replace(self, findings=(*whole, *(finding for finding in self.findings if finding not in known)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return an entry of ``verdicts.json``."""
+        return {
+            "node": self.node,
+            "state": self.state,
+            "stage": self.stage,
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the verdict table; all fields are ready to print."""
+
+    node: str
+    state: str
+    stage: str
+    reason: str
+    measured: str
+    expected: str
+
+
+def verdicts_from(data: Any) -> tuple[Verdict, ...]:
+    """Return the verdicts in ``data``, sorted by state (worst first) and name; raises ReportError."""
+    if isinstance(data, (str, bytes)) or not isinstance(data, Sequence):
+        raise ReportError(f"verdicts is {type(data).__name__}, expected a list")
+    verdicts = tuple(_verdict(item, f"verdicts[{index}]") for index, item in enumerate(data))
+    names = [verdict.node for verdict in verdicts]
+    if twice := sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []:
+        raise ReportError(f"verdicts: node {twice[0]!r} is there twice, expected once")
+    return tuple(sorted(verdicts, key=verdict_order))
+
+
+def _verdict(item: Any, where: str) -> Verdict:
+    if not isinstance(item, Mapping):
+        raise ReportError(f"{where} is {type(item).__name__}, expected a mapping")
+    for key in ("node", "state"):
+        if not isinstance(item.get(key), str) or not item[key]:
+            raise ReportError(f"{where}.{key} is {item.get(key)!r}, expected text")
+    stage = item.get("stage")
+    if stage is not None and not isinstance(stage, str):
+        raise ReportError(f"{where}.stage is {type(stage).__name__}, expected text")
+    findings = item.get("findings")
+    if isinstance(findings, (str, bytes)) or not isinstance(findings, Sequence):
+        raise ReportError(f"{where}.findings is {type(findings).__name__}, expected a list")
+    try:
+        parsed = tuple(Finding.from_dict(finding) for finding in findings)
+    except (TypeError, ValueError) as exc:
+        raise ReportError(f"{where} ({item['node']}): {exc}") from exc
+    evidence = item.get("evidence", [])
+    if not isinstance(evidence, list) or not all(isinstance(name, str) for name in evidence):
+        raise ReportError(f"{where}.evidence is {evidence!r:.60}, expected a list of ids")
+    return Verdict(str(item["node"]), str(item["state"]), str(stage or ""), parsed, tuple(evidence))
+
+
+def verdict_order(verdict: Verdict) -> tuple[int, str, tuple[tuple[int, int | str], ...]]:
+    """Return the sort key of a verdict: state, worst first, then name with numbers in counting order."""
+    rank = STATES.index(verdict.state) if verdict.state in STATES else -1
+    return rank, verdict.state, counting_order(verdict.node)
+
+
+def counting_order(name: str) -> tuple[tuple[int, int | str], ...]:
+    """Return a sort key that puts ``gpu-9`` before ``gpu-10``."""
+    return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"([0-9]+)", name))
+
+
+def worst_finding(findings: Iterable[Finding]) -> Finding | None:
+    """Return the finding that explains the state: worst verdict, then most drastic action, then the first one given.
+
+    None where nothing is worse than ``pass``.
+    """
+    bad = [finding for finding in findings if finding.verdict != PASS]
+    return min(bad, key=lambda one: (VERDICTS.index(one.verdict), ACTIONS.index(one.action)), default=None)
+
+
+def reason_of(finding: Finding) -> str:
+    """Return the finding's reason with its part named once; the host as a whole need not be named."""
+    reason = finding.reason or f"{finding.check}: {finding.verdict}"
+    named = finding.subject == "host" or all(word in reason for word in finding.subject.split())
+    return reason if named else f"{finding.subject}: {reason}"
+
+
+def words(name: str) -> str:
+    """Return a name of ours as people write it: ``burn_in`` is burn-in, ``gpu_serials`` GPU serials."""
+    return " ".join(_SPELLING.get(word, word) for word in name.replace("burn_in", "burn-in").split("_"))
+
+
+def verdict_rows(verdicts: Iterable[Verdict]) -> list[Row]:
+    """Return one row per verdict, in the order given; the reason is that of the node's worst finding."""
+    return [_row(verdict) for verdict in verdicts]
+
+
+def _row(verdict: Verdict) -> Row:
+    finding = worst_finding(verdict.findings)
+    if finding is None:
+        # A node that waits says so; an admitted one needs no reason.
+        reason = "" if verdict.findings or verdict.state in QUIET_STATES else "no findings yet"
+        return Row(printable(verdict.node), printable(verdict.state), printable(verdict.stage), reason, "", "")
+    return Row(
+        printable(verdict.node),
+        printable(verdict.state),
+        printable(verdict.stage),
+        printable(reason_of(finding)),
+        printable(quantity(finding.measured, finding.unit)),
+        printable(quantity(finding.expected, finding.unit)),
+    )
+
+
+def quantity(value: Value, unit: str = "") -> str:
+    """Return a value with its unit; an absent value is empty, a float has four significant digits."""
+    if value is None:
+        return ""
+    if not isinstance(value, float):
+        return f"{value} {unit}".strip()
+    # 0.1 + 0.2 is nobody's measurement, and 1e+03 nobody's way to write a thousand.
+    return f"{value:.4g} {unit}".strip() if abs(value) < 1000 else f"{value:.0f} {unit}".strip()
+
+
+def printable(text: str) -> str:
+    """Return the text with whatever could steer a terminal, reverse a line or break a file written out as an escape.
+
+    Node names and kernel log lines are not ours. Line breaks and tabs stay.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        f"\\u{ord(char):04x}" if char not in _LINE_BREAKS and unicodedata.category(char) in _UNSAFE else char
+        for char in text
+    )

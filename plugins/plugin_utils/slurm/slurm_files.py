@@ -1,0 +1,295 @@
+"""Slurm's files from the declared fleet: the same on every controller, from which all other hosts fetch them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import fold
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import (
+    ACCEPTANCE_PARTITION,
+    AUTO,
+    BLOCK,
+    CGROUP_TRACKING,
+    MUSTER,
+    NONE,
+    TREE,
+    Scheduler,
+    Services,
+    defaults,
+    read_scheduler,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.slurm_versions import has_key
+from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_topology import Member, block_lines, tree_lines
+
+# What the user partitions are in; muster.cluster.slurm_gate renders it. A bare name, so that other hosts find it among
+# the files that they fetched.
+GATE_FILE = "muster_partitions.conf"
+# The key by which slurmrestd's tokens are signed.
+JWT_KEY = "/etc/slurm/jwt_hs256.key"
+_HEAD = "# Written by Muster from the fleet file; edits are lost.\n"
+_GPUS = re.compile(r"gpu(?::(?P<type>[A-Za-z][\w.-]*))?(?::(?P<count>\d+))?(?:\([^)]*\))?")
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """GPUs of a hardware class: how many, and the directory that their device files lie below."""
+
+    count: int
+    root: str
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What Slurm's files are made from; hosts are name and address, the leading controller first."""
+
+    name: str
+    controllers: tuple[tuple[str, str], ...]
+    database: str | None
+    members: tuple[Member, ...]
+    gpus: Mapping[str, Gpus]
+    scheduler: Scheduler
+
+
+def cluster_of(fleet: Mapping[str, Any]) -> Cluster:
+    """Return what the variable ``muster_fleet`` says of Slurm. Raises FleetError.
+
+    Reads the few values that are needed, not all of them: a fleet of 12,500 nodes has 100,000 rails.
+    """
+    file, nodes, classes = "muster_fleet", fleet["nodes"], fleet["classes"]
+    plain = [(name, node["role"], node) for name, node in nodes.items()]
+    services = Services.of(((name, role) for name, role, _node in plain), file)
+    return Cluster(
+        name=fleet["cluster"],
+        controllers=tuple((name, nodes[name]["address"]) for name in services.controllers),
+        database=nodes[services.database]["address"] if services.database else None,
+        members=tuple(
+            Member(name, node["address"], node["hardware_class"], node["pod"], node["rack"])
+            for name, role, node in plain
+            if role == "compute"
+        ),
+        gpus={
+            name: Gpus(expect["gpu"]["count"], expect["tools"]["root"])
+            for name, expect in classes.items()
+            if expect["gpu"]
+        },
+        scheduler=read_scheduler(fleet["scheduler"], list(classes), services, file),
+    )
+
+
+def files_of(cluster: Cluster) -> dict[str, str]:
+    """Return the text of each file by its name in the controllers' /etc/slurm.
+
+    Where there is nothing to say in a file, it is not among them. The file of user partitions, which slurm.conf
+    includes at its end, is the gate's.
+    """
+    topology = _topology(cluster)
+    gres = _gres_lines(cluster)
+    containers = cluster.scheduler.containers
+    texts = {
+        "slurm.conf": "\n".join(_slurm_lines(cluster, bool(topology))),
+        "cgroup.conf": "\n".join(_settings(_merged(defaults()["cgroup_conf"], cluster.scheduler.cgroup))),
+        "gres.conf": "\n".join(gres),
+        "topology.conf": "\n".join(topology),
+        "plugstack.conf": f"required {containers.plugin}" if containers else "",
+    }
+    return {name: f"{_HEAD}{text}\n" for name, text in texts.items() if text}
+
+
+def _slurm_lines(cluster: Cluster, placed: bool) -> list[str]:
+    everyone = fold(member.name for member in cluster.members)
+    return [
+        f"ClusterName={cluster.name}",
+        *(f"SlurmctldHost={name}({address})" for name, address in cluster.controllers),
+        "",
+        *_settings(_slurm_settings(cluster, placed)),
+        "",
+        *_node_lines(cluster),
+        "",
+        "# Where Muster tests nodes that users do not see yet.",
+        f"PartitionName={ACCEPTANCE_PARTITION} Nodes={everyone} AllowGroups={MUSTER} Hidden=YES OverSubscribe=EXCLUSIVE"
+        " Default=NO State=UP",
+        "",
+        f"Include {GATE_FILE}",
+    ]
+
+
+def _slurm_settings(cluster: Cluster, placed: bool) -> dict[str, Any]:
+    """Return the keys of slurm.conf, but for hosts, nodes and partitions."""
+    scheduler, known = cluster.scheduler, defaults()
+    sized = [each for each in known["sized"] if len(cluster.members) >= each["nodes"]][-1]
+    settings: dict[str, Any] = {
+        **known["slurm_conf"],
+        **{key: value for key, value in sized.items() if key != "nodes"},
+        "StateSaveLocation": scheduler.state_directory,
+        "TreeWidth": tree_width(len(cluster.members)),
+        **_hooks(scheduler),
+        **_accounting(cluster),
+    }
+    if placed:
+        settings["TopologyPlugin"] = f"topology/{scheduler.topology}"
+    if (memory := _memory_per_cpu(cluster)) is not None:
+        settings["DefMemPerCPU"] = memory
+    if names := _gres_names(cluster):
+        settings["GresTypes"] = ",".join(names)
+        # Without slurmdbd slurmctld refuses to start on it.
+        if "gpu" in names and (scheduler.accounting or scheduler.parameter("AccountingStorageType")):
+            settings["AccountingStorageTRES"] = "gres/gpu"
+    if scheduler.rest:
+        settings |= {"AuthAltTypes": "auth/jwt", "AuthAltParameters": f"jwt_key={JWT_KEY}"}
+    merged = _merged(settings, scheduler.parameters)
+    cgroups = merged.get("ProctrackType") == CGROUP_TRACKING
+    late: dict[str, Any] = {
+        # Contain makes the step whose cgroup logins by ssh go into; it needs cgroups to hold them.
+        "PrologFlags": "Alloc,Contain" if cgroups else "Alloc",
+        "UnkillableStepTimeout": max(
+            settings["UnkillableStepTimeout"],
+            known["unkillable_per_message"] * int(merged.get("MessageTimeout") or settings["MessageTimeout"]),
+        ),
+    }
+    if scheduler.accounting:
+        late["JobAcctGatherType"] = "jobacct_gather/cgroup" if cgroups else "jobacct_gather/linux"
+    return _merged({**settings, **late}, scheduler.parameters)
+
+
+def tree_width(nodes: int) -> int:
+    """Return to how many nodes each slurmd forwards a message in a cluster of so many."""
+    known = defaults()["tree_width"]
+    root = math.sqrt(nodes) if nodes <= known["square_root"] else nodes ** (1 / 3)
+    # Cube roots of whole cubes come out a little above or below.
+    return max(int(known["least"]), math.ceil(root - 1e-9))
+
+
+def _hooks(scheduler: Scheduler) -> dict[str, Any]:
+    hooks, known = scheduler.hooks, defaults()["hooks"]
+    settings: dict[str, Any] = {}
+    if hooks.health:
+        settings |= {
+            "HealthCheckProgram": known["health"],
+            "HealthCheckInterval": known["health_interval"],
+            "HealthCheckNodeState": known["health_node_state"],
+        }
+    both = has_key(scheduler.version, "slurm.conf", "PrologTimeout")
+    for key in ("prolog", "epilog"):
+        if getattr(hooks, key):
+            settings[key.title()] = known[key]
+            settings[f"{key.title()}Timeout" if both else "PrologEpilogTimeout"] = known["timeout"]
+    return settings
+
+
+def _accounting(cluster: Cluster) -> dict[str, Any]:
+    accounting = cluster.scheduler.accounting
+    if accounting is None:
+        return {}
+    settings: dict[str, Any] = {
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+        # By address: a name that does not resolve stalls slurmctld at every start.
+        "AccountingStorageHost": cluster.database,
+    }
+    if accounting.enforce:
+        settings["AccountingStorageEnforce"] = ",".join(accounting.enforce)
+    return settings
+
+
+def _node_lines(cluster: Cluster) -> list[str]:
+    lines = []
+    for name, members in _by_class(cluster).items():
+        line = {
+            "NodeName": fold(member.name for member in members),
+            "NodeAddr": fold(member.address for member in members),
+            **dict(sorted(_node_parameters(cluster, name).items(), key=lambda item: item[0].lower())),
+        }
+        line.setdefault("State", "UNKNOWN")
+        lines.append(" ".join(f"{key}={value}" for key, value in line.items()))
+    return lines
+
+
+def _node_parameters(cluster: Cluster, hardware_class: str) -> dict[str, Any]:
+    gpus = cluster.gpus.get(hardware_class)
+    own = cluster.scheduler.node_parameters.get(hardware_class, {})
+    made = {"Gres": f"gpu:{gpus.count}"} if gpus and cluster.scheduler.gres != NONE else {}
+    return _merged(made, own)
+
+
+def _memory_per_cpu(cluster: Cluster) -> int | None:
+    """Return the MiB that a job gets with each CPU if it names no memory: what a node of every class has for each.
+
+    Without it such a job takes all memory of its node, and so the whole node. None where the site says it by another
+    key, or a class declares no size; whether a declared one is a number slurmctld tells.
+    """
+    if any(cluster.scheduler.parameter(key) is not None for key in ("DefMemPerNode", "DefMemPerGPU")):
+        return None
+    shares = []
+    for name in _by_class(cluster):
+        sizes = {key.lower(): str(value) for key, value in _node_parameters(cluster, name).items()}
+        memory, cpus = sizes.get("realmemory", ""), sizes.get("cpus", "")
+        if not memory.isdecimal() or not cpus.isdecimal() or int(cpus) == 0:
+            return None
+        shares.append(int(memory) // int(cpus))
+    return min(shares, default=None)
+
+
+def _by_class(cluster: Cluster) -> dict[str, list[Member]]:
+    classes: dict[str, list[Member]] = {}
+    for member in cluster.members:
+        classes.setdefault(member.hardware_class, []).append(member)
+    return dict(sorted(classes.items()))
+
+
+def _gres_of(cluster: Cluster, hardware_class: str) -> list[str]:
+    """Return the generic resources of a class, such as ``gpu:8`` and ``nic:8``."""
+    parameters = _node_parameters(cluster, hardware_class)
+    text = next((str(value) for key, value in parameters.items() if key.lower() == "gres"), "")
+    # What stands in brackets, such as (S:0-1), has no comma that parts two resources.
+    return [each for each in re.split(r",(?![^(]*\))", text) if each]
+
+
+def _gres_names(cluster: Cluster) -> list[str]:
+    return sorted({each.partition(":")[0] for name in _by_class(cluster) for each in _gres_of(cluster, name)})
+
+
+def _gres_lines(cluster: Cluster) -> list[str]:
+    """Return gres.conf's lines for the GPUs; a resource that a site adds needs a gres.conf of its own on its nodes."""
+    scheduler = cluster.scheduler
+    if scheduler.gres == NONE:
+        return []
+    lines = []
+    for name, members in _by_class(cluster).items():
+        found = next(filter(None, (_GPUS.fullmatch(each) for each in _gres_of(cluster, name))), None)
+        if name not in cluster.gpus or found is None:
+            continue
+        nodes = fold(member.name for member in members)
+        if scheduler.gres == AUTO:
+            lines.append(f"NodeName={nodes} AutoDetect=nvml")
+            continue
+        kind = f" Type={found['type']}" if found["type"] else ""
+        files = _device_files(cluster.gpus[name], int(found["count"] or 1))
+        lines.append(f"NodeName={nodes} Name=gpu{kind} File={files} Flags=nvidia_gpu_env")
+    return lines
+
+
+def _device_files(gpus: Gpus, count: int) -> str:
+    return f"{gpus.root.rstrip('/')}/dev/nvidia{f'[0-{count - 1}]' if count > 1 else '0'}"
+
+
+def _topology(cluster: Cluster) -> list[str]:
+    scheduler = cluster.scheduler
+    if scheduler.topology == TREE:
+        return tree_lines(cluster.members, defaults()["topology"]["leaves"])
+    if scheduler.topology == BLOCK:
+        return block_lines(cluster.members, has_key(scheduler.version, "topology.conf", "BlockSizes"))
+    return []
+
+
+def _merged(made: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of ``made`` with those of ``own`` over them, whatever their case; None takes a key out."""
+    taken = {key.lower() for key in own}
+    merged = {key: value for key, value in made.items() if key.lower() not in taken}
+    return merged | {key: value for key, value in own.items() if value is not None}
+
+
+def _settings(settings: Mapping[str, Any]) -> Sequence[str]:
+    return [f"{key}={value}" for key, value in sorted(settings.items(), key=lambda item: item[0].lower())]

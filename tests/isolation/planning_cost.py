@@ -1,0 +1,142 @@
+"""What it costs to plan acceptance: processor time at 232 hosts, at half a fleet behind slow racks, memory at 4,096.
+
+    PYTHONPATH=collections:. python -m tests.isolation.planning_cost --bench build/bench.json
+
+Only the planner counts: reading observations, judging them, planning rounds, concluding. Making the observations up
+does not. How fast a machine is, a fixed piece of work (``calibration``) tells that runs beside it in the same process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_planner import Planner
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import packed
+
+from .campaign import plan_of
+from .fleet import FAULTS, Fleet, Spec, as_json, expectations
+
+SEED = 11
+# Processor time of the planner of 3cdc734 for the mean of these fleets, in times the calibration's, both measured in
+# one process (2 shared cores of a Xeon with AVX-512, Python 3.11, numpy 2.4).
+BEFORE_IN_CALIBRATIONS = 6.2
+SPEEDUP, MEBIBYTES, SECONDS = 5.0, 300, 1.0
+HUGE = Spec.usual(4096, "five_slow_10", 0.01)
+
+
+def calibration() -> float:
+    """Return the seconds of processor time of a fixed piece of work, half of it numpy's and half of it Python's."""
+    chance = np.random.default_rng(SEED)
+    values, order = chance.normal(size=26_796), chance.integers(0, 26_796, size=26_796)
+    begun = time.process_time()
+    for _each in range(60):
+        np.sort(values[order])
+        np.bincount(order, weights=values)
+        np.where(values > 0, values * values, 1 - values)
+    texts: dict[int, str] = {}
+    for number in range(60_000):
+        texts[number % 1024] = f"{number:06d} {number / 7:.4g}"
+    return time.process_time() - begun
+
+
+def planned(fleet: Fleet) -> list[float]:
+    """Return the seconds of processor time of each call of a campaign's planner."""
+    planner = Planner(fleet.nodes, (), Settings.from_expect(expectations(fleet.spec), fleet.places()))
+    seen: list[tuple[int, Any, Any]] = []
+    took = []
+    while True:
+        begun = time.process_time()
+        step = planner.next_round(seen)
+        took.append(time.process_time() - begun)
+        if isinstance(step, Conclusion):
+            return took
+        plan = plan_of(step)
+        seen += [(step.number, plan, item) for item in fleet.run(plan)]
+
+
+def speedup() -> float:
+    """Return how many times less the planner needs than before, as the mean over a fleet of each fault."""
+    calibrations, seconds = [], 0.0
+    for fault in FAULTS:
+        calibrations.append(calibration())
+        seconds += min(sum(planned(Fleet(Spec.usual(232, fault, 0.01), SEED))) for _again in range(2))
+    return BEFORE_IN_CALIBRATIONS * float(np.median(calibrations)) / (seconds / len(FAULTS))
+
+
+def half_slow() -> float:
+    """Return the seconds of the longest step for 464 hosts, every other rack of two slow with all others, two pods."""
+    fleet = Fleet(Spec(464, "clean", 0.01, rack=2, pod=116), SEED)
+    fleet.outside, fleet.beyond = fleet.rack % 2 == 0, np.ones(464, dtype=bool)
+    return max(planned(fleet))
+
+
+def from_json(folder: Path) -> int:
+    """Plan a campaign from the JSON of its rounds in a folder, and return the most MiB that this process ever had."""
+    nodes, places = json.loads((folder / "fleet.json").read_text(encoding="utf-8"))
+    planner = Planner(nodes, (), Settings.from_expect(expectations(HUGE), places))
+    seen: list[tuple[int, Any, Any]] = []
+    while not isinstance(step := planner.next_round(seen), Conclusion):
+        text = (folder / f"{step.number}.json").read_text(encoding="utf-8")
+        seen += [(step.number, plan_of(step), item) for item in json.loads(text, object_hook=packed)]
+        del text
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.split("VmHWM:")[1].split()[0]) // 1024
+
+
+def json_mebibytes() -> int:
+    """Return the memory, at its peak, of a process that plans 4,096 hosts from JSON."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, fleet = Path(name), Fleet(HUGE, SEED)
+        (folder / "fleet.json").write_text(json.dumps([fleet.nodes, fleet.places()]), encoding="utf-8")
+        planner = Planner(fleet.nodes, (), Settings.from_expect(expectations(HUGE), fleet.places()))
+        seen: list[tuple[int, Any, Any]] = []
+        while not isinstance(step := planner.next_round(seen), Conclusion):
+            plan = plan_of(step)
+            items = fleet.run(plan)
+            (folder / f"{step.number}.json").write_text(json.dumps([as_json(item) for item in items]), encoding="utf-8")
+            seen += [(step.number, plan, item) for item in items]
+        command = [sys.executable, "-m", "tests.isolation.planning_cost", "--from-json", name]
+        return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the figures and write them down; 1 where one of them is worse than it has to be."""
+    parser = argparse.ArgumentParser(prog="planning_cost", description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--bench", type=Path, help="the file to add the figures to")
+    parser.add_argument("--from-json", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.from_json:
+        print(from_json(options.from_json))
+        return 0
+    found = {
+        "isolation_232_speedup": (round(speedup(), 1), "times less CPU to plan than 3cdc734, against a calibration"),
+        "isolation_4096_json_mib": (json_mebibytes(), "MiB of a process that plans from JSON, at its peak"),
+        "isolation_half_slow_464_seconds": (round(half_slow(), 2), "s of processor time, longest step"),
+    }
+    figures = {name: {"value": value, "unit": unit} for name, (value, unit) in found.items()}
+    for name, each in figures.items():
+        print(f"{name:32} {each['value']:10} {each['unit']}")
+    if options.bench:
+        others = json.loads(options.bench.read_text(encoding="utf-8")) if options.bench.exists() else {}
+        options.bench.parent.mkdir(exist_ok=True, parents=True)
+        options.bench.write_text(json.dumps({**others, **figures}, indent=2) + "\n", encoding="utf-8")
+    fast, small, steady = (value for value, _unit in found.values())
+    if fast < SPEEDUP or small > MEBIBYTES or steady > SECONDS:
+        print(f"MISSED expected at least {SPEEDUP:g} times, at most {MEBIBYTES} MiB and {SECONDS:g} s")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""What a class asks of its collectives: read whole, or refused with key, found and expected."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
+    Settings,
+    SettingsError,
+    bus_bandwidth,
+    size_text,
+)
+
+MIB = 2**20
+EXPECT: dict[str, Any] = {
+    "ranks_per_node": 8,
+    "step_seconds": 180,
+    "pairs": {"sizes_bytes": [65536, 256 * MIB], "iterations": 20, "warmup": 3, "seconds": 1},
+    "groups": {
+        "collectives": ["all_reduce", "all_gather"],
+        "sizes_bytes": [8, 1024 * MIB],
+        "iterations": 20,
+        "warmup": 5,
+    },
+    "train": {"hidden": 64, "layers": 2, "steps": 10},
+    "floors": [
+        {"collective": "sendrecv", "nodes_min": 2, "size_bytes": 256 * MIB, "busbw_gb_per_s": 40},
+        {"collective": "all_reduce", "nodes_min": 1, "size_bytes": 1024 * MIB, "busbw_gb_per_s": 450},
+        {"collective": "all_reduce", "nodes_min": 2, "size_bytes": 1024 * MIB, "busbw_gb_per_s": 400},
+        {"collective": "all_reduce", "nodes_min": 4, "size_bytes": 1024 * MIB, "busbw_gb_per_s": 340},
+    ],
+    "latency": [{"collective": "all_reduce", "nodes_min": 2, "size_bytes": 8, "microseconds": 60}],
+    "cohort": {"peers": 8, "margin": 0.05, "smallest": 0.1},
+    "hold": {"nodes": 2, "share": 0.2},
+    "straggler": {"p99_over_p50": 1.5, "last_share": 0.3},
+    "budget_minutes": None,
+}
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """Return the expectations with one key set, or without it where the value is Ellipsis."""
+    expect = copy.deepcopy(EXPECT)
+    *above, key = path.split(".")
+    section: Any = expect
+    for name in above:
+        section = section[int(name) if name.isdigit() else name]
+    if value is ...:
+        del section[key]
+    else:
+        section[int(key) if key.isdigit() else key] = value
+    return expect
+
+
+def test_settings_are_read_whole() -> None:
+    settings = Settings.from_expect(EXPECT, {"n1": {"rack": "r1", "pod": None}})
+    assert settings.fault() == ""
+    assert settings.pairs.sizes_bytes == (65536, 256 * MIB)
+    assert settings.groups.collectives == ("all_reduce", "all_gather")
+    assert (settings.cohort.margin, settings.hold.share, settings.budget_minutes) == (0.05, 0.2, None)
+    assert settings.checks() == (
+        *("pair_bandwidth", "rail_bandwidth", "pair_latency", "data", "group_bandwidth", "group_latency"),
+        *("straggler", "train"),
+    )
+
+
+def test_checks_are_those_that_the_class_can_answer() -> None:
+    expect = {**EXPECT, "ranks_per_node": 1, "straggler": None, "train": None, "latency": []}
+    expect["pairs"] = {**EXPECT["pairs"], "sizes_bytes": [256 * MIB]}
+    assert Settings.from_expect(expect).checks() == ("pair_bandwidth", "data", "group_bandwidth")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "floor"),
+    [(1, 450), (2, 400), (3, 400), (4, 340), (500, 340)],
+)
+def test_floor_of_the_largest_groups_that_are_not_larger_holds(nodes: int, floor: float) -> None:
+    assert Settings.from_expect(EXPECT).floor("all_reduce", nodes, 1024 * MIB) == floor
+
+
+def test_what_holds_inside_a_node_says_nothing_between_nodes() -> None:
+    expect = changed("floors", EXPECT["floors"][:2])
+    assert Settings.from_expect(expect).floor("all_reduce", 2, 1024 * MIB) is None
+
+
+def test_healthy_is_what_floor_or_baseline_ask_for() -> None:
+    key = ("sendrecv", 2, 256 * MIB)
+    assert Settings.from_expect(EXPECT).healthy(2, 256 * MIB) == pytest.approx(40 / 0.95)
+    assert Settings.from_expect(EXPECT, {}, {key: 46.0}).healthy(2, 256 * MIB) == 46.0
+    assert Settings.from_expect(EXPECT, {}, {key: 30.0}).healthy(2, 256 * MIB) == pytest.approx(40 / 0.95)
+    assert Settings.from_expect(EXPECT).healthy(2, 65536) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("ranks_per_node", 0, "collective.ranks_per_node is 0, expected a whole number of at least 1"),
+        ("ranks_per_node", True, "collective.ranks_per_node is True"),
+        ("step_seconds", ..., "collective.step_seconds is missing"),
+        ("step_seconds", -1, "collective.step_seconds is -1, expected a number above 0"),
+        ("pairs", [], "collective.pairs is [], expected a mapping"),
+        ("pairs.sizes_bytes", [], "collective.pairs.sizes_bytes is [], expected a list of sizes"),
+        ("pairs.sizes_bytes", [8, "9"], "collective.pairs.sizes_bytes.1 is '9'"),
+        ("pairs.seconds", float("nan"), "collective.pairs.seconds is nan"),
+        ("groups.collectives", ["gossip"], "collective.groups.collectives[0] is 'gossip', expected one of all_reduce"),
+        ("floors", {}, "collective.floors is {}, expected a list"),
+        ("floors.0", 7, "collective.floors[0].collective is missing"),
+        ("floors.0.busbw_gb_per_s", 0, "collective.floors[0].busbw_gb_per_s is 0, expected a number above 0"),
+        ("latency.0.microseconds", ..., "collective.latency[0].microseconds is missing"),
+        ("cohort.margin", 1.5, "collective.cohort.margin is 1.5, expected a share between 0 and 1"),
+        ("cohort.peers", 1, "collective.cohort.peers is 1, expected a whole number of at least 2"),
+        ("hold.share", "half", "collective.hold.share is 'half'"),
+        ("straggler", 3, "collective.straggler is 3, expected a mapping"),
+        ("train", 3, "collective.train is 3, expected a mapping or null"),
+        ("budget_minutes", 0, "collective.budget_minutes is 0, expected a number above 0"),
+    ],
+)
+def test_settings_that_cannot_be_read_name_key_found_and_expected(path: str, value: Any, said: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        Settings.from_expect(changed(path, value))
+    assert said in str(raised.value)
+
+
+def test_no_mapping_at_all_is_refused() -> None:
+    with pytest.raises(SettingsError, match="collective is NoneType, expected a mapping"):
+        Settings.from_expect(None)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("floors", [], "no sendrecv floor for two nodes"),
+        ("floors.0.size_bytes", 4096, "a floor for sendrecv at 4 KiB, which is not in pairs.sizes_bytes"),
+        ("floors.1.size_bytes", 4096, "a floor for all_reduce at 4 KiB, which is not in groups.sizes_bytes"),
+        ("floors.1.collective", "all_to_all", "a floor for all_to_all, which is not measured"),
+        ("latency.0.size_bytes", 16, "the latency of all_reduce at 16 B, which is not measured"),
+        ("cohort.smallest", 0.01, "cohort.smallest is 0.01, expected at least its margin 0.05"),
+    ],
+)
+def test_settings_by_which_nothing_can_be_judged_say_why(path: str, value: Any, said: str) -> None:
+    assert said in Settings.from_expect(changed(path, value)).fault()
+
+
+@pytest.mark.parametrize(
+    ("collective", "factor"),
+    [("all_reduce", 1.5), ("all_gather", 0.75), ("reduce_scatter", 0.75), ("all_to_all", 0.75), ("sendrecv", 1.0)],
+)
+def test_bus_bandwidth_is_that_of_nccl_tests(collective: str, factor: float) -> None:
+    assert bus_bandwidth(collective, 4, 10**9, 1.0) == pytest.approx(factor)
+
+
+@pytest.mark.parametrize(("size", "text"), [(8, "8 B"), (65536, "64 KiB"), (MIB, "1 MiB"), (16 * 2**30, "16 GiB")])
+def test_size_as_people_write_it(size: int, text: str) -> None:
+    assert size_text(size) == text

@@ -1,0 +1,53 @@
+"""Observations as arrays: read once, whether they come as lists or as arrays, and nothing that is none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Readings, packed
+
+from tests.isolation.fleet import SIZES, Fleet, Spec, as_json
+
+
+def observed(hosts: int) -> tuple[Fleet, dict[str, Any], dict[str, Any]]:
+    fleet = Fleet(Spec.usual(hosts, "clean", 0.01, rails=2), 1)
+    move = {"name": "walk", "kind": "pairs", "sizes": list(SIZES), "shifts": [0, 1], "seconds": 30}
+    plan = {"kind": "walk", "groups": [fleet.nodes], "program": {"moves": [move]}}
+    return fleet, plan, fleet.run(plan)[0]
+
+
+@pytest.mark.parametrize("hosts", [4, 5])
+def test_lists_and_arrays_of_json_are_the_same_exchanges(hosts: int) -> None:
+    fleet, plan, item = observed(hosts)
+    text = json.dumps(as_json(item))
+    readings = Readings(fleet.nodes, SIZES, 2)
+    lists, arrays = (
+        readings.exchanges([(1, plan, each)]) for each in (json.loads(text), json.loads(text, object_hook=packed))
+    )
+    for column in ("one", "other", "gb", "p99", "ratio"):
+        assert np.array_equal(getattr(lists, column), getattr(arrays, column))
+    assert isinstance(json.loads(text, object_hook=packed)["results"][0]["ns"], np.ndarray)
+
+
+@pytest.mark.parametrize("rows", [[[1, "x"]], [[1], [2, 3]], [[True, 1]], [[1, -1]], [[None]], "x", None, []])
+def test_what_are_no_times_stays_as_it_is(rows: Any) -> None:
+    assert packed({"ns": rows})["ns"] is rows
+
+
+def test_an_observation_is_read_once() -> None:
+    fleet, plan, item = observed(4)
+    readings = Readings(fleet.nodes, SIZES, 2)
+    assert readings.of(1, plan, item) is readings.of(1, plan, item)
+    assert readings.of(1, plan, dict(item)) is not readings.of(1, plan, item)
+
+
+def test_what_was_not_measured_at_all_is_no_row() -> None:
+    fleet, plan, item = observed(4)
+    item["ok"] = False
+    item["results"] = [each for each in item["results"] if each["step"] == 0]
+    exchanges = Readings(fleet.nodes, SIZES, 2).exchanges([(1, plan, item)])
+    assert len(exchanges.one) == len(exchanges.unmeasured[0]) == 2
+    assert exchanges.known.all()
