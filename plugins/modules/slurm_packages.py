@@ -11,7 +11,8 @@ author: The Muster developers (@muster-cluster)
 description:
   - Installs packages on Debian and Ubuntu and holds Slurm at the declared release. Missing users and directories of
     Slurm are created first.
-  - Before any change it checks that the packages of that release are available.
+  - Before any change it checks that the declared addresses resolve on this host and that the packages of that release
+    are available. slurmctld waits at every start for each address that does not resolve.
   - Another installed release is an error, because the daemons of Slurm must be upgraded in order. With O(upgrade) it is
     replaced by a newer release that can read its state.
   - Contacts no repository if everything is installed.
@@ -33,6 +34,12 @@ options:
       suite: {description: "Suite; V(/) for a repository without suites.", type: str, default: /}
       components: {description: Components of the suite., type: list, elements: str, default: []}
       signing_key: {description: ASCII-armored public key of the repository., type: str, required: true}
+  addresses: {description: Addresses that must resolve on this host., type: list, elements: str, default: []}
+  slurm_conf:
+    description:
+      - The C(slurm.conf) of a controller, which must name this host and let it serve its files. Its addresses must
+        resolve too.
+    type: str
   users:
     description: System users to create, by name, with their uid or none.
     type: dict
@@ -61,6 +68,7 @@ EXAMPLES = r"""
   muster.cluster.slurm_packages:
     packages: [munge, slurmctld, slurm-client]
     version: "22.05"
+    addresses: [ctl.example.com]
     users: {slurm: 64030}
 """
 
@@ -99,6 +107,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_package
     Wanted,
     preferences_text,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_preflight import preflight_faults
 
 # slurmctld saves all of its state when it is stopped.
 STOP_SECONDS = 300.0
@@ -106,6 +115,8 @@ ARGUMENTS = {
     "packages": {"type": "list", "elements": "str", "required": True},
     "version": {"type": "str", "required": True},
     "repository": {"type": "dict", "options": REPOSITORY},
+    "addresses": {"type": "list", "elements": "str", "default": []},
+    "slurm_conf": {"type": "str"},
     "users": {"type": "dict", "default": {}},
     "directories": {"type": "dict", "default": {}},
     "upgrade": {"type": "bool", "default": False},
@@ -186,6 +197,9 @@ def main() -> None:
     params, host, diff = module.params, LocalHost(), []
     # A daemon is restarted when its configuration is there, not by whoever looks for outdated libraries.
     os.environ.update(DEBIAN_FRONTEND="noninteractive", NEEDRESTART_MODE="l")
+    faults = preflight_faults(params["slurm_conf"], params["addresses"])
+    if faults:
+        module.fail_json(msg="; ".join(faults), steps=[])
     try:
         wanted = wanted_of(params)
         stuck = held(params["units"])

@@ -1,4 +1,4 @@
-"""Measures what Slurm costs: files of 12,500 nodes, the role on the lab, a node more.
+"""Measures what Slurm costs: files of 12,500 nodes, the role on the lab beside its past, a node more.
 
 The hosts install from an apt repository of their own, so no download is in the seconds. A fleet of 3,000 has three real
 hosts; its other nodes are declared and never contacted, or the run would fail.
@@ -10,8 +10,11 @@ import json
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,10 @@ VARIABLES = ROOT / "molecule/slurm/inventory/group_vars/all.yml"
 CONTROLLER = "ctl"
 SUBNET = "10.77.3"
 NODES = 12_500
+ROLE = "tests/bench/slurm.yml"
+# Before modules wrote a host's files and ran its units in one task; the figures are ratios to it.
+BEFORE = "3cdc734"
+TIMES = 5
 FLEET = {
     "plugin": "muster.cluster.fleet",
     "cluster": "bench",
@@ -82,11 +89,11 @@ def lab_figures() -> Figures:
     demo.must(demo.call([*lab, "down"]), "lab.py down")
     demo.must(demo.call([*lab, "up"]), "lab.py up")
     try:
-        role = "tests/bench/slurm.yml"
-        first, counted = run(small, role)
-        second, again = run(small, role)
+        first, counted = run(small, ROLE)
+        second, again = run(small, ROLE)
         if changed := {host: number for host, number in again["changed"].items() if number}:
             raise demo.DemoError(f"the second run of role slurm changed {changed}")
+        ratio = second_vs_before(small)
         run(small, "playbooks/ledger_create.yml")
         at_3 = tasks_of_a_node_more(small, "gpu-0002")
         at_3000 = tasks_of_a_node_more(large, "gpu-0003")
@@ -97,9 +104,51 @@ def lab_figures() -> Figures:
         "slurm_tasks_compute": {"value": tasks(counted, "gpu-0001"), "unit": "tasks, handlers among them"},
         "slurm_first_seconds": {"value": round(first, 1), "unit": "s"},
         "slurm_second_seconds": {"value": round(second, 1), "unit": "s"},
+        **ratio,
         "add_node_tasks_at_3": {"value": at_3, "unit": "tasks on all hosts"},
         "add_node_tasks_at_3000": {"value": at_3000, "unit": "tasks on all hosts"},
     }
+
+
+def second_vs_before(place: Path) -> Figures:
+    """Return the time of a run that changes nothing, in times that of the role at BEFORE; none without that commit."""
+    with checkout(BEFORE) as before:
+        if before is None:
+            print(f"slurm_second_vs_before: left out, as this clone lacks commit {BEFORE}")
+            return {}
+        (before / ROLE).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / ROLE, before / ROLE)
+        # In turns, so that both meet the same machine.
+        pairs = [(seconds_of(place, ROOT), seconds_of(place, before)) for _ in range(TIMES)]
+    now, then = (statistics.median(each) for each in zip(*pairs, strict=True))
+    return {"slurm_second_vs_before": {"value": round(now / then, 2), "unit": f"times the seconds of {BEFORE}"}}
+
+
+def seconds_of(place: Path, checkout: Path) -> float:
+    """Run the role of a checkout to its end; return how long that took. Raises DemoError."""
+    began = time.perf_counter()
+    argv = ["ansible-playbook", "-i", str(place), ROLE]
+    status = subprocess.run(argv, cwd=checkout, env=demo.environment(), check=False).returncode
+    demo.must(status, f"{ROLE} in {checkout}")
+    return time.perf_counter() - began
+
+
+@contextmanager
+def checkout(commit: str) -> Iterator[Path | None]:
+    """Give the tree of an earlier commit for as long as the block runs; None if this clone does not have it."""
+    git = ["git", "-C", str(ROOT)]
+    if subprocess.run([*git, "cat-file", "-e", f"{commit}^{{commit}}"], check=False, capture_output=True).returncode:
+        yield None
+        return
+    place = PLACE / commit
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    archive = subprocess.run([*git, "archive", commit], check=True, capture_output=True).stdout
+    subprocess.run(["tar", "-x", "-C", str(place)], check=True, input=archive)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place)
 
 
 def inventory(nodes: int) -> Path:

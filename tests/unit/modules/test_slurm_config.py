@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_preflight import preflight_faults
 
 ROOT = Path(__file__).parents[3]
 NAME = socket.gethostname()
@@ -31,21 +32,23 @@ def run(name, arguments):
 
 
 def test_addresses_that_are_numbers_need_no_looking_up():
-    assert run("slurm_preflight", {"slurm_conf": CONF, "addresses": ["10.0.0.9", "localhost"]})["addresses"] == 5
+    assert preflight_faults(CONF, ["10.0.0.9", "localhost"]) == []
 
 
 @pytest.mark.parametrize(
-    ("arguments", "why"),
+    ("slurm_conf", "addresses", "why"),
     [
-        ({"addresses": ["no-such-host.invalid"]}, "no-such-host.invalid: does not resolve"),
-        ({"slurm_conf": CONF + "NodeName=gone.invalid\n"}, "gone.invalid: does not resolve"),
-        ({"slurm_conf": CONF.replace(NAME, "ctl")}, f"names the controllers ctl, this host calls itself {NAME}"),
-        ({"slurm_conf": ""}, "names the controllers nothing"),
-        ({"slurm_conf": CONF.replace("enable_configless", "idle_on_node_suspend")}, "lacks enable_configless"),
+        (None, ["no-such-host.invalid"], "no-such-host.invalid: does not resolve"),
+        (CONF + "NodeName=gone.invalid\n", [], "gone.invalid: does not resolve"),
+        (CONF.replace(NAME, "ctl"), [], f"names the controllers ctl, this host calls itself {NAME}"),
+        ("", [], "names the controllers nothing"),
+        (CONF.replace("enable_configless", "idle_on_node_suspend"), [], "lacks enable_configless"),
     ],
 )
-def test_what_cannot_work_is_said_before_anything_is_changed(arguments, why):
-    result = run("slurm_preflight", arguments)
+def test_what_cannot_work_is_said_before_anything_is_changed(slurm_conf, addresses, why):
+    assert why in "; ".join(preflight_faults(slurm_conf, addresses))
+    arguments = {"packages": ["munge"], "version": "22.05", "addresses": addresses, "_ansible_check_mode": True}
+    result = run("slurm_packages", arguments | ({} if slurm_conf is None else {"slurm_conf": slurm_conf}))
     assert result["failed"]
     assert why in result["msg"]
 
