@@ -32,7 +32,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.acceptance_s
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import (
     QUIET_STATES,
-    STATES,
+    STATES_SHOWN,
     Verdict,
     counting_order,
     printable,
@@ -219,7 +219,7 @@ def page_template(name: str) -> Template:
 
 def _counts(nodes: Sequence[NodeView]) -> list[tuple[str, int]]:
     found = [node.verdict.state for node in nodes]
-    order = [state for state in dict.fromkeys(found) if state not in STATES] + list(STATES)
+    order = [state for state in dict.fromkeys(found) if state not in STATES_SHOWN] + list(STATES_SHOWN)
     return [(state, found.count(state)) for state in order if state in found]
 
 

@@ -19,7 +19,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
 )
 
 # In the order in which somebody has to look at them; a state that is not listed comes first, it is a surprise.
-STATES = ("rejected", "quarantined", "held", "testing", "new", "spare", "admitted", "retired")
+STATES_SHOWN = ("rejected", "quarantined", "held", "testing", "new", "spare", "admitted", "retired")
 # Nobody has to act on these.
 QUIET_STATES = ("spare", "admitted", "retired")
 
@@ -110,7 +110,7 @@ def _verdict(item: Any, where: str) -> Verdict:
 
 def verdict_order(verdict: Verdict) -> tuple[int, str, tuple[tuple[int, int | str], ...]]:
     """Return the sort key of a verdict: state, worst first, then name with numbers in counting order."""
-    rank = STATES.index(verdict.state) if verdict.state in STATES else -1
+    rank = STATES_SHOWN.index(verdict.state) if verdict.state in STATES_SHOWN else -1
     return rank, verdict.state, counting_order(verdict.node)
 
 

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import STATES
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import (
+    STATES_SHOWN,
     ReportError,
     Row,
     Verdict,
@@ -138,3 +140,7 @@ def test_words() -> None:
         "none",
         "",
     ]
+
+
+def test_every_state_has_its_place_on_the_page():
+    assert sorted(STATES_SHOWN) == sorted(STATES)
