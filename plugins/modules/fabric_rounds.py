@@ -16,7 +16,7 @@ description:
     rail is proven.
   - A rail is rejected only if it never passed and was bad with proven partners, with two of them where there are two.
     Where all hosts measured at a leaf switch are bad on a rail, or a bad pair's members are good with others, the nodes
-    are held and nobody is blamed.
+    are held and no node is blamed.
   - Each round is committed to the ledger when it ends, as M(muster.cluster.accept) does, and one fabric evidence per
     node is written. Judging it is the matter of M(muster.cluster.admit).
   - Delegate it to a host that can submit Slurm jobs, and run it once.

@@ -13,7 +13,7 @@ description:
     PyTorch.
   - Nodes that were bad, or could not be measured by the fault of another, are measured again together with good ones. A
     node is rejected where it was bad both times while others were good, or where data of its own came back wrong. What
-    happens to more nodes than not is the storage's fault, or its network's, and nobody is blamed.
+    happens to more nodes than not is the storage's fault, or its network's, and no node is blamed.
   - Judged are each node's writing, reading, metadata and clock by its class and by the median of all, and the whole by
     the declared rate. A storage that does not reach it holds the nodes.
   - Each round is committed to the ledger when it ends, as M(muster.cluster.accept) does, and one storage evidence per

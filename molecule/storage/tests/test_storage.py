@@ -173,7 +173,7 @@ def test_storage_that_stops_in_mid_write_ends_in_time_and_blames_nobody(rounds: 
         assert len(blocked) >= len(NODES)
         assert {rounds.answer(node)["phase"] for node in NODES} == {"write"}
     assert verdicts_of(conclusion) == dict.fromkeys(NODES, INCOMPLETE)
-    assert "nobody is blamed" in finding(conclusion, "gpu-01", "storage_write").reason
+    assert "no node is blamed" in finding(conclusion, "gpu-01", "storage_write").reason
     # Once the storage is back they end.
     end = time.monotonic() + 60
     left = "ps -eo pid=,stat=,args= | grep 'muster storage' | grep -v grep || true"

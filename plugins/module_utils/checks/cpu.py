@@ -36,7 +36,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
         if expected is None:
             undeclared.append(f"{what} is {measured or 'unknown'}, none declared")
         elif measured is None:
-            why = f"lscpu does not tell the {what}"
+            why = f"lscpu does not report the {what}"
             return [Finding(NAME, "host", INCOMPLETE, None, expected, unit, why, "investigate")]
         elif measured != expected:
             return [Finding(NAME, "host", FAIL, measured, expected, unit, f"another {what}", "investigate")]

@@ -51,7 +51,7 @@ def _module(module: Module, size: int | None, speed: int | None, dimms: Dimms) -
         ("speed", module.mts, speed, "MT/s", dimms.speed_mts),
     ):
         if measured is None or wanted is None:
-            why = f"the firmware does not tell the {what} of the module in slot {module.slot}"
+            why = f"the firmware does not report the {what} of the module in slot {module.slot}"
             return Finding(NAME, subject, INCOMPLETE, measured, declared, unit, why, "investigate")
         if measured != wanted:
             against = "class value" if declared else f"spread across the host's modules, most have {wanted} {unit}"

@@ -39,7 +39,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
             why = f"nvidia-smi stopped at lost GPU {', '.join(report.lost)}"
             findings.append(Finding(NAME, subject, INCOMPLETE, reason=why, action="investigate"))
     for address in sorted((set(listed) | set(report.lost)) - set(declared)):
-        why = f"a GPU at {address}, where the class has none: look at the class, the slot and the PCI enumeration"
+        why = f"a GPU at {address}, where the class has none: check the class, the slot and the PCI enumeration"
         model = listed[address].model if address in listed else "lost"
         findings.append(Finding(NAME, f"gpu {address}", FAIL, model, "none", "", why, "investigate"))
     return findings

@@ -19,13 +19,14 @@ PROBES: tuple[str, ...] = ("kernel_log",)
 _GPU = r"(?:GPU |PCI:|nvidia )(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
 _WORDS = ("NVRM", "nvidia", "Nvlink")
 _RULES = (
-    rule(r"nvidia[-_]peermem .*(?:ERROR|[Ff]ailed)", "GPUDirect RDMA (nvidia-peermem) errs", FAIL, "investigate"),
+    rule(r"nvidia[-_]peermem .*(?:ERROR|[Ff]ailed)",
+         "GPUDirect RDMA (nvidia-peermem) reports errors", FAIL, "investigate"),
     rule(r"NVRM: " + _GPU + r".*RmInitAdapter failed! \((?P<code>[^)]*)\)",
          "driver could not start the GPU ({code})", FAIL, "reset_gpu"),
     rule(r"NVRM: (?:.*RmInitAdapter failed|rm_init_adapter failed)", "driver could not start a GPU", FAIL, "reset_gpu"),
     rule(r"NVRM: The NVIDIA probe routine failed for (?P<count>\d+) device",
-         "driver could not take {count} GPUs", FAIL, "reboot"),
-    rule(r"NVRM: API mismatch", "driver and its user part differ", FAIL, "investigate"),
+         "driver could not initialize {count} GPUs", FAIL, "reboot"),
+    rule(r"NVRM: API mismatch", "kernel driver and user-space driver have different versions", FAIL, "investigate"),
     rule(r"NVRM: This PCI I/O region assigned to your NVIDIA device is invalid",
          "a GPU's memory window is missing: firmware settings", FAIL, "investigate"),
     rule(r"NVRM: BAR\d is 0M", "a GPU's memory window is missing: firmware settings", FAIL, "investigate"),

@@ -32,7 +32,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
             why = f"{pages.single_bit} pages retired for single, {pages.double_bit} for double bit errors, class limit"
             return Finding(NAME, subject, FAIL, total, limit, "pages", f"{why} {limit} in all", "rma")
         if pages.pending:
-            why = "retired pages take effect when the driver is loaded anew"
+            why = "retired pages take effect when the driver is loaded again"
             return Finding(NAME, subject, FAIL, "pending", "none pending", "", why, "reset_gpu")
         why = missing(
             pages_of_single_bit_errors=pages.single_bit,

@@ -38,7 +38,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
             # The driver changes both only when the GPU is reset.
             return Finding(NAME, subject, FAIL, found, wanted, "", "; ".join(wrong), "reset_gpu")
         if stated(expect.gpu).persistence and gpu.persistence is False:
-            why = "persistence mode is off: nvidia-persistenced does not run, every job loads the driver anew"
+            why = "persistence mode is off: nvidia-persistenced does not run, every job loads the driver again"
             return Finding(NAME, subject, FAIL, found, wanted, "", why, "investigate")
         why = missing(
             ECC=gpu.ecc,

@@ -118,7 +118,9 @@ def _unfinished(part: str, load: Load, loads: Loads, own: GpuStress) -> Iterator
             yield lacking(product.repetitions, 1, "repetitions", f"{kind}: too few repetitions to tell a rate")
         elif sum(product.checksums.values()) != product.repetitions:
             told = sum(product.checksums.values())
-            yield lacking(told, product.repetitions, "results", f"{kind}: {told} of {product.repetitions} results told")
+            yield lacking(
+                told, product.repetitions, "results", f"{kind}: {told} of {product.repetitions} results reported"
+            )
     memory = load.memory
     share = 100 * memory.tested_bytes / memory.total_bytes if memory.total_bytes else 0
     if share < own.memory_percent:

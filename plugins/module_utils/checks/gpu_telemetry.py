@@ -59,7 +59,7 @@ class _Case:
 def _judged(case: _Case) -> Finding:
     if case.address in case.telemetry.lost:
         note = case.telemetry.lost[case.address]
-        return case.fails("lost", "present", "", f"nvidia-smi lost it under way: {note}", "reboot")
+        return case.fails("lost", "present", "", f"nvidia-smi lost it during the test: {note}", "reboot")
     gpu = case.telemetry.gpus.get(case.address)
     if gpu is None or not gpu.samples:
         said = f": {case.telemetry.notes[0]}" if case.telemetry.notes else ""
@@ -89,7 +89,7 @@ def _faults(case: _Case, gpu: Gpu) -> Iterator[Finding]:
         if f"ecc_{kind}" in gpu.counters:
             first, _, highest = gpu.counters[f"ecc_{kind}"]
             if highest - first > most:
-                why = f"{highest - first} {kind} ECC errors under way, class limit {most}"
+                why = f"{highest - first} {kind} ECC errors during the test, class limit {most}"
                 yield case.fails(highest - first, most, f"{kind} ECC errors", why, action)
     if gpu.replays is not None and gpu.replays[1] >= gpu.replays[0]:
         # A short run is not measured by the minute: one replay in ten seconds is no rate.
@@ -100,7 +100,7 @@ def _faults(case: _Case, gpu: Gpu) -> Iterator[Finding]:
             yield case.fails(round(rate, 2), limit, "replays per minute", why, "reseat")
     width, wanted = gpu.quantities.get("pcie_width"), case.gpu.pcie_width
     if width and width.least < wanted:
-        why = f"PCIe width {width.least:g} under way, class floor {wanted}"
+        why = f"PCIe width {width.least:g} during the test, class floor {wanted}"
         yield case.fails(width.least, wanted, "lanes", why, "reseat")
     if not case.telemetry.under_load:
         return
@@ -166,7 +166,7 @@ def _knows(gpu: Gpu, name: str) -> bool:
 
 
 def _unread(case: _Case, gpu: Gpu) -> Iterator[Finding]:
-    """Yield what was not told, or not often enough, to call this GPU sound."""
+    """Yield what was not reported, or not often enough, to call this GPU sound."""
     longest = case.own.gap_seconds
     if gpu.gap_seconds > longest:
         why = f"no sample for {gpu.gap_seconds:g} s, class limit {longest:g} s"
@@ -189,9 +189,9 @@ def _unread(case: _Case, gpu: Gpu) -> Iterator[Finding]:
         known = name == "reasons" or name in gpu.quantities or name in gpu.counters
         unknown = gpu.unknown.get(name, 0)
         if not known or unknown >= gpu.samples:
-            yield case.lacks("not told", "told", "", f"{name} was not told")
+            yield case.lacks("not told", "told", "", f"{name} was not reported")
         elif unknown > longest:
-            yield case.lacks(unknown, longest, "samples", f"{name} was not told in {unknown} samples")
+            yield case.lacks(unknown, longest, "samples", f"{name} was not reported in {unknown} samples")
     for name, (first, last, highest) in gpu.counters.items():
         if last < first or last < highest:
             yield case.lacks(last, highest, "errors", f"{name} went back from {highest} to {last}: was the GPU reset?")

@@ -39,7 +39,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
         found = [words for reason, words in _FAULTS.items() if gpu.throttle.get(reason)]
         if found:
             at = "" if gpu.temperature_celsius is None else f" at {gpu.temperature_celsius:g} C"
-            why = f"slowed down{at} by {', '.join(found)}: look at cooling and power, test again under load"
+            why = f"slowed down{at} by {', '.join(found)}: check cooling and power, test again under load"
             return Finding(NAME, subject, FAIL, ", ".join(found), "none", "", why, "investigate")
         why = missing(**{reason: gpu.throttle.get(reason) for reason in _FAULTS})
         if why:

@@ -35,6 +35,6 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
         why = f"sensor {name} has no temperature"
         return [Finding(NAME, "host", INCOMPLETE, None, limit, "C", why, "investigate")]
     if max(readings) > limit:
-        why = f"{name} above the class limit: look at the neighbours, the blanking panels and the cooling"
+        why = f"{name} above the class limit: check the neighbours, the blanking panels and the cooling"
         return [Finding(NAME, "host", FAIL, max(readings), limit, "C", why, "investigate")]
     return [Finding(NAME, "host", PASS, max(readings), limit, "C", name)]

@@ -32,14 +32,14 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     lacking = missing(line.required, words)
     present = [unwanted for unwanted in line.forbidden if given(unwanted, setting(unwanted, words))]
     if lacking:
-        why = f"required parameters of the kernel are missing: {', '.join(lacking)}"
+        why = f"required kernel parameters are missing: {', '.join(lacking)}"
         if present:
-            why += f"; forbidden ones are given: {', '.join(present)}"
+            why += f"; forbidden parameters are set: {', '.join(present)}"
         why, action = _at_boot_loader(why, lacking, values.get("boot_loader"))
         found = " ".join(word for wanted in lacking for word in setting(wanted, words)) or "absent"
         return [Finding(NAME, "host", FAIL, found, " ".join(lacking), "", why, action)]
     if present:
-        why = f"forbidden parameters of the kernel are given: {', '.join(present)}"
+        why = f"forbidden kernel parameters are set: {', '.join(present)}"
         return [Finding(NAME, "host", FAIL, " ".join(present), "absent", "", why, "investigate")]
     return [Finding(NAME, "host", PASS, " ".join(line.required) or "none forbidden", " ".join(line.required))]
 

@@ -109,6 +109,6 @@ def _from_firmware(messages: Sequence[Message]) -> list[Fault]:
             continue
         dimm = record.fields.get("dimm")
         action = "replace" if "memory" in section else "investigate"
-        what = f"{record.severity} {section} told by firmware"
+        what = f"{record.severity} {section} reported by firmware"
         faults.append(Fault(f"dimm {dimm}" if dimm else HOST, what, FAIL, action, record.stamp))
     return faults

@@ -45,11 +45,11 @@ def _host(found: Edac, faulty: Sequence[str], uncorrectable: int, correctable: i
         return Finding(NAME, "host", FAIL, f"{len(faulty)} faulty modules", "none", "", why, "replace")
     if lost > uncorrectable:
         where = ", ".join(counts.label for counts in found.controllers if counts.uncorrectable)
-        why = f"uncorrectable memory errors of {where} above the class limit; the hardware did not tell the DIMM"
+        why = f"uncorrectable memory errors of {where} above the class limit; the hardware did not report which DIMM"
         return Finding(NAME, "host", FAIL, lost, uncorrectable, "errors", why, "investigate")
     unplaced = _unplaced(found)
     if unplaced > correctable:
-        why = "correctable memory errors above the class limit; the hardware did not tell the DIMM"
+        why = "correctable memory errors above the class limit; the hardware did not report which DIMM"
         return Finding(NAME, "host", FAIL, unplaced, correctable, "errors", why, "investigate")
     unread = [counts.label for counts in (*found.controllers, *found.dimms) if None in _numbers(counts)]
     if unread:

@@ -67,7 +67,7 @@ def _judged(wanted: Mount, used: Used, drives: int | None) -> Finding:
         fault = INCOMPLETE if used.errno in _FULL and not local else FAIL
         return found(fault, used.errno or used.error, "writable", "", f"a small write failed: {used.error}")
     if used.write_ms is None or used.free is None or not used.size:
-        return found(INCOMPLETE, None, wanted.write_ms, "ms", "its answer says neither time nor room")
+        return found(INCOMPLETE, None, wanted.write_ms, "ms", "its answer has neither duration nor free space")
     if used.write_ms > wanted.write_ms:
         return found(verdict, used.write_ms, wanted.write_ms, "ms", "a small write took too long")
     # Rounded down: what is short of the limit must not read as if it reached it.

@@ -45,11 +45,11 @@ def _finding(rail: Rail, before: Device | None, after: Device | None, limits: Ma
         if first is None or last is None:
             unclear.append(f"{name}{place} could not be read")
         elif last < first:
-            unclear.append(f"{name}{place} fell from {first} to {last}: somebody cleared it")
+            unclear.append(f"{name}{place} fell from {first} to {last}: it was cleared")
         elif last - first > limits[name]:
             grown.append((name, last - first))
         elif first == last == COUNTER_END.get(name):
-            unclear.append(f"{name}{place} stood at its end ({last}) before load: clear it")
+            unclear.append(f"{name}{place} was at its maximum ({last}) before load: clear it")
     if grown:
         said = ", ".join(f"{name} by {by} (class limit {limits[name]})" for name, by in grown)
         name, by = grown[0]

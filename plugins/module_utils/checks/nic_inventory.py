@@ -40,7 +40,7 @@ def _finding(
     device = devices.get(rail.device)
     if device is None:
         if address is not None and address in at:
-            why = f"{named(rail)} is called {at[address]} at {address}: look at the class or at udev's names"
+            why = f"{named(rail)} is called {at[address]} at {address}: check the class and udev's names"
             return Finding(NAME, subject, FAIL, at[address], rail.device, "", why, "investigate")
         why = f"{named(rail)}{f' at {address}' if address else ''} is not among the {len(devices)} RDMA devices"
         note = f" (not declared: {', '.join(besides)})" if besides else ""

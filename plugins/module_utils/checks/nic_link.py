@@ -48,13 +48,13 @@ def _finding(rail: Rail, port: Port, nic: Nic, usual: str | None) -> Finding:
     speed = nic.speed_gbps
     shown = f"{port.state or 'unread'}, {port.phys_state or 'unread'}"
     if port.phys_state not in (None, "linkup"):
-        why = f"{where} is {shown}: no link, look at cable, module and switch port"
+        why = f"{where} is {shown}: no link, check cable, module and switch port"
         return Finding(NAME, subject, FAIL, shown, "active, linkup", "", why, "reseat")
     if port.state in ("init", "armed"):
         why = f"{where} is {shown}: the link is up, no subnet manager made it active"
         return Finding(NAME, subject, FAIL, shown, "active, linkup", "", why, "investigate")
     if port.state not in (None, "active"):
-        why = f"{where} is {shown}: no link, look at cable, module and switch port"
+        why = f"{where} is {shown}: no link, check cable, module and switch port"
         return Finding(NAME, subject, FAIL, shown, "active, linkup", "", why, "reseat")
     lanes = f"{port.lanes}X {port.lane_speed or ''}".strip() if port.lanes else "lanes not told"
     if port.rate_gbps is not None and port.rate_gbps != speed:

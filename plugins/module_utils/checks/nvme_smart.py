@@ -78,7 +78,7 @@ def _fault(report: Smart, wanted: Nvme) -> tuple[Any, Any, str, str, str] | None
         action = "investigate" if report.critical_warning == 2 else "replace"
         return report.critical_warning, 0, "", f"critical warning: {', '.join(bits)}", action
     if report.passed is False or report.exit_status & FAILING:
-        return "failed", "passed", "", "the drive's own health assessment is FAILED", "replace"
+        return "failed", "passed", "", "the drive's health self-assessment is FAILED", "replace"
     if report.exit_status & SELF_TEST_FAILED:
         return "failed", "passed", "", "a self-test of the drive failed", "replace"
     if report.media_errors is not None and report.media_errors > wanted.media_errors:

@@ -81,7 +81,9 @@ def _from_firmware(messages: Sequence[Message], expect: Expectations) -> list[Fa
         if record.corrected:
             faults.append(Fault(part, _CORRECTED, PASS, "none", record.stamp))
         else:
-            faults.append(Fault(part, f"{record.severity} PCIe error told by firmware", FAIL, "reseat", record.stamp))
+            faults.append(
+                Fault(part, f"{record.severity} PCIe error reported by firmware", FAIL, "reseat", record.stamp)
+            )
     return faults
 
 

@@ -80,7 +80,7 @@ def _declared(subject: str, device: Device | None, wanted: Link, is_gpu: bool) -
         return Finding(NAME, subject, FAIL, device.kind, str(wanted), "", why, "reseat")
     link = device.link
     if link is None:
-        why = f"lspci does not tell the link of {device.address}"
+        why = f"lspci does not report the link of {device.address}"
         return Finding(NAME, subject, INCOMPLETE, None, str(wanted), "", why, "investigate")
     idle = is_gpu and link.speed_gts == _IDLE_GTS and wanted.speed_gts > _IDLE_GTS
     if link.width < wanted.width or (link.speed_gts < wanted.speed_gts and not idle):
@@ -119,7 +119,7 @@ def _undeclared(others: Sequence[Device], devices: Mapping[str, Device], expect:
             unread.append(subject)
             continue
         for promised, what in (
-            (device.capable, "below what it can do (a slot made so is declared under pcie.devices)"),
+            (device.capable, "below what it can do (if the slot is built like that, declare it under pcie.devices)"),
             (best[device.name], "spread across the host's devices of its kind"),
         ):
             if device.link.speed_gts < promised.speed_gts or device.link.width < promised.width:
@@ -143,7 +143,7 @@ def _host(
     # Two functions of one NIC are one NIC.
     nics = {address.rpartition(".")[0] for address, device in devices.items() if is_fast_nic(device)}
     if unread:
-        why = f"lspci does not tell the link of {', '.join(unread[:8])}{' and others' if len(unread) > 8 else ''}"
+        why = f"lspci does not report the link of {', '.join(unread[:8])}{' and others' if len(unread) > 8 else ''}"
         return Finding(NAME, "host", INCOMPLETE, None, _AS_CAN, "", why, "investigate")
     if len(nics) < (count := _nic_count(expect)):
         why = f"links of {len(nics)} fast NICs seen, expected at least {count}"

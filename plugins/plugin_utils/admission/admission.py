@@ -72,7 +72,7 @@ class Health:
             findings = tuple(Finding.from_dict(each) for each in data["findings"])
             verdict = str(data["verdict"])
         except (KeyError, TypeError, ValueError) as exc:
-            why = "no word of its health check in this run" if not data else f"its health check's word: {exc!r}"
+            why = "no health-check result in this run" if not data else f"its health-check result: {exc!r}"
             return cls(INCOMPLETE, (_stage_finding(HEALTH, why),), None, drained)
         return cls(verdict, findings, age if _is_number(age) else None, drained)
 
@@ -195,7 +195,7 @@ def health_verdict(case: Case, policy: Policy, now: float) -> StageVerdict | Non
     health = case.health or Health.from_answer(None)
     findings = list(health.findings)
     if health.verdict != PASS and not findings:
-        findings.append(_stage_finding(HEALTH, f"its health check said {health.verdict}, and not why"))
+        findings.append(_stage_finding(HEALTH, f"its health check reported {health.verdict} without a reason"))
     if health.drained:
         why = f"its health check drained it: {health.drained}"
         findings.append(Finding(HEALTH, "host", FAIL, reason=why, action="investigate"))

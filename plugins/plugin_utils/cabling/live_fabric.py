@@ -17,7 +17,7 @@ class UnreadableError(MusterError, ValueError):
 class LivePort(NamedTuple):
     """One port: its peer (None: linked to nothing), state such as ``Active/LinkUp``, lanes, Gb/s of all lanes.
 
-    None stands for what was not told.
+    None stands for what was not reported.
     """
 
     peer: End | None

@@ -49,7 +49,7 @@ NOW_AND_THEN_CHANCE, NORMAL_TAIL = 5e-3, 1.35e-3
 LEAST_CONFIRMED = 3
 # What was as certain as this in the sweep is not forgotten because it did not show again.
 CERTAIN_SIGMAS, CERTAIN_ROWS = 5, 20
-NOT_ASKED = "could not be measured again with anybody who is proven, so nobody is blamed"
+NOT_ASKED = "could not be measured again with any proven node, so no node is blamed"
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _again(facts: Facts, reference: Reference, suspect: Suspect, theirs: Any) ->
         if chance < NOW_AND_THEN_CHANCE:
             values = channel.again_value[rows[x > least]]
             return blame_of(facts, suspect, REJECTED, values, f"{again}; {sure_text(chance)}")
-        return blame_of(facts, suspect, HELD, channel.value[mine], f"{again}, so nobody is blamed")
+        return blame_of(facts, suspect, HELD, channel.value[mine], f"{again}, so no node is blamed")
     slowdown = float(np.median(x))
     sigmas = slowdown * math.sqrt(len(x)) / (MEDIAN_ERROR * channel.sigma)
     least = facts.least_slowdown(suspect.channel)
@@ -189,7 +189,7 @@ def _again(facts: Facts, reference: Reference, suspect: Suspect, theirs: Any) ->
     before = before[~np.isnan(before)]
     was = float(np.median(before)) if len(before) >= CERTAIN_ROWS else 0.0
     if was > least and was * math.sqrt(len(before)) / (MEDIAN_ERROR * channel.sigma) > CERTAIN_SIGMAS:
-        again = f"not in {len(x)} with trusted nodes afterwards, so nobody is blamed"
+        again = f"not in {len(x)} with trusted nodes afterwards, so no node is blamed"
         return blame_of(facts, suspect, HELD, channel.value[mine], again)
     return Blame(facts.matrix.nodes[node], CLEARED, kind=suspect.kind)
 
@@ -228,7 +228,7 @@ def blame_of(facts: Facts, suspect: Suspect, verdict: str, values: Any, again: s
     if suspect.kind == INTERMITTENT:
         said = f"{where}slow in {suspect.share:.0%} of {suspect.rows} exchanges at {size}; {again}"
     elif suspect.kind == BOUNDARY:
-        said = f"{where}{suspect.unit} is {much} with everybody outside and not within; {again}"
+        said = f"{where}{suspect.unit} is {much} with all nodes outside and not within; {again}"
         if suspect.beyond:
             times = f"in {suspect.share:.0%} of {suspect.rows} exchanges"
             said = f"{where}{suspect.unit} are {much} {times} with each other and not with others; {again}"
@@ -266,7 +266,7 @@ def slow_boundaries(facts: Facts, reference: Reference) -> list[Blame]:
             continue
         text = f"again in {len(late)} exchanges" if enough else "could not be measured again"
         values = channel.value[facts.sweep.exchanges.across(suspect.members, suspect.beyond)]
-        said = f"{text}: suspect what lies between, nobody is blamed"
+        said = f"{text}: suspect what lies between, no node is blamed"
         blame = blame_of(facts, suspect, HELD, values, said)
         found += [replace(blame, node=name) for name in dict.fromkeys(names) if name in facts.tested]
     return found
@@ -291,7 +291,7 @@ def slow_pairs(facts: Facts) -> list[Blame]:
             rows = rows[sweep.exchanges.other[rows] == other]
             again = again[facts.again.other[again] == other]
             values = np.concatenate([channel.value[rows], channel.again_value[again]])
-            text = "could not be measured again, so nobody is blamed"
+            text = "could not be measured again, so no node is blamed"
             found += _both(facts, blame_of(facts, suspect, OPEN, values, text), names)
             continue
         x = channel.again[late]
@@ -299,7 +299,7 @@ def slow_pairs(facts: Facts) -> list[Blame]:
         sigmas = slowdown * math.sqrt(len(x)) / (MEDIAN_ERROR * channel.sigma)
         certain = slowdown > margin and (channel.limit or sigmas > PAIR_SIGMAS)
         if certain and slowdown - _of_themselves(facts, suspect) > margin:
-            text = f"again in {len(x)} exchanges: suspect what lies between them, nobody is blamed"
+            text = f"again in {len(x)} exchanges: suspect what lies between them, no node is blamed"
             found += _both(facts, blame_of(facts, suspect, HELD, channel.again_value[late], text), names)
         else:
             found += [Blame(name, CLEARED, kind=PAIR) for name in names]
@@ -355,12 +355,12 @@ def wrong_data(facts: Facts, reference: Reference, rejected: frozenset[str]) -> 
         action = "reseat" if single else "investigate"
         blame = Blame(node, REJECTED, "data", said, count, 0, "exchanges", action)
         if not confirmed(len(fine.intersection(others))):
-            blame = blame.but(OPEN, "nobody of them is proven, so nobody is blamed")
+            blame = blame.but(OPEN, "none of them is proven, so no node is blamed")
         found.append(blame)
     rejected |= set(by_node(found, REJECTED))
     for one, other in pairs:
         count = wrong[one][other]
-        said = f"wrong data in {count} exchanges between {one} and {other} alone: nobody is blamed"
+        said = f"wrong data in {count} exchanges between {one} and {other} alone: no node is blamed"
         for node in sorted({one, other} & members):
             verdict = REJECTED if node in rejected else HELD
             found.append(Blame(node, verdict, "data", said, count, 0, "exchanges"))
@@ -412,10 +412,10 @@ def hung_nodes(facts: Facts, reference: Reference) -> list[Blame]:
         if node in hung_alone and confirmed(len(witnesses)) and witnesses & reference.good:
             verdict, said = REJECTED, f"hangs or crashes: {hung.why}; again with {', '.join(sorted(witnesses))}"
         elif node in hung_alone:
-            text = "too few of those it was with are proven, so nobody is blamed"
+            text = "too few of its partners are proven, so no node is blamed"
             verdict, said = HELD, f"hangs or crashes: {hung.why}; {text}"
         elif node in tried:
-            text = "not again with a trusted node, so nobody is blamed"
+            text = "not again with a trusted node, so no node is blamed"
             verdict, said = HELD, f"hung or crashed: {hung.why}; {text}"
         found.append(Blame(node, verdict, "pair_bandwidth", said))
     return found
@@ -468,7 +468,7 @@ def held_for_fabric(facts: Facts, blames: Sequence[Blame]) -> list[Blame]:
     """Return the blames with every member held where the fabric as a whole is suspect."""
     found = list(blames)
     for said in facts.sweep.fabric:
-        text = f"{said}: suspect the fabric, nobody is blamed"
+        text = f"{said}: suspect the fabric, no node is blamed"
         found += [Blame(node, HELD, "pair_bandwidth", text) for node in facts.tested]
         found = held_instead(found, "the fabric as a whole is suspect", facts.members)
     return found
@@ -481,7 +481,7 @@ def slow_groups(facts: Facts, rejected: frozenset[str]) -> list[Blame]:
     for group in facts.groups:
         if group.level == "all" or group.number < last or not group.bad:
             continue
-        said = f"{group.text}, although all of them passed in pairs: suspect what they share, nobody is blamed"
+        said = f"{group.text}, although all of them passed in pairs: suspect what they share, no node is blamed"
         blame = Blame("", HELD, group.check, said, group.measured, group.expected, group.unit)
         found += [replace(blame, node=node) for node in group.nodes if node in facts.tested and node not in rejected]
     return found

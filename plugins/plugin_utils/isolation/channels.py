@@ -304,7 +304,7 @@ class _Channels:
                 channel = self._speed(about, reference, speeds[at])
             elif few:
                 fabric.append(
-                    f"{few} of {sweep.peers} nodes are {more:.0%} faster with each other than everybody else at "
+                    f"{few} of {sweep.peers} nodes are {more:.0%} faster with each other than all other nodes at "
                     f"{size_text(size)}: the others may be slow"
                 )
             channels.append(channel)
@@ -333,7 +333,7 @@ class _Channels:
             channels.append(self._speed(("rail_bandwidth", size, rail, by_limit), expected, speed))
         middle = float(np.median(usually))
         return [
-            f"rail {rail} is {1 - each / middle:.0%} slower than the others with everybody at {size_text(size)}"
+            f"rail {rail} is {1 - each / middle:.0%} slower than the others with all nodes at {size_text(size)}"
             for rail, each in enumerate(usually)
             if each < middle * (1 - self.cohort.smallest)
         ]

@@ -625,7 +625,8 @@ def _list(value: Any) -> list[Any]:
 def _halt(number: int, item: Mapping[str, Any], group: tuple[str, ...], moves: Sequence[Mapping[str, Any]]) -> Halt:
     """Return why the job ended early, and whom that speaks against.
 
-    Who never came to a permutation kept its partner waiting. Where both came and neither went on, either may be it.
+    A node that never reached a permutation kept its partner waiting. If both arrived and neither continued, it may be
+    either.
     Who waits for a node that is still busy with an earlier permutation is merely waiting.
     """
     started = item.get("started") is True
@@ -648,7 +649,7 @@ def _halt(number: int, item: Mapping[str, Any], group: tuple[str, ...], moves: S
             stands[node] = (order[place[0]], place[1], place[2])
     for node, stand in stands.items():
         if stand[2] == ABSENT:
-            suspects.setdefault(node, f"it never came to {moves[stand[0]]['name']} {stand[1]}")
+            suspects.setdefault(node, f"it never reached {moves[stand[0]]['name']} {stand[1]}")
     first = min((stand[:2] for stand in stands.values()), default=(0, 0))
     waited: dict[str, str] = {}
     meets = _pair_map(moves, group, stands)
@@ -659,7 +660,7 @@ def _halt(number: int, item: Mapping[str, Any], group: tuple[str, ...], moves: S
         if stands.get(other) == stand and not {node, other} & set(suspects):
             waited[node] = other
     for node, other in waited.items():
-        suspects[node] = f"it and {other} both came and neither went on"
+        suspects[node] = f"it and {other} both arrived and neither continued"
     suspects = suspects or _failed(item, group)
     move = str(moves[first[0]]["name"]) if moves else ""
     met = {other: node for node, other in meets.items() if other in suspects}

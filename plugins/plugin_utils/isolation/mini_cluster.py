@@ -35,9 +35,9 @@ SECONDS = 60
 MOST_ROUNDS = 2
 # Suspects are asked with others in so many permutations: each group keeps its connections until the step ends.
 MOST_APART = 8
-ALONE = "again in another group, and everybody else in both kept it elsewhere: suspect this node"
-TOGETHER = "which accuses all of the group: nobody is blamed"
-BETWEEN = "and not only once, although everybody in it kept it in another group: suspect what they share"
+ALONE = "again in another group, and all other nodes of both met it elsewhere: suspect this node"
+TOGETHER = "which accuses all of the group: no node is blamed"
+BETWEEN = "and not only once, although every node in it met it in another group: suspect what they share"
 _NAMED = 4
 
 
@@ -242,7 +242,7 @@ class MiniClusters:
     def remarks(self) -> list[str]:
         """Return which sizes of mini-cluster nobody measured."""
         return [
-            f"mini-clusters of {gpus} GPUs take {self.nodes_each[gpus]} nodes and were not measured: nobody passes them"
+            f"mini-clusters of {gpus} GPUs ({self.nodes_each[gpus]} nodes) were not measured: no node passes them"
             for gpus, found in self.trials.items()
             if not found
         ]

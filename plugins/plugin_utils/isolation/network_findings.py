@@ -79,7 +79,7 @@ def _coverage(facts: Facts) -> list[str]:
         )
     enough = facts.settings.cohort.peers
     if 0 < sweep.peers < enough:
-        what = "the class' floors and the adopted baseline" if facts.settings.baseline else "the class' floors alone"
+        what = "the class floors and the adopted baseline" if facts.settings.baseline else "the class floors alone"
         remarks.append(f"{sweep.peers} nodes are too few for a cohort (from {enough}): judged by {what}")
     return remarks
 
@@ -170,7 +170,7 @@ class _Table:
         said = worst.text if worst else "nothing measured"
         return (
             f"{len(group.nodes)} nodes together: {said}, although all of them passed in pairs: "
-            "suspect the fabric, nobody is blamed"
+            "suspect the fabric, no node is blamed"
         )
 
     def finding(self, node: str, check: str) -> Finding:
@@ -214,7 +214,7 @@ class _Table:
             halts = [halt.error for halt in self.matrix.halts if node in halt.group]
             return self._incomplete(check, f"{said}; {halts[-1]}" if halts else said)
         if node not in self.known:
-            return self._incomplete(check, "nobody it was measured with is proven")
+            return self._incomplete(check, "no node that it was measured with is proven")
         if check == "data":
             if node in self.received_wrong:
                 return self._incomplete(check, f"received wrong data in {self.received_wrong[node]}")
@@ -223,8 +223,8 @@ class _Table:
         if worst is None:
             unsettled = self._unsettled(node)
             if unsettled:
-                return self._incomplete(check, f"not told apart from what it is {unsettled}", "none")
-            return self._incomplete(check, "there is nothing to judge it by: no peers enough, no floor of the class")
+                return self._incomplete(check, f"cannot be distinguished from what it is {unsettled}", "none")
+            return self._incomplete(check, "there is nothing to judge it by: too few peers and no class floor")
         rail = "" if worst.channel.rail is None else f"rail {worst.channel.rail}, "
         return worst.finding(f"{rail}{size_text(worst.channel.size)}: median of {count} exchanges")
 
@@ -255,7 +255,7 @@ class _Table:
             return self._incomplete("straggler", "the group of all that passed was not measured")
         worst = self.medians.worst(self.index[node], "straggler")
         if worst is None:
-            return self._incomplete("straggler", "no exchange tells how its times are spread")
+            return self._incomplete("straggler", "no exchange shows the spread of its times")
         return worst.finding("median over its exchanges")
 
     def _train(self, node: str) -> Finding:

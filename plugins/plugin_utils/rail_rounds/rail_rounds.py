@@ -265,7 +265,7 @@ class Campaign:
             reason = f"{place}: {self._said(record, node, device)}"
             switch = self._common_switch(record, node, device)
             if switch:
-                reason += f"; so are all hosts measured at {switch}: suspect the switch, nobody is blamed"
+                reason += f"; so are all hosts measured at {switch}: suspect the switch, no node is blamed"
                 return about.of(INCOMPLETE, outcome, reason, "investigate"), reason
             action = "investigate" if check == MARKING_CHECK else "reseat"
             return about.of(FAIL, outcome, reason, action), ""

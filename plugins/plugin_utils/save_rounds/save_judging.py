@@ -1,7 +1,7 @@
 """What one save of many nodes says about each of them: good, bad, or nothing.
 
 Pure. A node is bad where it alone, or with fewer than are good, does not reach what is asked: what happens to more is
-likelier the storage's fault, or its network's, than theirs, and then nobody is blamed.
+likelier the storage's fault, or its network's, than theirs, and then no node is blamed.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def judge(save: Save, limits: Limits) -> dict[str, dict[str, Outcome]]:
         good = [node for node in save.group if found[node][check].verdict == GOOD]
         if len(bad) > len(good):
             others = (
-                f"so are {len(bad)} of {len(save.group)} nodes: suspect the storage or its network, nobody is blamed"
+                f"so are {len(bad)} of {len(save.group)} nodes: suspect the storage or its network, no node is blamed"
             )
             for node in bad:
                 outcome = found[node][check]
@@ -288,5 +288,5 @@ def target(save: Save, limits: Limits, without: Sequence[str]) -> Outcome | None
     if ranks < limits.ranks:
         said += f"; shown for {ranks} of {limits.ranks} ranks"
     if measured < needed:
-        return Outcome(OPEN, measured, needed, f"{limits.path} as a whole: {said}; nobody is blamed")
+        return Outcome(OPEN, measured, needed, f"{limits.path} as a whole: {said}; no node is blamed")
     return Outcome(GOOD, measured, needed, said)

@@ -50,7 +50,7 @@ def unasked(plan: SwitchPlan, reason: str) -> Finding:
 
 
 def _told(question: str, subject: str, value: T | Unknown, expected: Any, right: Callable[[T], bool]) -> Finding:
-    """Return what follows from a value, or ``incomplete`` where it was not told."""
+    """Return what follows from a value, or ``incomplete`` where it was not reported."""
     check, wanted, unit = f"switch_{question}", _text(expected), _UNITS.get(question, "")
     if isinstance(value, Unknown):
         return Finding(check, subject, INCOMPLETE, None, wanted, unit, value.reason, "investigate")

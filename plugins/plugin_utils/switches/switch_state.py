@@ -1,4 +1,4 @@
-"""What a switch told about itself: one model for all systems, in which nothing that was not told looks like a value."""
+"""What a switch reported about itself: one model for all systems; what was not reported never looks like a value."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def told(read: Callable[[], T], where: str) -> T | Unknown:
 
 
 def need(value: T | Unknown) -> T:
-    """Return the value. Raises OutputError where it was not told."""
+    """Return the value. Raises OutputError where it was not reported."""
     if isinstance(value, Unknown):
         raise OutputError(value.reason)
     return value

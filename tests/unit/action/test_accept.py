@@ -267,7 +267,7 @@ def test_nothing_convicts_where_ranks_cannot_run_at_all(ledger: Ledger, tmp_path
     assert verdicts(result) == {"gpu-04": INCOMPLETE, "gpu-05": INCOMPLETE}
     held = result["campaigns"][0]["held"]
     assert sorted(held) == ["gpu-04", "gpu-05"]
-    assert "so nobody is blamed" in held["gpu-04"]
+    assert "so no node is blamed" in held["gpu-04"]
     assert not any("rejects" in line for line in cluster.told)
 
 

@@ -71,7 +71,7 @@ def test_faults_are_told_of_their_gpus(
     found = judged()
     assert failed(found) == {"SXM1", "SXM2", "SXM3", "SXM4"}
     assert found["SXM3"].action == "reseat"
-    assert found["SXM5"].verdict == "incomplete" and "power_watts was not told" in found["SXM5"].reason
+    assert found["SXM5"].verdict == "incomplete" and "power_watts was not reported" in found["SXM5"].reason
 
 
 def test_errors_under_way_are_told(judged: Callable[..., dict[str, Finding]], set_faults: Callable[..., None]) -> None:

@@ -1,4 +1,4 @@
-"""The verdict on dcgmi diag: skips are no passes, and nobody is blamed by a guess."""
+"""The verdict on dcgmi diag: skips are no passes, and no node is blamed by a guess."""
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import dcgm_diag

@@ -103,7 +103,7 @@ def test_what_all_gpus_get_wrong_is_not_blamed_on_each(loads):
         ({"product": {"tflops": None}}, "too few repetitions"),
         ({"product": {"tiles_checked": 0}}, "too few repetitions"),
         ({"product": {"repetitions": 0, "checksums": {}}}, "too few repetitions"),
-        ({"product": {"repetitions": 98449}}, "98448 of 98449 results told"),
+        ({"product": {"repetitions": 98449}}, "98448 of 98449 results reported"),
         ({"memory": {"tested_bytes": 76515744153}}, "tested 90.0 % of its memory"),
         ({"memory": {"total_bytes": 0}}, "tested 0.0 % of its memory"),
         ({"memory": {"patterns": {"0x00": 1}}}, "memory without 0xff, 0x55, 0xaa, address, inverted address"),

@@ -1,4 +1,4 @@
-"""Telemetry judged: both sides of every limit, and what was not told."""
+"""Telemetry judged: both sides of every limit, and what was not reported."""
 
 import copy
 import json
@@ -67,7 +67,7 @@ def test_healthy_node_passes_and_says_what_was_measured():
         ({"reasons_seconds": {"sw_thermal_slowdown": 6.0}}, "fail", "software thermal slowdown"),
         ({"reasons_seconds": {"hw_power_brake_slowdown": 6.0}}, "fail", "power brake"),
         ({"ecc_uncorrected": [3, 3, 3]}, "pass", ""),
-        ({"ecc_uncorrected": [0, 1, 1]}, "fail", "1 uncorrected ECC errors under way, class limit 0"),
+        ({"ecc_uncorrected": [0, 1, 1]}, "fail", "1 uncorrected ECC errors during the test, class limit 0"),
         ({"ecc_corrected": [5, 1005, 1005]}, "pass", ""),
         ({"ecc_corrected": [5, 1006, 1006]}, "fail", "1001 corrected ECC errors"),
         ({"ecc_corrected": [5, 0, 5]}, "incomplete", "went back from 5 to 0"),
@@ -75,7 +75,7 @@ def test_healthy_node_passes_and_says_what_was_measured():
         ({"replays": [2, 82]}, "pass", ""),
         ({"replays": [2, 83]}, "fail", "8.1 PCIe replays per minute, class limit 8"),
         ({"replays": [2, 1]}, "incomplete", "PCIe replays went back from 2 to 1"),
-        ({"pcie_width__min": 8}, "fail", "PCIe width 8 under way, class floor 16"),
+        ({"pcie_width__min": 8}, "fail", "PCIe width 8 during the test, class floor 16"),
         ({"pcie_generation": 4}, "fail", "PCIe generation 4 at most under load, class floor 5"),
         ({"pcie_generation__min": 1}, "pass", ""),
         ({"power_watts": 628}, "pass", ""),
@@ -98,17 +98,17 @@ def test_healthy_node_passes_and_says_what_was_measured():
         ({"samples": 290}, "pass", ""),
         ({"samples": 289}, "incomplete", "289 samples in 600 s, at least 290 are needed"),
         ({"samples": 0}, "incomplete", "gave no sample"),
-        ({"power_watts": None}, "incomplete", "power_watts was not told"),
-        ({"power_limit_watts": None}, "incomplete", "power_limit_watts was not told"),
-        ({"temperature_celsius": None}, "incomplete", "temperature_celsius was not told"),
-        ({"memory_temperature_celsius": None}, "incomplete", "memory_temperature_celsius was not told"),
-        ({"sm_clock_mhz": None}, "incomplete", "sm_clock_mhz was not told"),
-        ({"pcie_generation": None}, "incomplete", "pcie_generation was not told"),
-        ({"pcie_width": None}, "incomplete", "pcie_width was not told"),
-        ({"counters": {}}, "incomplete", "ecc_corrected was not told"),
-        ({"unknown": {"reasons": 571}}, "incomplete", "reasons was not told"),
+        ({"power_watts": None}, "incomplete", "power_watts was not reported"),
+        ({"power_limit_watts": None}, "incomplete", "power_limit_watts was not reported"),
+        ({"temperature_celsius": None}, "incomplete", "temperature_celsius was not reported"),
+        ({"memory_temperature_celsius": None}, "incomplete", "memory_temperature_celsius was not reported"),
+        ({"sm_clock_mhz": None}, "incomplete", "sm_clock_mhz was not reported"),
+        ({"pcie_generation": None}, "incomplete", "pcie_generation was not reported"),
+        ({"pcie_width": None}, "incomplete", "pcie_width was not reported"),
+        ({"counters": {}}, "incomplete", "ecc_corrected was not reported"),
+        ({"unknown": {"reasons": 571}}, "incomplete", "reasons was not reported"),
         ({"unknown": {"power_watts": 10}}, "pass", ""),
-        ({"unknown": {"power_watts": 11}}, "incomplete", "power_watts was not told in 11 samples"),
+        ({"unknown": {"power_watts": 11}}, "incomplete", "power_watts was not reported in 11 samples"),
     ],
 )
 def test_one_gpu(changes, verdict, words):

@@ -226,7 +226,7 @@ def test_device_without_report_is_incomplete_with_its_reason(expect):
         (counters(symbol_error=5), counters(symbol_error=15), "pass", ""),
         (counters(symbol_error=5), counters(symbol_error=16), "fail", "symbol_error by 11 (class limit 10)"),
         (DEVICES, counters(link_downed=1), "fail", "link_downed by 1 (class limit 0)"),
-        (counters(link_downed=255), counters(link_downed=255), "incomplete", "stood at its end (255) before load"),
+        (counters(link_downed=255), counters(link_downed=255), "incomplete", "was at its maximum (255) before load"),
         (counters(link_downed=9), DEVICES, "incomplete", "fell from 9 to 0"),
         (DEVICES, counters(port_xmit_discards=10**6), "pass", ""),
         (DEVICES, device(counters={}), "incomplete", "could not be read"),

@@ -99,7 +99,7 @@ def fleet(hosts: int, fault: str = "clean", noise: float = 0.01, seed: int = 1, 
     return Fleet(Spec.usual(hosts, fault, noise, **shape), seed)
 
 
-# Few hosts are judged by the class' floors, which a tenth does not break.
+# Few hosts are judged by the class floors, which a tenth does not break.
 SMALL = {"rails": 1, "effect": 0.6}
 
 
@@ -336,7 +336,7 @@ def test_hanging_host_is_rejected_by_two_that_are_proven() -> None:
     conclusion, rounds, _seen, _settings = campaign(subject)
     (bad,) = subject.truth.bad
     assert [each.kind for each in rounds] == ["walk", "rest", "groups", "suspects"]
-    assert "hangs or crashes: it never came to walk" in verdicts(conclusion, bad)["pair_bandwidth"][1]
+    assert "hangs or crashes: it never reached walk" in verdicts(conclusion, bad)["pair_bandwidth"][1]
     assert len(rounds[-1].groups) == 1
 
 
@@ -581,7 +581,7 @@ def test_two_nodes_that_are_slow_together_without_anybody_else_are_held() -> Non
     conclusion, _rounds, _seen, _settings = campaign(slow_hosts(2, 0))
     assert not rejected(conclusion)
     assert set(conclusion.held) == {"h1", "h2"}
-    assert "nobody is blamed" in conclusion.held["h1"]
+    assert "no node is blamed" in conclusion.held["h1"]
 
 
 def test_one_node_without_any_partner_is_incomplete() -> None:

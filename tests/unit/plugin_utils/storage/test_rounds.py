@@ -140,7 +140,7 @@ def test_storage_that_is_slow_for_most_blames_nobody() -> None:
     assert len(rounds) == 1
     assert verdicts(conclusion) == dict.fromkeys(NODES, INCOMPLETE)
     assert (
-        "suspect the storage or its network, nobody is blamed" in finding(conclusion, "gpu-1", "storage_write").reason
+        "suspect the storage or its network, no node is blamed" in finding(conclusion, "gpu-1", "storage_write").reason
     )
 
 
