@@ -112,7 +112,10 @@ cancelled:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.rounds.collective_phases import Asked, run_phases
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.collective_phases import (
+    CollectiveRequest,
+    run_phases,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.round_module import PORTS, arguments, jobs_of, run
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.slurm_round import Patience
 
@@ -134,7 +137,7 @@ def main() -> None:
     given = module.params
     jobs = jobs_of(given, given["addresses"], PORTS)
     try:
-        asked = Asked.of(given)
+        asked = CollectiveRequest.of(given)
         for job in jobs:
             asked.check(len(job.group))
     except (KeyError, TypeError, ValueError) as exc:

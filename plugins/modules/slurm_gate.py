@@ -128,7 +128,7 @@ slurm_state_lost:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GATE_FILE, GateFile, Partition
-from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import Care, Examined
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import Examined, NodeHandling
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import SlurmGateError
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import Controller
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate import STATE_SAVE_LOCATION, Gate
@@ -164,7 +164,7 @@ def main() -> None:
             Controller(LocalHost(), params["timeout_seconds"]),
             params["path"],
             params["state_save_location"],
-            Care(examined, params["leaving_jobs"] == "end"),
+            NodeHandling(examined, params["leaving_jobs"] == "end"),
         )
         wanted = GateFile(
             params["ledger_id"],

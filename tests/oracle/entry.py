@@ -31,7 +31,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.judging import fing
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.fabric_test import Request as RailRequest
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.fabric_test import steps_of
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.perftest import argv_of
-from ansible_collections.muster.cluster.plugins.module_utils.rounds.collective_phases import Asked, steps
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.collective_phases import CollectiveRequest, steps
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.fabric_job import FabricCodec
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.round_job import Codec, RoundJob
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.slurm_round import Job
@@ -271,7 +271,7 @@ def job_argv(stage: str, arguments: Mapping[str, Any], groups: Sequence[Sequence
     else:
         codecs = [StorageCodec(program, given["test"], timeout)] if stage == "storage" else []
     works = [(RoundJob(given["partition"], given["deadline_seconds"], codec), jobs) for codec in codecs]
-    works = works or [(step.work, list(step.jobs)) for step in steps(Asked.of(given), jobs)]
+    works = works or [(step.work, list(step.jobs)) for step in steps(CollectiveRequest.of(given), jobs)]
     return [_readable(work.argv(job), job) for work, parts in works for job in parts]
 
 

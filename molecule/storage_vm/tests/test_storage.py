@@ -150,7 +150,12 @@ def small_files(machine: str, directory: str) -> dict[str, Any]:
     """Return what a machine says of its part in a round of saves in which it is alone."""
     program = "/usr/libexec/muster/muster"
     test = {
-        **{"directory": directory, "run": f"run-{time.time_ns()}", "hub": machine, "hub_address": "127.0.0.1"},
+        **{
+            "directory": directory,
+            "run": f"run-{time.time_ns()}",
+            "rendezvous": machine,
+            "rendezvous_address": "127.0.0.1",
+        },
         **{"ranks": 1, "shard_bytes": MIB, "files": 20, "checkpoint_bytes": MIB},
         **{"python": "/usr/bin/python3", "program": program},
     }

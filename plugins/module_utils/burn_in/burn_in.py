@@ -66,7 +66,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Environment:
     """All that a run touches: where it writes, what it examines, time, systemd; a test brings its own.
 
     ``another`` gives each stress a host of its own, so that one can be ended alone.
@@ -100,14 +100,14 @@ def run_finding(duration_seconds: float, elapsed: float, ended: str, verdict: st
     return Finding(STAGE, "host", verdict, int(elapsed), duration_seconds, "s", why, "investigate")
 
 
-def run(plan: Plan, around: Surroundings, evidence: Evidence | None = None, next_step: int = 0) -> Evidence | None:
+def run(plan: Plan, environment: Environment, evidence: Evidence | None = None, next_step: int = 0) -> Evidence | None:
     """Carry the plan out and return the evidence; the caller holds the lock.
 
     ``evidence`` and ``next_step`` are those of a run that goes on after a planned reboot. On SIGTERM (``Stopped``) the
     run ends as ``incomplete``, unless the whole system is going down: then it stays open (None), and the next boot
     finds it as what it is, a planned reboot or one in mid burn-in.
     """
-    return _Run(plan, around, evidence, next_step).to_its_end()
+    return _Run(plan, environment, evidence, next_step).to_its_end()
 
 
 class _Ended(Exception):
@@ -117,28 +117,28 @@ class _Ended(Exception):
 class _Run:
     """One boot's share of a run."""
 
-    def __init__(self, plan: Plan, around: Surroundings, evidence: Evidence | None, next_step: int) -> None:
-        self.plan, self.around = plan, around
+    def __init__(self, plan: Plan, environment: Environment, evidence: Evidence | None, next_step: int) -> None:
+        self.plan, self.environment = plan, environment
         self.rebooted = evidence is not None
-        self.evidence = evidence or _begun(plan, around)
+        self.evidence = evidence or _begun(plan, environment)
         self.next_step = next_step
         self.doing = "examine"
         self.before = float(self.evidence.detail["elapsed_seconds"])
-        self.began = around.clock.monotonic()
+        self.began = environment.clock.monotonic()
         self.step_began: float | None = None
         self.last: Examination | None = None
 
     @property
     def elapsed(self) -> float:
-        return self.before + self.around.clock.monotonic() - self.began
+        return self.before + self.environment.clock.monotonic() - self.began
 
     def to_its_end(self) -> Evidence | None:
-        around = self.around
+        environment = self.environment
         ended = ""
         try:
             # Before the first examination, which takes its time: whoever asks meets a run.
             self._keep(RUNNING)
-            around.notify("READY=1")
+            environment.notify("READY=1")
             self._steps()
         except _Ended as exc:
             ended = str(exc)
@@ -146,16 +146,16 @@ class _Run:
             # A full or dying disk, most likely: what is known is worth another try.
             ended = f"the record could not be written: {exc}"
         except Stopped:
-            if around.going_down():
+            if environment.going_down():
                 return None
             # SIGTERM comes at any point; what counts is what was last written.
-            self.evidence = _last(around.record, self.evidence)
+            self.evidence = _last(environment.record, self.evidence)
             ended = "stopped by SIGTERM"
         elapsed = self.elapsed
         finding = run_finding(self.plan.duration_seconds, elapsed, ended)
-        self.evidence = _finished(self.evidence, finding, around.clock.wall(), elapsed)
+        self.evidence = _finished(self.evidence, finding, environment.clock.wall(), elapsed)
         self._keep(FINISHED)
-        around.notify(f"STATUS=finished after {elapsed:.0f} s: {_counts(self.evidence.findings)}")
+        environment.notify(f"STATUS=finished after {elapsed:.0f} s: {_counts(self.evidence.findings)}")
         return self.evidence
 
     def _steps(self) -> None:
@@ -165,7 +165,7 @@ class _Run:
         while self.next_step < len(self.plan.steps):
             step = self.plan.steps[self.next_step]
             self.doing = step.name
-            self.step_began = self.around.clock.monotonic()
+            self.step_began = self.environment.clock.monotonic()
             if step.reboot:
                 self._reboot(step)
             else:
@@ -176,8 +176,8 @@ class _Run:
 
     def _work(self, step: Step, began: float) -> None:
         """Let the step's stresses run side by side, examining meanwhile, and judge what they measured."""
-        clock = self.around.clock
-        load = Load(step, self.plan.expect, self.around.another)
+        clock = self.environment.clock
+        load = Load(step, self.plan.expect, self.environment.another)
         end = began + step.seconds
         deadline = end + step.limit_seconds + (GRACE_SECONDS if step.run else 0)
         following = began + self.plan.interval_seconds
@@ -202,7 +202,7 @@ class _Run:
 
     def _settle(self) -> None:
         """Wait until the boot after a planned reboot is over; raises _Ended if the host took too long to come back."""
-        clock, host = self.around.clock, self.around.host
+        clock, host = self.environment.clock, self.environment.host
         began = clock.monotonic()
         host.run(_BOOTED, _BOOTED_SECONDS)
         deadline = clock.monotonic() + _CLOCK_SECONDS
@@ -229,7 +229,7 @@ class _Run:
         times = self.evidence.detail["asked_again"]
         doubtful = [item for item in news if item.verdict == INCOMPLETE and times.get(item.check, 0) < AGAIN_AT_MOST]
         if doubtful:
-            self.around.clock.sleep(min(AGAIN_SECONDS, self.plan.interval_seconds))
+            self.environment.clock.sleep(min(AGAIN_SECONDS, self.plan.interval_seconds))
             more = {item.check: times.get(item.check, 0) + 1 for item in doubtful}
             detail = {**self.evidence.detail, "asked_again": {**times, **more}}
             self.evidence = replace(self.evidence, detail=detail)
@@ -242,14 +242,14 @@ class _Run:
             self.evidence = replace(self.evidence, fingerprint=fingerprint_of(self.last.values, self.plan.expect))
         outputs = {"last": self.last.outputs}
         failed = any(finding.verdict == FAIL for finding in news)
-        if failed and not self.around.record.store.path(STAGE, self.plan.id).with_name("first_failed").exists():
+        if failed and not self.environment.record.store.path(STAGE, self.plan.id).with_name("first_failed").exists():
             outputs["first_failed"] = self.last.outputs
         self._add([*news, *changes], self.last.raw, outputs)
 
     def _asked(self, loaded: bool) -> tuple[Sequence[Finding], list[Finding]]:
         """Return what one examination found, and what has changed since the first."""
         plan, evidence = self.plan, self.evidence
-        self.last = examine(STAGE, self.around.host, plan.expect, loaded=loaded)
+        self.last = examine(STAGE, self.environment.host, plan.expect, loaded=loaded)
         self.evidence = replace(
             evidence, detail={**evidence.detail, "examinations": evidence.detail["examinations"] + 1}
         )
@@ -260,7 +260,7 @@ class _Run:
         self, news: Sequence[Finding], raw: Mapping[str, str], outputs: Mapping[str, Mapping[str, Output]]
     ) -> None:
         """Take findings into the evidence, keep it and the outputs; raises _Ended at a failure that ends the run."""
-        plan, clock, detail = self.plan, self.around.clock, self.evidence.detail
+        plan, clock, detail = self.plan, self.environment.clock, self.evidence.detail
         failed = [finding for finding in news if finding.verdict == FAIL]
         at = {"at": clock.wall(), "examination": detail["examinations"]}
         first = {f"{finding.check} {finding.subject}": at for finding in failed}
@@ -277,37 +277,37 @@ class _Run:
         self._keep(RUNNING)
         # After the verdict, which is small and must not be lost to a full disk.
         for place, each in outputs.items():
-            self.around.record.store.write_raw(self.evidence, place, each)
+            self.environment.record.store.write_raw(self.evidence, place, each)
         counts = _counts(self.evidence.findings)
         number = f"step {min(self.next_step + 1, len(plan.steps))} of {len(plan.steps)}"
-        self.around.notify(f"STATUS={number} ({self.doing}), {elapsed:.0f} s so far: {counts}")
+        self.environment.notify(f"STATUS={number} ({self.doing}), {elapsed:.0f} s so far: {counts}")
         if failed and plan.stop_on_fail:
             whole = plan.duration_seconds
             raise _Ended(f"stopped at the first failure after {elapsed:.0f} of {whole:g} s")
 
     def _reboot(self, step: Step) -> None:
         """Reboot as planned: the unit that starts at boot goes on with the step after this one."""
-        since = {"elapsed_seconds": self.elapsed, "rebooting_since": self.around.clock.wall()}
+        since = {"elapsed_seconds": self.elapsed, "rebooting_since": self.environment.clock.wall()}
         self.evidence = replace(self.evidence, detail={**self.evidence.detail, **since})
         self._keep(REBOOTING)
-        self.around.notify(f"STATUS=planned {step.name}")
+        self.environment.notify(f"STATUS=planned {step.name}")
         if step.reboot == "power_cycle":
             # Nobody else writes back what is still in memory.
-            self.around.host.run(("sync",), _SYNC_SECONDS)
-        done = self.around.host.run(REBOOTS[step.reboot], _SHUTDOWN_SECONDS)
+            self.environment.host.run(("sync",), _SYNC_SECONDS)
+        done = self.environment.host.run(REBOOTS[step.reboot], _SHUTDOWN_SECONDS)
         if done.rc == 0:
             # SIGTERM, or the end of power, comes in the middle of this.
-            self.around.clock.sleep(_SHUTDOWN_SECONDS)
+            self.environment.clock.sleep(_SHUTDOWN_SECONDS)
         why = done.error or done.stderr.strip()[:200] or f"still up {_SHUTDOWN_SECONDS:g} s later"
         raise _Ended(f"planned {step.name} did not happen: {why}")
 
     def _keep(self, status: str) -> None:
         """Write evidence, then state: who reads ``finished`` there finds the finished evidence."""
-        plan, clock = self.plan, self.around.clock
-        self.around.record.store.write(self.evidence)
+        plan, clock = self.plan, self.environment.clock
+        self.environment.record.store.write(self.evidence)
         left = self.plan.steps[self.next_step :]
         spent = 0.0 if self.step_began is None else clock.monotonic() - self.step_began
-        self.around.record.write_state(
+        self.environment.record.write_state(
             {
                 **_state(plan.id, plan.node, plan.profile, self.evidence, status),
                 "duration_seconds": plan.duration_seconds,
@@ -387,13 +387,13 @@ def resumable(record: Record, plan: Plan, boot: str) -> tuple[Evidence, int] | N
     return replace(evidence, boot_id=boot, detail={**evidence.detail, "boots": boots}), int(state["next_step"])
 
 
-def _begun(plan: Plan, around: Surroundings) -> Evidence:
-    boot = around.host.read(boot_id.PATH).stdout.strip()
+def _begun(plan: Plan, environment: Environment) -> Evidence:
+    boot = environment.host.read(boot_id.PATH).stdout.strip()
     return Evidence(
         id=plan.id,
         node=plan.node,
         stage=STAGE,
-        started=around.clock.wall(),
+        started=environment.clock.wall(),
         finished=None,
         boot_id=boot,
         fingerprint={},
@@ -413,7 +413,7 @@ def _begun(plan: Plan, around: Surroundings) -> Evidence:
             "asked_again": {},
             "first_failed": {},
         },
-        muster_version=around.version,
+        muster_version=environment.version,
     )
 
 
@@ -551,7 +551,7 @@ def run_plan_file(path: str, state_directory: str, version: str) -> int:
                 return 0
         signal.signal(signal.SIGTERM, _stop)
         host = LocalHost(tools.path, tools.root)
-        around = Surroundings(
+        environment = Environment(
             record,
             host,
             lambda: LocalHost(tools.path, tools.root),
@@ -560,7 +560,7 @@ def run_plan_file(path: str, state_directory: str, version: str) -> int:
             notify_systemd,
             system_going_down,
         )
-        run(plan, around, *(resumed or ()))
+        run(plan, environment, *(resumed or ()))
     return 0
 
 

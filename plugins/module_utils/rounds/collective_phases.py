@@ -25,7 +25,7 @@ LEAST_SECONDS = 5
 
 
 @dataclass(frozen=True)
-class Asked:
+class CollectiveRequest:
     """What a round is asked to do in each job, all of it as PyTorch on the hosts would, and what else runs a part."""
 
     driver: str
@@ -35,7 +35,7 @@ class Asked:
     torch: CollectiveCodec
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Asked:
+    def of(cls, given: Mapping[str, Any]) -> CollectiveRequest:
         """Return what a module's arguments ask for; raises KeyError, TypeError or ValueError."""
         collective = given["collective"]
         if collective["driver"] not in DRIVERS:
@@ -70,7 +70,7 @@ class Step:
     of: tuple[int, ...]
 
 
-def steps(asked: Asked, jobs: Sequence[Job]) -> Iterator[Step]:
+def steps(asked: CollectiveRequest, jobs: Sequence[Job]) -> Iterator[Step]:
     """Yield the steps that walk the program: what is inside nodes first, then all that PyTorch runs on the hosts."""
     apart: list[Mapping[str, Any]] = []
     together: list[Mapping[str, Any]] = []
@@ -93,7 +93,7 @@ def steps(asked: Asked, jobs: Sequence[Job]) -> Iterator[Step]:
         yield _nccl_tests(asked, data, jobs)
 
 
-def _nccl_tests(asked: Asked, data: Mapping[str, Any], jobs: Sequence[Job]) -> Step:
+def _nccl_tests(asked: CollectiveRequest, data: Mapping[str, Any], jobs: Sequence[Job]) -> Step:
     (move,) = read_program({"moves": [data]}, max(len(job.group) for job in jobs))
     parts: list[Job] = []
     of: list[int] = []
@@ -113,7 +113,7 @@ def _groups(move: Move, nodes: int) -> Sequence[Sequence[int]]:
 
 
 def run_phases(
-    slurm: Slurm, jobs: list[Job], asked: Asked, start_seconds: int, patience: Patience = NO_PATIENCE
+    slurm: Slurm, jobs: list[Job], asked: CollectiveRequest, start_seconds: int, patience: Patience = NO_PATIENCE
 ) -> list[dict[str, Any]]:
     """Run the program in as many steps as it needs and return one observation per job; raises SlurmError.
 

@@ -21,8 +21,13 @@ class StorageCodec:
 
     def command(self, job: Job, deadline_seconds: int) -> list[str]:
         """Return the command of one node. What a job leaves on the storage has that job's name."""
-        hub = job.group[0]
-        own = {"program": self.program, "run": job.name, "hub": hub, "hub_address": job.addresses.get(hub, hub)}
+        rendezvous = job.group[0]
+        own = {
+            "program": self.program,
+            "run": job.name,
+            "rendezvous": rendezvous,
+            "rendezvous_address": job.addresses.get(rendezvous, rendezvous),
+        }
         seconds = self.timeout_seconds, deadline_seconds
         # When a node is lost, or leaves early, the others go on.
         options = ["--wait=0", "--no-kill", "--kill-on-bad-exit=0"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from .storage_crew import hanging_in
+from .storage_workers import hanging_in
 
 _PIPE_BYTES = 2**16
 

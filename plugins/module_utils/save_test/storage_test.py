@@ -1,8 +1,9 @@
 """One node's part in a test of checkpoint storage: all nodes save, read each other's shards, and make small files.
 
 Started once per node by ``srun`` as ``muster storage ...``, on all nodes under test at once. This process never touches
-the storage itself: it orders ranks about (``storage_crew``), meets the other nodes after each step
-(``storage_meeting``) and prints one answer in any case. A node that cannot go on answers and leaves; the others go on.
+the storage itself: it gives its ranks their orders (``storage_workers``), meets the other nodes after each step
+(``storage_rendezvous``) and prints one answer in any case. A node that cannot continue answers and leaves; the others
+continue.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from ..collectives.collective import CollectiveError, place_from
 from ..collectives.collective_guard import EXIT_DEADLINE
 from ..words.answer_lines import pack
 from .storage_checkpoint_process import CheckpointProcess
-from .storage_crew import Blocked, Crew, StorageError
-from .storage_meeting import Hub, MeetingError, Member, Place
+from .storage_rendezvous import Member, Place, Rendezvous, RendezvousError
+from .storage_workers import Blocked, StorageError, Workers
 
 # Nodes come within this of each other once Slurm has started them, and loading torch from a network file system takes
 # longest of what each does before it meets the others.
@@ -44,8 +45,8 @@ class Request:
 
     directory: str
     run: str
-    hub: str
-    hub_address: str
+    rendezvous: str
+    rendezvous_address: str
     ranks: int
     shard_bytes: int
     files: int
@@ -59,7 +60,9 @@ class Request:
     @classmethod
     def read(cls, spec: Mapping[str, Any], port: int, timeout_seconds: float, deadline_seconds: float) -> Request:
         """Return the request in ``spec``; raises KeyError, TypeError or ValueError for one that is none."""
-        texts = {key: str(spec[key]) for key in ("directory", "run", "hub", "hub_address", "python", "program")}
+        texts = {
+            key: str(spec[key]) for key in ("directory", "run", "rendezvous", "rendezvous_address", "python", "program")
+        }
         numbers = {key: int(spec[key]) for key in ("ranks", "shard_bytes", "files", "checkpoint_bytes")}
         if min(numbers.values()) < 1 or not texts["directory"].startswith("/") or "/" in texts["run"]:
             raise ValueError("numbers above 0, an absolute directory and a run without slashes are expected")
@@ -70,17 +73,17 @@ class Request:
 class Trial:
     """This node's way through the steps; what it has found so far is in ``report`` at any moment."""
 
-    def __init__(self, request: Request, node: str, crew: Crew, report: dict[str, Any]) -> None:
+    def __init__(self, request: Request, node: str, workers: Workers, report: dict[str, Any]) -> None:
         self.request = request
         self.node = node
-        self.crew = crew
+        self.workers = workers
         self.report = report
         self.ranks = range(request.ranks)
         self.place = f"{request.directory}/{request.run}"
 
     def run(self, member: Member, checkpoint: CheckpointProcess) -> None:
-        """Take every step; raises StorageError, TimeoutError or MeetingError where this node cannot go on."""
-        request, leads = self.request, self.node == self.request.hub
+        """Take every step; raises StorageError, TimeoutError or RendezvousError where this node cannot go on."""
+        request, leads = self.request, self.node == self.request.rendezvous
         prepared = self._order("prepare", {rank: {"owner": self._owner(self.node, rank)} for rank in self.ranks})
         checks = [prepared[rank]["checks"] for rank in self.ranks]
         checkpoint.ready(request.timeout_seconds)
@@ -114,7 +117,7 @@ class Trial:
         self.report["phase"] = what
         size = {"shard_bytes": self.request.shard_bytes} if what in ("prepare", "read") else {}
         wanted = {rank: {"do": what, **size, **each} for rank, each in orders.items()}
-        return self.crew.order(wanted, self.request.timeout_seconds)
+        return self.workers.order(wanted, self.request.timeout_seconds)
 
     def _lead(self) -> tuple[str, str]:
         """Make the run's directory; return what is wrong with it instead of raising, as the others wait for it."""
@@ -258,14 +261,14 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
         return 2
     report["node"] = slurm.node
     # Before there is any thread: only then may a process be doubled.
-    crew = Crew(request.ranks)
-    answer = _Answer(report, crew, started)
+    workers = Workers(request.ranks)
+    answer = _Answer(report, workers, started)
     watchdog = threading.Timer(request.deadline_seconds, answer.give_up, ("not finished", EXIT_DEADLINE))
     watchdog.daemon = True
     watchdog.start()
     signal.signal(signal.SIGTERM, lambda *_: answer.give_up("cancelled", 143))
     key = f"{request.run} {os.environ.get('SLURM_JOB_ID', '')}"
-    hub: Hub | None = None
+    rendezvous: Rendezvous | None = None
     member: Member | None = None
     try:
         checkpoint = CheckpointProcess(
@@ -277,22 +280,24 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
             2 if slurm.ranks == 1 else 1,
         )
         answer.checkpoint = checkpoint
-        if slurm.node == request.hub:
-            hub = Hub(request.port, key, slurm.ranks, JOIN_SECONDS, request.timeout_seconds + MARGIN_SECONDS)
-            hub.start()
+        if slurm.node == request.rendezvous:
+            rendezvous = Rendezvous(
+                request.port, key, slurm.ranks, JOIN_SECONDS, request.timeout_seconds + MARGIN_SECONDS
+            )
+            rendezvous.start()
         patience = JOIN_SECONDS + 2 * (request.timeout_seconds + MARGIN_SECONDS)
-        member = Member((request.hub_address, request.port), key, slurm.node, JOIN_SECONDS, patience)
-        Trial(request, slurm.node, crew, report).run(member, checkpoint)
+        member = Member((request.rendezvous_address, request.port), key, slurm.node, JOIN_SECONDS, patience)
+        Trial(request, slurm.node, workers, report).run(member, checkpoint)
         member.leave()
-        if hub:
-            hub.join()
+        if rendezvous:
+            rendezvous.join()
     except Exception as exc:  # noqa: BLE001 -- whatever goes wrong becomes this node's answer
         answer.tell(exc, request.timeout_seconds)
         if member:
             member.leave()
-        if hub:
+        if rendezvous:
             # The others still need it; they end by themselves, or by the watchdog.
-            hub.join()
+            rendezvous.join()
     watchdog.cancel()
     answer.give()
     return 1 if report["error"] else 0
@@ -301,9 +306,9 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
 class _Answer:
     """What this node prints, once."""
 
-    def __init__(self, report: dict[str, Any], crew: Crew, started: float) -> None:
+    def __init__(self, report: dict[str, Any], workers: Workers, started: float) -> None:
         self.report = report
-        self.crew = crew
+        self.workers = workers
         self.started = started
         self.checkpoint: CheckpointProcess | None = None
         self._printed = threading.Lock()
@@ -317,7 +322,7 @@ class _Answer:
             self.report["code"] = "LATE"
             parts = [f"rank {each.rank} ({each.state or '?'} in {each.where or 'unknown'})" for each in late]
             said = f"{phase} not done after {timeout_seconds:g} s by {', '.join(parts[:NAMED_PARTS])}"
-        elif isinstance(exc, (StorageError, MeetingError)):
+        elif isinstance(exc, (StorageError, RendezvousError)):
             said = str(exc)
             self.report["code"] = exc.code if isinstance(exc, StorageError) else "MEETING"
         else:
@@ -330,7 +335,7 @@ class _Answer:
             return
         if self.checkpoint:
             self.checkpoint.end()
-        left = self.crew.dismiss()
+        left = self.workers.dismiss()
         known = {each["pid"] for each in self.report["blocked"]}
         self.report["blocked"] += [each.to_dict() for each in left if each.pid not in known]
         self.report["elapsed_seconds"] = round(time.monotonic() - self.started, 3)

@@ -37,7 +37,7 @@ class Examined:
 
 
 @dataclass(frozen=True)
-class Care:
+class NodeHandling:
     """What a reconciliation does besides the partitions: nodes that may come back, jobs on nodes that leave."""
 
     examined: Mapping[str, Examined] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from typing import Any
 from ..host.host_lists import fold, in_order, natural
 from ..host.whole_files import replace_file
 from .gate_file import NO_LEDGER, GateFile, parse_gate_file
-from .gate_plan import Care, Steps, guard, leaving, plan, returns
+from .gate_plan import NodeHandling, Steps, guard, leaving, plan, returns
 from .scontrol_output import NoAnswer, NodeState, SlurmGateError
 from .slurm_controller import Controller
 
@@ -27,9 +27,11 @@ SAVED_PARTITIONS = ("part_state", "part_state.old")
 class Gate:
     """File, controller and marker of one cluster."""
 
-    def __init__(self, controller: Controller, path: str, state_save_location: str, care: Care | None = None) -> None:
+    def __init__(
+        self, controller: Controller, path: str, state_save_location: str, handling: NodeHandling | None = None
+    ) -> None:
         self.controller = controller
-        self.care = care or Care()
+        self.handling = handling or NodeHandling()
         self.path = Path(path)
         self.marker = Path(state_save_location, MARKER)
 
@@ -247,7 +249,7 @@ class Gate:
 
     def _end_jobs(self, wanted: GateFile, check: bool) -> dict[str, Any]:
         """End the jobs of users on nodes that are closed, where the fleet says so."""
-        gone = leaving(self.controller.jobs(), wanted) if self.care.end_jobs else []
+        gone = leaving(self.controller.jobs(), wanted) if self.handling.end_jobs else []
         if not check:
             for job in gone:
                 self.controller.end(job.id)
@@ -258,13 +260,13 @@ class Gate:
 
         Returns those that Slurm lets jobs on again (in check mode, would), and one text for each that it refused.
         """
-        if not self.care.examined:
+        if not self.handling.examined:
             return [], []
         before = self.controller.nodes()
         back = [
             name
-            for name in in_order(self.care.examined)
-            if name in before and name not in known and returns(before[name], self.care.examined[name])
+            for name in in_order(self.handling.examined)
+            if name in before and name not in known and returns(before[name], self.handling.examined[name])
         ]
         if check or not back:
             return back, []

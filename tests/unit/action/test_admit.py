@@ -15,7 +15,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host import Ou
 from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import expand, fold
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GateFile, Partition, parse_gate_file
-from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import Care, Examined
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import Examined, NodeHandling
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import SlurmGateError
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import Controller as SlurmController
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate import Gate
@@ -842,7 +842,7 @@ class Controller:
             partitions = tuple(Partition.from_params(each) for each in arguments["partitions"])
             wanted = GateFile(arguments["ledger_id"], arguments["generation"], partitions)
             examined = {name: Examined.from_params(name, data) for name, data in arguments["resume"].items()}
-            self.gate.care = Care(examined, arguments["leaving_jobs"] == "end")
+            self.gate.handling = NodeHandling(examined, arguments["leaving_jobs"] == "end")
             return self.gate.reconcile(wanted, arguments["drains"], check=False)
         except SlurmGateError as exc:
             return {"failed": True, "msg": str(exc), **exc.result}

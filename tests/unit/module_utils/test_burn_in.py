@@ -15,8 +15,8 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in import burn_in, burn_in_load
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in import (
     Clock,
+    Environment,
     Stopped,
-    Surroundings,
     merged,
     resumable,
     run,
@@ -73,8 +73,8 @@ class World:
         self.plan = Plan(**{**self.plan.__dict__, **changes})
         clock = Clock(lambda: self.now + self.wall, lambda: self.now, self.sleep)
         tell, down = self.told.append, lambda: self.down
-        around = Surroundings(self.record, self.host, lambda: self.host, "0.1.0", clock, tell, down)
-        return run(self.plan, around, *resumed)
+        environment = Environment(self.record, self.host, lambda: self.host, "0.1.0", clock, tell, down)
+        return run(self.plan, environment, *resumed)
 
     def status(self):
         return status(self.record, self.now, self.now + self.wall)

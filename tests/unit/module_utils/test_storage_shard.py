@@ -1,4 +1,4 @@
-"""Shards on a file system with and without direct access, where nodes stand, and strangers at the meeting point."""
+"""Shards on a file system with and without direct access, where nodes stand, and strangers at the rendezvous."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.save_test import storage_shard
-from ansible_collections.muster.cluster.plugins.module_utils.save_test.storage_crew import hanging_in
-from ansible_collections.muster.cluster.plugins.module_utils.save_test.storage_meeting import (
+from ansible_collections.muster.cluster.plugins.module_utils.save_test.storage_rendezvous import (
     GROUP_NODES,
-    Hub,
-    MeetingError,
     Member,
+    Rendezvous,
+    RendezvousError,
     places_of,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.save_test.storage_shard import (
@@ -28,6 +27,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.save_test.storage_s
     storm,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.save_test.storage_test import percentile
+from ansible_collections.muster.cluster.plugins.module_utils.save_test.storage_workers import hanging_in
 
 
 @pytest.mark.parametrize(
@@ -184,12 +184,12 @@ def test_node_that_cannot_make_a_checkpoint_is_in_no_ones_group() -> None:
 
 
 @pytest.fixture
-def hub() -> Iterator[tuple[int, list[Hub]]]:
+def rendezvous() -> Iterator[tuple[int, list[Rendezvous]]]:
     with socket.create_server(("", 0)) as server:
         port: int = server.getsockname()[1]
-    hubs: list[Hub] = []
-    yield port, hubs
-    for each in hubs:
+    servers: list[Rendezvous] = []
+    yield port, servers
+    for each in servers:
         each.join(10)
         assert not each.is_alive()
 
@@ -198,15 +198,15 @@ def meet(port: int, node: str, said: dict[str, Any], found: dict[str, Any]) -> N
     member = Member(("127.0.0.1", port), "key", node, 5, 10)
     try:
         found[node] = member.meet("one", said.get(node), note=f"{node} says" if node == "a" else "")
-    except MeetingError as exc:
+    except RendezvousError as exc:
         found[node] = exc
     member.leave()
 
 
-def test_strangers_are_sent_away_and_the_late_are_left_out(hub: tuple[int, list[Hub]]) -> None:
-    port, hubs = hub
-    hubs.append(Hub(port, "key", 3, join_seconds=2, limit_seconds=2))
-    hubs[0].start()
+def test_strangers_are_sent_away_and_the_late_are_left_out(rendezvous: tuple[int, list[Rendezvous]]) -> None:
+    port, servers = rendezvous
+    servers.append(Rendezvous(port, "key", 3, join_seconds=2, limit_seconds=2))
+    servers[0].start()
     for said in (b"GET / HTTP/1.0\r\n\r\n", b'{"node": "c", "key": "another", "address": ""}\n', b"\x00" * 9):
         with socket.create_connection(("127.0.0.1", port)) as stranger:
             stranger.sendall(said)
@@ -228,5 +228,5 @@ def test_strangers_are_sent_away_and_the_late_are_left_out(hub: tuple[int, list[
 def test_nobody_to_meet_is_an_error_in_time() -> None:
     with socket.create_server(("", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(MeetingError, match="nobody to meet at"):
+    with pytest.raises(RendezvousError, match="no rendezvous at"):
         Member(("127.0.0.1", port), "key", "a", 0.3, 1)

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import expand, fold
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GateFile, Partition, parse_gate_file
-from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import Care, Examined
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import Examined, NodeHandling
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import SlurmGateError
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import ARGUMENT_BYTES, Controller
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate import MARKER, Gate
@@ -421,11 +421,11 @@ def examined(*names, in_service=True, healthy=False):
 def test_rebooted_node_is_resumed_once_examined_and_before_it_is_opened(slurm, cared):
     slurm.nodes["n2"], slurm.down = REBOOTED, {"n2", "n3"}
     slurm.nodes["n3"] = REBOOTED
-    first = cared(["n2"], Care(examined("n1", "n2")))
+    first = cared(["n2"], NodeHandling(examined("n1", "n2")))
     assert (first["resumed"], first["changed"], slurm.down) == (["n2"], True, {"n3"})
     order = [command.split()[1].partition("=")[0] for command in slurm.commands]
     assert order.index("NodeName") < order.index("PartitionName")
-    again = cared(["n2"], Care(examined("n1", "n2")))
+    again = cared(["n2"], NodeHandling(examined("n1", "n2")))
     assert (again["resumed"], again["changed"]) == ([], False)
 
 
@@ -434,13 +434,13 @@ def test_three_thousand_nodes_are_resumed_by_a_few_commands(slurm, cared):
     names = [f"gpu-rack{number:05d}" for number in range(1, 50000, 2)]
     slurm.nodes = dict.fromkeys(names, REBOOTED)
     slurm.down = set(names)
-    result = cared([], Care(examined(*names[:3000])))
+    result = cared([], NodeHandling(examined(*names[:3000])))
     updates = [command for command in slurm.commands if "RESUME" in command]
     assert (result["resumed"], len(updates)) == (names[:3000], 1)
     assert slurm.down == set(names[3000:])
     assert slurm.pings < 15
     slurm.commands.clear()
-    assert cared([], Care(examined(*names)))["resumed"] == names[3000:]
+    assert cared([], NodeHandling(examined(*names)))["resumed"] == names[3000:]
     assert len(slurm.commands) == 2
     longest = max(len(word) for command in slurm.commands for word in command.split())
     assert longest <= ARGUMENT_BYTES + len("NodeName=")
@@ -452,7 +452,7 @@ def test_node_that_slurm_does_not_resume_blocks_no_other(slurm, cared):
     with pytest.raises(
         SlurmGateError, match=r"not resumed: scontrol update NodeName=n2 .*Invalid node state"
     ) as caught:
-        cared(["n1", "n3"], Care(examined("n1", "n2", "n3")))
+        cared(["n1", "n3"], NodeHandling(examined("n1", "n2", "n3")))
     assert caught.value.result["resumed"] == ["n1", "n3"]
     assert (slurm.down, slurm.live["batch"]) == ({"n2"}, {"n1", "n3"})
     # n1 was resumed before Slurm came to n2, and is not asked for again.
@@ -464,7 +464,7 @@ def test_resume_that_slurm_accepts_and_does_not_do_is_found_out(slurm, cared):
     slurm.nodes = dict.fromkeys(("n1", "n2"), REBOOTED)
     slurm.down, slurm.deaf_nodes = {"n1", "n2"}, {"n1"}
     with pytest.raises(SlurmGateError, match=r"not resumed: n1 is still DOWN \(Node unexpectedly rebooted\)") as caught:
-        cared([], Care(examined("n1", "n2")))
+        cared([], NodeHandling(examined("n1", "n2")))
     assert caught.value.result["resumed"] == ["n2"]
 
 
@@ -477,49 +477,49 @@ def test_node_that_somebody_drains_meanwhile_is_neither_resumed_nor_an_error(slu
         slurm.nodes["n2"] = "fan tray"
 
     monkeypatch.setattr(Controller, "resume", resume_and_drain)
-    assert cared([], Care(examined("n2")))["resumed"] == []
+    assert cared([], NodeHandling(examined("n2")))["resumed"] == []
 
 
 def test_rebooted_node_is_left_down_in_check_mode(slurm, cared):
     slurm.nodes["n2"], slurm.down = REBOOTED, {"n2"}
-    result = cared([], Care(examined("n2")), check=True)
+    result = cared([], NodeHandling(examined("n2")), check=True)
     assert (result["resumed"], result["changed"], slurm.commands) == (["n2"], True, [])
 
 
 def test_drain_of_a_person_is_never_lifted(slurm, cared):
     slurm.nodes |= {"n1": "fan tray", "n2": "muster:health:xid:e1", "n3": "Prolog error"}
-    assert cared([], Care(examined(*ALL, in_service=False)))["resumed"] == []
-    assert cared([], Care(examined(*ALL, in_service=False, healthy=True)))["resumed"] == ["n2"]
+    assert cared([], NodeHandling(examined(*ALL, in_service=False)))["resumed"] == []
+    assert cared([], NodeHandling(examined(*ALL, in_service=False, healthy=True)))["resumed"] == ["n2"]
     assert slurm.nodes == {"n1": "fan tray", "n2": "", "n3": "Prolog error"}
 
 
 def test_node_that_the_ledger_knows_as_drained_by_hand_is_not_resumed(slurm, cared):
     slurm.nodes["n2"], slurm.down = REBOOTED, {"n2"}
-    assert cared([], Care(examined("n2")), drains={"n2": "fan tray"})["resumed"] == []
+    assert cared([], NodeHandling(examined("n2")), drains={"n2": "fan tray"})["resumed"] == []
 
 
 def test_health_drain_of_a_node_in_service_is_not_lifted(slurm, cared):
     slurm.nodes["n2"] = "muster:health:xid:e1"
-    assert cared(["n2"], Care(examined("n2")))["resumed"] == []
+    assert cared(["n2"], NodeHandling(examined("n2")))["resumed"] == []
 
 
 def test_jobs_on_a_node_that_leaves_go_on_unless_told_otherwise(slurm, cared):
-    cared(["n1", "n2"], Care())
+    cared(["n1", "n2"], NodeHandling())
     slurm.jobs = {"7": "batch|n2", "8": "batch|n1", "9": "acceptance|n2"}
-    result = cared(["n1"], Care())
+    result = cared(["n1"], NodeHandling())
     assert (result["jobs_ended"], set(slurm.jobs)) == ([], {"7", "8", "9"})
-    result = cared(["n1"], Care(end_jobs=True))
+    result = cared(["n1"], NodeHandling(end_jobs=True))
     assert (result["jobs_ended"], result["changed"], set(slurm.jobs)) == (["7"], True, {"8", "9"})
-    assert not cared(["n1"], Care(end_jobs=True))["changed"]
+    assert not cared(["n1"], NodeHandling(end_jobs=True))["changed"]
 
 
 def test_job_that_cannot_be_requeued_is_cancelled(slurm, cared):
     slurm.jobs, slurm.refuse = {"7": "batch|n2"}, ("requeue",)
-    assert cared([], Care(end_jobs=True))["jobs_ended"] == ["7"]
+    assert cared([], NodeHandling(end_jobs=True))["jobs_ended"] == ["7"]
     assert slurm.commands[-2:] == ["requeue 7", "7"] and not slurm.jobs
 
 
 def test_jobs_are_left_in_check_mode(slurm, cared):
     slurm.jobs = {"7": "batch|n2"}
-    assert cared([], Care(end_jobs=True), check=True)["jobs_ended"] == ["7"]
+    assert cared([], NodeHandling(end_jobs=True), check=True)["jobs_ended"] == ["7"]
     assert slurm.jobs

@@ -277,7 +277,7 @@ def test_storage_that_spoils_most_shards_blames_nobody() -> None:
 
 
 def test_others_are_measured_again_when_their_meeting_point_was_lost() -> None:
-    lost = broken("write", "MEETING", "the meeting point was lost")
+    lost = broken("write", "MEETING", "the rendezvous was lost")
     plan = Plan(NODES, (), LIMITS)
     first = save(gpu_1=None, gpu_2=lost, gpu_3=lost, gpu_4=lost)
     step = next_round(plan, [first])

@@ -29,7 +29,7 @@ _TICK_SECONDS = 0.2
 _RETRY_SECONDS = 0.05
 
 
-class MeetingError(MusterError):
+class RendezvousError(MusterError):
     """The other nodes cannot be met any more."""
 
 
@@ -91,7 +91,7 @@ class _Member:
     said: dict[str, Any] | None = None
 
 
-class Hub(threading.Thread):
+class Rendezvous(threading.Thread):
     """Answers the nodes once all of them have come to a step.
 
     ``key`` tells this test's nodes from strangers. Whoever is not there ``join_seconds`` after the start, or does not
@@ -239,27 +239,27 @@ class Hub(threading.Thread):
 
 
 class Member:
-    """One node's connection with the hub."""
+    """One node's connection with the rendezvous."""
 
-    def __init__(self, hub: tuple[str, int], key: str, node: str, seconds: float, patience: float) -> None:
-        """Connect and say who this is. Raises MeetingError if the hub is not there within ``seconds``."""
+    def __init__(self, rendezvous: tuple[str, int], key: str, node: str, seconds: float, patience: float) -> None:
+        """Connect and say who this is. Raises RendezvousError if the rendezvous is not there within ``seconds``."""
         end = time.monotonic() + seconds
         try:
             connection = retry(
-                lambda: socket.create_connection(hub, timeout=max(0.1, end - time.monotonic())),
+                lambda: socket.create_connection(rendezvous, timeout=max(0.1, end - time.monotonic())),
                 OSError,
                 seconds,
                 _RETRY_SECONDS,
             )
         except OSError as exc:
-            raise MeetingError(f"nobody to meet at {hub[0]} port {hub[1]}: {exc}") from exc
+            raise RendezvousError(f"no rendezvous at {rendezvous[0]} port {rendezvous[1]}: {exc}") from exc
         address = connection.getsockname()[0]
         self._peer = Peer(connection)
         self._peer.patience(patience)
         self._peer.say({"node": node, "key": key, "address": address})
 
     def meet(self, step: str, mail: Mapping[str, Any] | None = None, *, note: str = "", able: bool = True) -> Place:
-        """Say that this node has come to a step; return where it stands once the others have. Raises MeetingError."""
+        """Say that this node has come to a step; return where it stands once all have. Raises RendezvousError."""
         try:
             self._peer.say({"step": step, "mail": dict(mail or {}), "note": note, "able": able})
             found = self._peer.hear(LONGEST_BYTES)
@@ -267,7 +267,7 @@ class Member:
                 raise ValueError(f"it is at another step than {step}")
             return Place(**found)
         except (OSError, ValueError, TypeError, AttributeError, KeyError) as exc:
-            raise MeetingError(f"the meeting point was lost: {exc or type(exc).__name__}") from exc
+            raise RendezvousError(f"the rendezvous was lost: {exc or type(exc).__name__}") from exc
 
     def leave(self) -> None:
         """Go; the others go on without this node."""

@@ -51,7 +51,7 @@ class Blocked:
         return {"pid": self.pid, "rank": self.rank, "state": self.state, "where": self.where, "gone": self.gone}
 
 
-class Crew:
+class Workers:
     """The ranks of one node."""
 
     def __init__(self, ranks: int) -> None:
