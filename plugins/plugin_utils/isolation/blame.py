@@ -469,7 +469,7 @@ def held_for_fabric(facts: Facts, blames: Sequence[Blame]) -> list[Blame]:
     found = list(blames)
     for said in facts.sweep.fabric:
         text = f"{said}: suspect the fabric, nobody is blamed"
-        found += [Blame(node, HELD, "pair_bandwidth", text) for node in facts.tested]
+        found += [Blame(node, HELD, "pair_bandwidth", text) for node in facts.members]
         found = held_instead(found, "the fabric as a whole is suspect", facts.members)
     return found
 
