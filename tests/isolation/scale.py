@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -161,15 +162,24 @@ def played(fleet: Mapping[str, Any], spec: Spec) -> tuple[dict[str, Any], list[s
 
 
 def growth(spec: Spec) -> int:
-    """Return the MiB by which this process grows at the most from a campaign's start until its record is read again."""
+    """Return the MiB by which a process grows at the most: one that plays a campaign, or reads the record of it."""
     with tempfile.TemporaryDirectory() as name:
         fleet = declared(Path(name), spec)
         before = _mebibytes("VmRSS")
         result, bad = played(fleet, spec)
-        with Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"]).reading() as reader:
-            # As the report does, and a run that goes on.
-            assert len(reader.rounds()) > result["campaigns"][0]["rounds"]
+        grown = _mebibytes("VmHWM") - before
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+            again = fresh.submit(growth_of_reading, fleet["ledger"], result["campaigns"][0]["rounds"]).result()
     assert sorted(node for node, verdict in result["campaigns"][0]["verdicts"].items() if verdict == FAIL) == bad
+    return max(grown, again)
+
+
+def growth_of_reading(ledger: Mapping[str, str], rounds: int) -> int:
+    """Return the MiB by which this process grows when it reads all rounds of a ledger, as a run that goes on does."""
+    before = _mebibytes("VmRSS")
+    with Ledger.open(ledger["url"], ledger["id"]).reading() as reader:
+        # And what ended the campaign.
+        assert len(reader.rounds()) == rounds + 1
     return _mebibytes("VmHWM") - before
 
 
