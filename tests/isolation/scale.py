@@ -3,8 +3,9 @@
     PYTHONPATH=collections:. python -m tests.isolation.scale --bench FILE
 
 The fleet is the documented one of 3,072 hosts with eight rails. Another process makes up what its rounds would have
-recorded, as the JSON that the controller sends. This one plans, writes the ledger, concludes, keeps the evidence and
-makes the page, all of it once: its processor time counts, that of loading programs too, and its memory at the peak.
+recorded, as the JSON that the controller's module prints. This one reads it as Ansible does, plans, writes the ledger,
+concludes, keeps the evidence and makes the page, all of it once: its processor time counts, that of loading programs
+too, and its memory at the peak.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from ansible_collections.muster.cluster.plugins.action.accept import ActionModule
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, PASS, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import Means, prove
@@ -46,9 +50,9 @@ VERSIONS = {"torch": "2.6.0", "nccl": "2.26.2"}
 SECONDS, MEBIBYTES = 60, 10**9 // 2**20
 
 
-def recorded(pipe: Connection, names: Sequence[str], road: Mapping[str, Any]) -> None:
-    """Answer each plan with the round's observations as JSON; None ends it and gives who is bad."""
-    fleet = Fleet(SPEC, SEED)
+def recorded(pipe: Connection, spec: Spec, names: Sequence[str], road: Mapping[str, Any]) -> None:
+    """Answer each plan with what the round's module prints about it; None ends it and gives who is bad."""
+    fleet = Fleet(spec, SEED)
     bad = [names[fleet.index[node]] for node in fleet.truth.bad]
     fleet.nodes, fleet.index = list(names), {node: at for at, node in enumerate(names)}
     while (plan := pipe.recv()) is not None:
@@ -57,19 +61,56 @@ def recorded(pipe: Connection, names: Sequence[str], road: Mapping[str, Any]) ->
             item["ranks"] = [
                 {"node": node, "rank": 0, "error": "", "phase": "end", "versions": VERSIONS, "transport": road}
                 for node in item["group"]
-                for _ in range(SPEC.rails)
+                for _ in range(spec.rails)
             ]
-        pipe.send_bytes(json.dumps(items).encode())
+        pipe.send_bytes(json.dumps({"changed": False, "observations": items, "cancelled": []}).encode())
     pipe.send(bad)
 
 
-def declared(place: Path) -> dict[str, Any]:
+class Accept(ActionModule):
+    """The action as it is, with another process that plays each round for a controller."""
+
+    def __init__(self, spec: Spec, fleet: Mapping[str, Any], nodes: Sequence[str]) -> None:
+        context = get_context("spawn")
+        self._pipe, other = context.Pipe()
+        self._process = context.Process(target=recorded, args=(other, spec, nodes, road_of(fleet)), daemon=True)
+        self._process.start()
+        # Where that one dies, this one must not wait for it.
+        other.close()
+        self._connection = SimpleNamespace(
+            exec_command=lambda *_, **__: (0, self._pipe.recv_bytes(), b""),
+            get_option=lambda _: "root",
+            **{"transport": "pipe", "become": None, "allow_executable": False},
+        )
+        self._task_vars: dict[str, Any] = {}
+        self._used_interpreter = None
+        # Modelled, so that no budget runs out on a busy machine.
+        clock = iter(range(10**6, 2 * 10**6))
+        self.means = Means(self._run_round, lambda _: None, lambda: float(next(clock)))
+
+    def _execute_module(self, module_args: Mapping[str, Any], **_: Any) -> dict[str, Any]:
+        self._pipe.send({key: module_args[key] for key in ("groups", "program")})
+        return self._parse_returned_data(self._low_level_execute_command(self.module), "legacy")
+
+    def bad(self) -> list[str]:
+        """Return who is bad, and end the other process."""
+        self._pipe.send(None)
+        found: list[str] = self._pipe.recv()
+        self._process.join()
+        return sorted(found)
+
+
+def declared(place: Path, spec: Spec) -> dict[str, Any]:
     """Return ``muster_fleet`` with a ledger of its own, and the expectations that fit what is made up."""
     fleet = Declared.load(FLEET)
-    variables = {**fleet.variables(), "nodes": fleet.node_variables()}
+    nodes = fleet.node_variables()
+    if spec.hosts != SPEC.hosts:
+        like = next(each for each in nodes.values() if each["role"] == "compute")
+        nodes = {node: {**like, **where} for node, where in Fleet(spec, SEED).places().items()}
+    variables = {**fleet.variables(), "nodes": nodes}
     address = {"url": f"sqlite:///{place}/ledger.sqlite", "id": variables["ledger"]["id"]}
     Ledger.create(address["url"], address["id"], fleet.cluster)
-    made_up = expectations(SPEC)
+    made_up = expectations(spec)
     classes = {
         name: {**expect, "collective": {**expect["collective"], **made_up}}
         for name, expect in variables["classes"].items()
@@ -91,20 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scale", description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--bench", type=Path, help="the file for the figures of the bench")
     options = parser.parse_args(arguments)
-    sys.path += [each for each in (str(ROOT), str(ROOT / "collections")) if each not in sys.path]
     with tempfile.TemporaryDirectory() as name:
-        fleet = declared(Path(name))
-        nodes = sorted(node for node, each in fleet["nodes"].items() if each["role"] == "compute")
-        context = get_context("spawn")
-        pipe, other = context.Pipe()
-        process = context.Process(target=recorded, args=(other, nodes, road_of(fleet)), daemon=True)
-        process.start()
-        # Where that one dies, this one must not wait for it.
-        other.close()
-        found = measured(fleet, nodes, pipe)
-        pipe.send(None)
-        bad = sorted(pipe.recv())
-        process.join()
+        found = measured(Path(name))
     figures = {
         "scale_3072_seconds": {"value": found["seconds"], "unit": "s of processor time: plan, ledger and page"},
         "scale_3072_peak_mib": {"value": found["mebibytes"], "unit": "MiB"},
@@ -112,8 +141,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{found['rounds']} rounds; planning and recording {found['campaign']} s, page {found['page']} s")
     if options.bench:
         write_figures(figures, options.bench)
-    if found["rejected"] != bad:
-        print(f"MISSED rejected are {found['rejected']}, expected {bad}")
+    if found["rejected"] != found["bad"]:
+        print(f"MISSED rejected are {found['rejected']}, expected {found['bad']}")
         return 1
     if found["seconds"] > SECONDS or found["mebibytes"] > MEBIBYTES:
         print(f"MISSED expected at most {SECONDS} s and {MEBIBYTES} MiB")
@@ -121,22 +150,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measured(fleet: Mapping[str, Any], nodes: Sequence[str], pipe: Connection) -> dict[str, Any]:
-    """Bring the campaign to its conclusion, make the page, and return what that cost and who is rejected."""
-
-    def run_round(given: Mapping[str, Any]) -> list[dict[str, Any]]:
-        pipe.send({key: given[key] for key in ("groups", "program")})
-        observations: list[dict[str, Any]] = json.loads(pipe.recv_bytes())
-        return observations
-
+def played(fleet: Mapping[str, Any], spec: Spec) -> tuple[dict[str, Any], list[str]]:
+    """Bring a campaign of such a fleet to its conclusion; return the action's result and who is bad."""
+    sys.path += [each for each in (str(ROOT), str(ROOT / "collections")) if each not in sys.path]
+    nodes = sorted(node for node, each in fleet["nodes"].items() if each["role"] == "compute")
     seen = {
         node: [Evidence(f"pre-{node}", node, "preflight", 1.0, 2.0, "b", FINGERPRINT, "d").to_dict()] for node in nodes
     }
-    # Modelled, so that no budget runs out on a busy machine.
-    clock = iter(range(10**6, 2 * 10**6))
-    result = prove(
-        Request(fleet, nodes, evidence=seen), Acceptance, Means(run_round, lambda _: None, lambda: float(next(clock)))
-    )
+    action = Accept(spec, fleet, nodes)
+    return prove(Request(fleet, nodes, evidence=seen), Acceptance, action.means), action.bad()
+
+
+def growth(spec: Spec) -> int:
+    """Return the MiB by which a process grows at the most: one that plays a campaign, or reads the record of it."""
+    with tempfile.TemporaryDirectory() as name:
+        fleet = declared(Path(name), spec)
+        before = _mebibytes("VmRSS")
+        result, bad = played(fleet, spec)
+        grown = _mebibytes("VmHWM") - before
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+            again = fresh.submit(growth_of_reading, fleet["ledger"], result["campaigns"][0]["rounds"]).result()
+    assert sorted(node for node, verdict in result["campaigns"][0]["verdicts"].items() if verdict == FAIL) == bad
+    return max(grown, again)
+
+
+def growth_of_reading(ledger: Mapping[str, str], rounds: int) -> int:
+    """Return the MiB by which this process grows when it reads all rounds of a ledger, as a run that goes on does."""
+    before = _mebibytes("VmRSS")
+    with Ledger.open(ledger["url"], ledger["id"]).reading() as reader:
+        # And what ended the campaign.
+        assert len(reader.rounds()) == rounds + 1
+    return _mebibytes("VmHWM") - before
+
+
+def _mebibytes(what: str) -> int:
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.split(f"{what}:")[1].split()[0]) // 1024
+
+
+def measured(place: Path) -> dict[str, Any]:
+    """Bring the campaign to its conclusion, make the page, and return what that cost and who is rejected."""
+    fleet = declared(place, SPEC)
+    result, bad = played(fleet, SPEC)
     # In a play each has a process of its own.
     gc.collect()
     campaign = time.process_time()
@@ -151,6 +206,7 @@ def measured(fleet: Mapping[str, Any], nodes: Sequence[str], pipe: Connection) -
     seconds = time.process_time()
     return {
         "rounds": result["campaigns"][0]["rounds"],
+        "bad": bad,
         "rejected": sorted(node for node, verdict in judged.items() if verdict == FAIL),
         "campaign": round(campaign, 1),
         "page": round(seconds - campaign, 1),

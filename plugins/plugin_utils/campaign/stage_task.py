@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign i
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import MusterAction, UnreachableError
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.packed_json import read_json
 
 ARGUMENTS: dict[str, Any] = {
     "fleet": {"type": "dict", "required": True},
@@ -56,3 +58,20 @@ class CampaignAction(MusterAction):
             raise RoundError(": ".join(to_text(text).strip() for text in said if text)[:1000])
         observations: list[dict[str, Any]] = result["observations"]
         return observations
+
+    def _parse_returned_data(self, res: dict[str, Any], *how: Any) -> dict[str, Any]:
+        """Return what a round's module printed, its observations as the ledger reads them.
+
+        Ansible would make lists of the millions of times in them; it gets everything else.
+        """
+        try:
+            printed = read_json(res["stdout"])
+        except ValueError:
+            printed = None
+        if not isinstance(printed, dict) or not isinstance(printed.get("observations"), list):
+            return dict(super()._parse_returned_data(res, *how))
+        observations = printed.pop("observations")
+        return {
+            **super()._parse_returned_data({**res, "stdout": json.dumps(printed)}, *how),
+            "observations": observations,
+        }

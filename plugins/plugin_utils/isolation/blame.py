@@ -36,6 +36,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels 
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import size_text
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import MINI_CLUSTER
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.medians import median
 
 # What becomes of a node. Open: held, for want of a second measurement; cleared: it was suspected, and is sound.
 REJECTED, HELD, OPEN, CLEARED = "rejected", "held", "open", "cleared"
@@ -219,7 +220,7 @@ def blame_of(facts: Facts, suspect: Suspect, verdict: str, values: Any, again: s
     """Return what is said of a suspect, or of the first of several nodes, with what was measured."""
     channel = facts.channels[suspect.channel]
     values = values[~np.isnan(values)]
-    measured = float(f"{np.median(values):.4g}") if len(values) else None
+    measured = float(f"{median(values):.4g}") if len(values) else None
     expected = float(f"{channel.expected:.4g}")
     size = size_text(channel.size)
     standard = "the class' limit" if channel.limit else f"{facts.sweep.peers} peers"
@@ -295,7 +296,7 @@ def slow_pairs(facts: Facts) -> list[Blame]:
             found += _both(facts, blame_of(facts, suspect, OPEN, values, text), names)
             continue
         x = channel.again[late]
-        slowdown = float(np.median(x))
+        slowdown = math.nan if np.isnan(x).any() else float(median(x))
         sigmas = slowdown * math.sqrt(len(x)) / (MEDIAN_ERROR * channel.sigma)
         certain = slowdown > margin and (channel.limit or sigmas > PAIR_SIGMAS)
         if certain and slowdown - _of_themselves(facts, suspect) > margin:
@@ -469,7 +470,7 @@ def held_for_fabric(facts: Facts, blames: Sequence[Blame]) -> list[Blame]:
     found = list(blames)
     for said in facts.sweep.fabric:
         text = f"{said}: suspect the fabric, no node is blamed"
-        found += [Blame(node, HELD, "pair_bandwidth", text) for node in facts.tested]
+        found += [Blame(node, HELD, "pair_bandwidth", text) for node in facts.members]
         found = held_instead(found, "the fabric as a whole is suspect", facts.members)
     return found
 

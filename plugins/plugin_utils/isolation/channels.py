@@ -177,8 +177,10 @@ class Sweep:
     @cached_property
     def repeated(self) -> bool:
         """Return whether any pair was measured more than once."""
-        pairs = np.sort(self.exchanges.pairs[self.exchanges.known])
-        return bool((pairs[1:] == pairs[:-1]).any())
+        pairs = self.exchanges.pairs[self.exchanges.known]
+        met = np.zeros(self.exchanges.count**2, dtype=bool)
+        met[pairs] = True
+        return int(np.count_nonzero(met)) < len(pairs)
 
 
 class Rows:

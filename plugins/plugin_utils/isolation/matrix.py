@@ -586,22 +586,6 @@ def _rows(data: Any, count: int, rails: int) -> tuple[Any, list[int]]:
     return values, bad
 
 
-def packed(result: dict[str, Any]) -> dict[str, Any]:
-    """Return a result of an observation with arrays for its lists of times, if they are sound; anything else as it is.
-
-    To be given to json.loads as ``object_hook``: a number in a list takes ten times the memory of one in an array, and
-    a round of thousands of nodes has millions.
-    """
-    for key in ("ns", "ns_p99"):
-        rows = result.get(key)
-        rails = next((len(row) for row in rows if isinstance(row, list)), 0) if isinstance(rows, list) else 0
-        values, bad = _rows(rows, len(rows), rails) if isinstance(rows, list) and rails else (None, [])
-        if values is not None and not bad:
-            small = values.dtype.kind == "i" and values.max() < 2**31
-            result[key] = values.astype(np.int32) if small else values
-    return result
-
-
 def _row_by_row(data: Sequence[Any], rails: int) -> tuple[Any, list[int]]:
     """Return the same of rows that are not all alike."""
     values = np.full((len(data), rails), np.nan)

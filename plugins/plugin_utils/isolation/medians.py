@@ -10,15 +10,32 @@ from typing import Any
 
 import numpy as np
 
+# Of more values than this a sample of so many tells where the middle lies, give or take this part of all: four times
+# how far the median of such a sample strays.
+LARGE, SAMPLE, ASTRAY = 8_192, 1_024, 0.0625
+
 
 def median(values: Any) -> Any:
     """Return the median of values without NaN, in their own type; NaN of none."""
     count = len(values)
     if count < 2:
         return values[0] if count else np.float64(np.nan)
-    ordered = np.partition(values, count // 2)
-    high = ordered[count // 2]
-    return high if count % 2 else (ordered[: count // 2].max() + high) / 2
+    near, at = _around_the_middle(values) if count > LARGE else (values, count // 2)
+    ordered = np.partition(near, at)
+    high = ordered[at]
+    return high if count % 2 else (ordered[:at].max() + high) / 2
+
+
+def _around_the_middle(values: Any) -> tuple[Any, int]:
+    """Return the values among which both middle ones are, and which of these in their order is the upper one.
+
+    What lies far from the middle is counted, which takes a tenth of the time that selecting from it takes.
+    """
+    sample = np.sort(values[:: len(values) // SAMPLE])
+    low, high = (sample[int(part * len(sample))] for part in (0.5 - ASTRAY, 0.5 + ASTRAY))
+    near = values[(values >= low) & (values <= high)]
+    at = len(values) // 2 - int(np.count_nonzero(values < low))
+    return (near, at) if 0 < at < len(near) else (values, len(values) // 2)
 
 
 def median_across(columns: Sequence[Any]) -> Any:

@@ -41,18 +41,25 @@ INTERMITTENT_CHANCE = 1e-3
 
 
 def explain(sweep: Sweep, names: Sequence[str]) -> tuple[Suspect, ...]:
-    """Return what explains the slow exchanges of a sweep between nodes of these names, over all channels."""
+    """Return what explains the slow exchanges of a sweep between nodes of these names, over all channels; pairs last.
+
+    No pair of a suspected node is: behind slow racks nearly all pairs are slow in every channel.
+    """
     found: list[Suspect] = []
+    explained: list[_Explained] = []
     chosen: dict[int, Rows] = {}
     for at, channel in enumerate(sweep.channels):
         rows = sweep.measured(channel)
         if channel.rail is not None:
             if channel.size not in chosen or sweep.complete is None:
-                explained = _explained_by_all_rails(sweep, channel.size, found)
-                chosen[channel.size] = rows.without(explained) if explained.any() else rows
+                by_all_rails = _explained_by_all_rails(sweep, channel.size, found)
+                chosen[channel.size] = rows.without(by_all_rails) if by_all_rails.any() else rows
             rows = chosen[channel.size]
-        found += _Explained(sweep, at, rows, names).suspects()
-    return tuple(_without_shadows(sweep, found))
+        explained.append(_Explained(sweep, at, rows, names))
+        found += explained[-1].suspects()
+    blamed = [each.members[0] for each in found if each.kind in (NODE, LINK, INTERMITTENT)]
+    theirs = sweep.exchanges.touching(blamed)
+    return (*_with_rails_together(sweep, found), *(pair for each in explained for pair in each.pairs(theirs)))
 
 
 def _explained_by_all_rails(sweep: Sweep, size: int, found: Sequence[Suspect]) -> Any:
@@ -70,23 +77,20 @@ def _explained_by_all_rails(sweep: Sweep, size: int, found: Sequence[Suspect]) -
     return rows
 
 
-def _without_shadows(sweep: Sweep, found: Sequence[Suspect]) -> list[Suspect]:
-    """Return the suspects with several slow rails of one node taken together, and no pair of a suspected node."""
+def _with_rails_together(sweep: Sweep, found: Sequence[Suspect]) -> list[Suspect]:
+    """Return the suspects with several slow rails of one node taken together."""
     rails: dict[tuple[int, int], list[Suspect]] = {}
     for suspect in found:
         if suspect.kind == LINK:
             rails.setdefault((suspect.members[0], sweep.channels[suspect.channel].size), []).append(suspect)
     whole = {key for key, links in rails.items() if len(links) > sweep.exchanges.gb.shape[2] / 2}
     kept = []
-    blamed = {suspect.members[0] for suspect in found if suspect.kind in (NODE, LINK, INTERMITTENT)}
     for suspect in found:
         key = suspect.members[0], sweep.channels[suspect.channel].size
         if suspect.kind == LINK and key in whole:
             worst = max(rails[key], key=lambda each: each.slowdown)
             if suspect is worst:
                 kept.append(suspect._replace(kind=NODE))
-            continue
-        if suspect.kind == PAIR and not blamed.isdisjoint(suspect.members):
             continue
         kept.append(suspect)
     return kept
@@ -103,7 +107,7 @@ class _Explained:
         self.found: list[Suspect] = []
 
     def suspects(self) -> list[Suspect]:
-        """Return the suspects; each takes what it explains with it before the next is looked for."""
+        """Return all suspects but pairs; each takes what it explains with it before the next is looked for."""
         if len(self.slow):
             for level in ("pod", "rack"):
                 self._boundaries(level)
@@ -115,7 +119,7 @@ class _Explained:
             for suspect in self.found:
                 if suspect.kind == INTERMITTENT:
                     self.left = self.left.without(self.exchanges.rows_of(suspect.members[0]))
-        return [*self.found, *self._pairs()]
+        return self.found
 
     def _add(self, suspect: Suspect) -> None:
         """Add a suspect with what those of the rows left that it explains showed."""
@@ -220,15 +224,15 @@ class _Explained:
         counts = np.bincount(inverse, minlength=len(keys))
         return rows & np.isin(pairs, keys[(counts >= 3) & (slow >= SHARE_BETWEEN * counts)])
 
-    def _pair_medians(self, least: float) -> tuple[Any, Any, Any]:
-        """Return the pairs that were ever slower than ``least`` in the rows left (one number each), the lower median of
+    def _pair_medians(self, rows: Rows, least: float) -> tuple[Any, Any, Any]:
+        """Return the pairs that were ever slower than ``least`` in these rows (one number each), the lower median of
         each over its repeats, and how many these are.
         """
-        slow = self.left.of(np.flatnonzero(self.channel.x > least))
+        slow = rows.of(np.flatnonzero(self.channel.x > least))
         keys = self.exchanges.pairs[slow]
         if not self.sweep.repeated:
             return keys, self.channel.x[slow], np.ones(len(slow), dtype=np.int64)
-        chosen = self.left.of(np.flatnonzero(np.isin(self.exchanges.pairs, keys)))
+        chosen = rows.of(np.flatnonzero(np.isin(self.exchanges.pairs, keys)))
         values = self.channel.x[chosen]
         keys, inverse = np.unique(self.exchanges.pairs[chosen], return_inverse=True)
         counts = np.bincount(inverse, minlength=len(keys))
@@ -236,8 +240,8 @@ class _Explained:
         starts = np.cumsum(counts) - counts
         return keys, values[order][starts + (counts - 1) // 2], counts
 
-    def _pairs(self) -> list[Suspect]:
-        """Return the slow pairs of what nothing else explains, worst first."""
+    def pairs(self, theirs: Any) -> list[Suspect]:
+        """Return the slow pairs of what nothing else explains, worst first; ``theirs`` are rows of suspected nodes."""
         channel, cohort = self.channel, self.sweep.settings.cohort
         if channel.check == "straggler":
             return []
@@ -247,7 +251,7 @@ class _Explained:
             floor = max(channel.threshold, 4 * channel.sigma)
         if channel.limit:
             floor = channel.threshold
-        keys, medians, counts = self._pair_medians(min(floor, channel.threshold))
+        keys, medians, counts = self._pair_medians(self.left.without(theirs), min(floor, channel.threshold))
         least = np.where(counts >= 3, channel.threshold, floor)
         found = np.flatnonzero(medians > least)
         found = found[np.argsort(-medians[found], kind="stable")]

@@ -8,14 +8,15 @@ import os
 import platform
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import digest_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.packed_json import read_json, written_json
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables import GarbledError
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
@@ -23,6 +24,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from sqlalchemy.pool import NullPool
 
 BUSY_SECONDS = 60.0
+# What rounds observed is read and written as arrays.
+JSON_OF_ROUNDS: Mapping[str, Any] = {"json_deserializer": read_json, "json_serializer": written_json}
 
 
 class LedgerError(MusterError):
@@ -79,10 +82,10 @@ def engine_of(url: URL, create: bool = False, read_only: bool = False) -> Engine
             return sqlite3.connect(name, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
 
         # Ansible forks a process per task: a connection must never be shared with one.
-        engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+        engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, **JSON_OF_ROUNDS)
     else:
         try:
-            engine = create_engine(url, poolclass=NullPool)
+            engine = create_engine(url, poolclass=NullPool, **JSON_OF_ROUNDS)
         except (ModuleNotFoundError, NoSuchModuleError) as exc:
             raise LedgerError(f"ledger {shown_url(url)}: {exc}; install muster-cluster[postgresql]") from exc
 

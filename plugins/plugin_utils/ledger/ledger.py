@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.database import (
     BUSY_SECONDS,
+    JSON_OF_ROUNDS,
     LedgerError,
     engine_of,
     explained,
@@ -159,7 +160,7 @@ class Ledger:
                 memory = sqlite3.connect(":memory:", isolation_level=None)
                 with closing(sqlite3.connect(sqlite_name(self._url), uri=True, timeout=BUSY_SECONDS)) as source:
                     source.backup(memory)
-                engine = create_engine("sqlite://", creator=lambda: memory, poolclass=StaticPool)
+                engine = create_engine("sqlite://", creator=lambda: memory, poolclass=StaticPool, **JSON_OF_ROUNDS)
         else:
             engine = engine_of(self._url)
         with explained(self._url), engine.connect() as connection:

@@ -243,6 +243,8 @@ def _ranks(item: Mapping[str, Any]) -> int:
     """Return how many ranks a node has, by the first that has times; 1 where none has."""
     for result in item.get("results") or ():
         rows = result.get("ns") if isinstance(result, Mapping) else None
+        if isinstance(rows, numpy.ndarray):
+            return int(rows.shape[1])
         for row in rows if isinstance(rows, list) else ():
             if isinstance(row, list) and row:
                 return len(row)

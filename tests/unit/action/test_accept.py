@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from ansible_collections.muster.cluster.plugins.action.accept import ActionModule
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import Move, read_program
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
@@ -321,6 +324,43 @@ def test_worker_whose_playbook_has_ended_leaves_the_record_as_it_is(ledger: Ledg
     cluster.trouble = lambda number: None
     assert verdicts(cluster.accept(request(tmp_path))) == {"gpu-01": PASS, "gpu-02": PASS, "gpu-04": FAIL}
     assert [call["number"] for call in cluster.calls] == [1, 2, 2]
+
+
+class Printing(ActionModule):  # type: ignore[misc]
+    """The action, whose round module prints a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._task_vars, self._used_interpreter = text, {}, None
+
+    def _execute_module(self, **_: Any) -> dict[str, Any]:
+        return self._parse_returned_data({"rc": 0, "stdout": self._text, "stderr": ""}, "legacy")
+
+
+def test_times_that_a_round_module_prints_are_read_as_arrays() -> None:
+    observation = {"group": ["gpu-01"], "ok": True, "results": [{"move": "walk", "ns": [[1, 2], None]}]}
+    (found,) = Printing(json.dumps({"changed": False, "observations": [observation]}))._run_round({})
+    times = found["results"][0].pop("ns")
+    assert np.array_equal(times, [[1, 2], [np.nan, np.nan]], equal_nan=True)
+    assert found == {"group": ["gpu-01"], "ok": True, "results": [{"move": "walk"}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"failed": true, "msg": "Slurm is down", "observations": []}', "Slurm is down"),
+        ('{"observations": "many"}', "no observations"),
+        ("[]", "no observations"),
+        ("Traceback", "no observations"),
+        ("", "no observations"),
+    ],
+)
+def test_what_a_failed_round_module_prints_is_a_round_error(text: str, said: str) -> None:
+    with pytest.raises(RoundError, match=said):
+        Printing(text)._run_round({})
+
+
+def test_what_is_printed_before_the_result_does_not_hide_it() -> None:
+    assert Printing('motd\n{"observations": [{"group": ["gpu-01"]}]}\n')._run_round({}) == [{"group": ["gpu-01"]}]
 
 
 @pytest.mark.parametrize("lost", ["before", "during"])

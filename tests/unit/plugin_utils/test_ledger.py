@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import multiprocessing
 import os
@@ -13,16 +14,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import (
+    TABLES,
     Ledger,
     LedgerError,
     StoredRound,
     parts_of,
     states,
 )
+from sqlalchemy import String, create_engine, select, type_coerce
 
 ID, CLUSTER = "ledger-1", "lab"
 EVIDENCE = Evidence(
@@ -343,6 +347,22 @@ def test_round_is_saved_when_it_starts_and_when_it_ends(ledger: Ledger) -> None:
         assert reader.rounds("c1") == [ended] and reader.rounds("c2") == []
     with pytest.raises(LedgerError, match="has ended"), ledger.writing() as writer:
         writer.save_round(ended)
+
+
+def test_times_of_a_round_are_read_as_arrays_and_kept_as_lists(url: str, ledger: Ledger) -> None:
+    plan, rows = {"groups": [["n1", "n2", "n3"]]}, [[18000, 18001], None, [18002, 2**31]]
+    observed = [{"results": [{"move": "walk", "ns": rows}]}]
+    with ledger.writing() as writer:
+        writer.save_round(StoredRound("c1", 1, plan, observed, 1.0, 2.0))
+    with ledger.reading() as reader:
+        (first,) = reader.rounds("c1")
+    times = (first.observations or [])[0]["results"][0]["ns"]
+    assert [None if np.isnan(row).any() else row for row in times.tolist()] == rows
+    with ledger.writing() as writer:
+        writer.save_round(replace(first, campaign="c2"))
+    with create_engine(url).connect() as connection:
+        kept = connection.execute(select(type_coerce(TABLES.tables["round"].c.observations, String))).scalars()
+        assert [json.loads(text) for text in kept] == [observed, observed]
 
 
 def test_rehearsal_leaves_no_trace(url: str, ledger: Ledger, tmp_path: Path) -> None:

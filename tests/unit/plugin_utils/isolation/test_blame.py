@@ -246,6 +246,7 @@ def test_suspect_fabric_holds_every_member_and_rejects_nobody() -> None:
     assert {each.node for each in found} == set(NAMES)
     assert {each.verdict for each in found} == {HELD}
     assert found[-1].reason == "slow; the fabric as a whole is suspect"
+    assert [each.node for each in blame.held_for_fabric(facts, [])] == list(NAMES)
 
 
 def test_slow_group_holds_its_members_but_who_is_rejected() -> None:

@@ -22,6 +22,22 @@ def test_median_is_that_of_numpy(count: int, kind: Any) -> None:
     assert found.dtype == kind
 
 
+@pytest.mark.parametrize("count", [8_193, 26_796, 26_797])
+@pytest.mark.parametrize("shape", ["noise", "sorted", "two heaps", "ties", "all one", "far tail"])
+def test_median_of_many_is_that_of_numpy_however_they_lie(count: int, shape: str) -> None:
+    values = np.random.default_rng(count).normal(0, 1, count)
+    values = {
+        "noise": values,
+        "sorted": np.sort(values),
+        # The middle lies between the two, or a sample of every so many sees one of them alone.
+        "two heaps": np.where(np.arange(count) < count // 2, values, values + 100),
+        "ties": np.round(values),
+        "all one": np.ones(count),
+        "far tail": np.where(np.arange(count) % (count // 1024) == 0, 1e9, values),
+    }[shape]
+    assert median(values) == np.median(values)
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8])
 def test_median_across_arrays_is_that_of_numpy_and_unknown_where_any_is(count: int) -> None:
     table = np.random.default_rng(count).normal(40, 1, (count, 50)).astype(np.float32)
