@@ -283,10 +283,11 @@ def slow_pairs(facts: Facts) -> list[Blame]:
     found: list[Blame] = []
     for suspect in pairs:
         one, other = suspect.members
-        late = facts.measured_again.get((one, other), [])
+        channel, names = facts.channels[suspect.channel], facts.names(suspect.members)
+        # An exchange that could not be read is none in which the pair was sound.
+        late = [row for row in facts.measured_again.get((one, other), []) if not math.isnan(channel.again[row])]
         if len(late) < LEAST_CONFIRMED and not (suspect.strong and not crowd):
             continue
-        channel, names = facts.channels[suspect.channel], facts.names(suspect.members)
         if len(late) < LEAST_CONFIRMED:
             rows, again = (each.rows_of(one) for each in (sweep.exchanges, facts.again))
             rows = rows[sweep.exchanges.other[rows] == other]
@@ -296,7 +297,7 @@ def slow_pairs(facts: Facts) -> list[Blame]:
             found += _both(facts, blame_of(facts, suspect, OPEN, values, text), names)
             continue
         x = channel.again[late]
-        slowdown = math.nan if np.isnan(x).any() else float(median(x))
+        slowdown = float(median(x))
         sigmas = slowdown * math.sqrt(len(x)) / (MEDIAN_ERROR * channel.sigma)
         certain = slowdown > margin and (channel.limit or sigmas > PAIR_SIGMAS)
         if certain and slowdown - _of_themselves(facts, suspect) > margin:
