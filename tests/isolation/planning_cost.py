@@ -24,6 +24,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptanc
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import packed
 
+from tests.fleets import collectives
+
 from .campaign import plan_of
 from .fleet import FAULTS, Fleet, Spec, as_json, expectations
 
@@ -52,7 +54,7 @@ def calibration() -> float:
 
 def planned(fleet: Fleet) -> list[float]:
     """Return the seconds of processor time of each call of a campaign's planner."""
-    planner = Planner(fleet.nodes, (), Settings.from_expect(expectations(fleet.spec), fleet.places()))
+    planner = Planner(fleet.nodes, (), Settings.of(collectives(expectations(fleet.spec)), fleet.places()))
     seen: list[tuple[int, Any, Any]] = []
     took = []
     while True:
@@ -84,7 +86,7 @@ def half_slow() -> float:
 def from_json(folder: Path) -> int:
     """Plan a campaign from the JSON of its rounds in a folder, and return the most MiB that this process ever had."""
     nodes, places = json.loads((folder / "fleet.json").read_text(encoding="utf-8"))
-    planner = Planner(nodes, (), Settings.from_expect(expectations(HUGE), places))
+    planner = Planner(nodes, (), Settings.of(collectives(expectations(HUGE)), places))
     seen: list[tuple[int, Any, Any]] = []
     while not isinstance(step := planner.next_round(seen), Conclusion):
         text = (folder / f"{step.number}.json").read_text(encoding="utf-8")
@@ -99,7 +101,7 @@ def json_mebibytes() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder, fleet = Path(name), Fleet(HUGE, SEED)
         (folder / "fleet.json").write_text(json.dumps([fleet.nodes, fleet.places()]), encoding="utf-8")
-        planner = Planner(fleet.nodes, (), Settings.from_expect(expectations(HUGE), fleet.places()))
+        planner = Planner(fleet.nodes, (), Settings.of(collectives(expectations(HUGE)), fleet.places()))
         seen: list[tuple[int, Any, Any]] = []
         while not isinstance(step := planner.next_round(seen), Conclusion):
             plan = plan_of(step)

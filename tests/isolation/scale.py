@@ -17,16 +17,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Collectives
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, PASS, worst
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain, read
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import Means, prove
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet as Declared
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import LedgerAddress
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_stage import Acceptance
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.fleet_report import report_of
@@ -63,25 +67,23 @@ def recorded(pipe: Connection, names: Sequence[str], road: Mapping[str, Any]) ->
     pipe.send(bad)
 
 
-def declared(place: Path) -> dict[str, Any]:
-    """Return ``muster_fleet`` with a ledger of its own, and the expectations that fit what is made up."""
+def declared(place: Path) -> Declared:
+    """Return the fleet with a ledger of its own, and the expectations that fit what is made up."""
     fleet = Declared.load(FLEET)
-    variables = {**fleet.variables(), "nodes": fleet.node_variables()}
-    address = {"url": f"sqlite:///{place}/ledger.sqlite", "id": variables["ledger"]["id"]}
+    address = {"url": f"sqlite:///{place}/ledger.sqlite", "id": fleet.ledger.id}
     Ledger.create(address["url"], address["id"], fleet.cluster)
     made_up = expectations(SPEC)
     classes = {
-        name: {**expect, "collective": {**expect["collective"], **made_up}}
-        for name, expect in variables["classes"].items()
+        name: replace(expect, collective=read(Collectives, {**plain(expect.collective), **made_up}))
+        for name, expect in fleet.classes.items()
     }
-    variables = {**variables, "ledger": address, "classes": classes}
-    return json.loads(json.dumps(variables))
+    return replace(fleet, ledger=LedgerAddress(**address), classes=classes)
 
 
-def road_of(fleet: Mapping[str, Any]) -> dict[str, Any]:
+def road_of(fleet: Declared) -> dict[str, Any]:
     """Return what NCCL's log says on a rank that goes the declared road."""
-    (expect,) = (each for each in fleet["classes"].values() if each["nic"])
-    devices = {rail["device"]: "RoCE" for rail in expect["nic"]["rails"]}
+    (nic,) = (each.nic for each in fleet.classes.values() if each.nic)
+    devices = {rail.device: "RoCE" for rail in nic.rails}
     roads: dict[str, Any] = {"networks": ["IB"], "direct": {"IB": 4}, "staged": {}, "without_gpu_direct": []}
     return {"devices": devices, **roads, "nvls": True, "complete": True, "version": "2.26.2"}
 
@@ -94,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.path += [each for each in (str(ROOT), str(ROOT / "collections")) if each not in sys.path]
     with tempfile.TemporaryDirectory() as name:
         fleet = declared(Path(name))
-        nodes = sorted(node for node, each in fleet["nodes"].items() if each["role"] == "compute")
+        nodes = sorted(fleet.compute)
         context = get_context("spawn")
         pipe, other = context.Pipe()
         process = context.Process(target=recorded, args=(other, nodes, road_of(fleet)), daemon=True)
@@ -121,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measured(fleet: Mapping[str, Any], nodes: Sequence[str], pipe: Connection) -> dict[str, Any]:
+def measured(fleet: Declared, nodes: Sequence[str], pipe: Connection) -> dict[str, Any]:
     """Bring the campaign to its conclusion, make the page, and return what that cost and who is rejected."""
 
     def run_round(given: Mapping[str, Any]) -> list[dict[str, Any]]:
