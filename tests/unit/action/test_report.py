@@ -242,7 +242,7 @@ def test_a_second_run_writes_the_same_but_for_its_time(tmp_path: Path, site: dic
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"verdicts": [{"node": "gpu-01"}]}, "verdicts[0].state is None, expected text"),
+        ({"verdicts": [{"node": "gpu-01"}]}, "verdicts[0].state: found nothing, expected text"),
         ({"fleet": {"cluster": "lab", "nodes": {}}}, "muster_fleet: classes: found nothing, expected a mapping"),
         ({"fleet": variables_of(Fleet.load(LAB), "sqlite:////none.sqlite")}, "none.sqlite: no such file"),
     ],
