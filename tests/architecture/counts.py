@@ -2,7 +2,7 @@
 
     python tests/architecture/counts.py
 
-prints ``raw_lookups`` and ``dialects`` with the places, and ends with 1 where there is a raw look-up or a second dialect.
+prints ``raw_lookups`` and ``dialects`` with the places, and ends with 1 for a raw look-up or a second dialect.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ NAMES = ("expect", "expectations", "fleet", "params")
 # Ansible's border: a module reads its parameters there, once.
 BORDER = ("modules", "action", "lookup", "filter", "inventory", "test")
 # Hand-written readers beside ``words/reader.py`` that there have been, by what they defined. Not among them is
-# ``words/evidence.py``'s ``_check_plain``: it makes no dataclass of a mapping, it bounds what a node may nest in a record
-# and keeps out text that no database or terminal takes.
+# ``_check_plain`` of ``words/evidence.py``: it makes no dataclass of a mapping, it bounds what a node may nest in a
+# record and keeps out text that no database or terminal takes.
 DIALECTS = {
     "Section": "plugin_utils/fleet/declaration.py",
     "_Section": "plugin_utils/isolation",
     "Reader": "module_utils/host",
     "check_kind": "module_utils/words/expectations.py",
-    "_whole": "module_utils/collectives",
+    "_whole": "module_utils/collectives/collective_program.py",
     "_fault": "module_utils/rounds",
     "from_fleet": "plugin_utils",
     "_verdict": "plugin_utils/report/verdict_rows.py",

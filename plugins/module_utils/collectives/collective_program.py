@@ -6,22 +6,23 @@ The control machine writes it, every rank reads the same; positions are those of
 from __future__ import annotations
 
 # ruff: noqa: UP045 -- hints are read at run time, by Python 3.9 too
-
 import base64
 import binascii
 import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Optional, TypeVar
+from typing import Annotated, Any, Optional, TypeVar
 
 from ..words.errors import MusterError
-from ..words.reader import Count, Positive, ReadError, Rule, Text, read
+from ..words.reader import Count, Positive, ReadError, Rule, Text, one_of, read
 from .pairing import partner, rounds_of
 
 INSIDE, PAIRS, GROUPS, TRAIN = "inside", "pairs", "groups", "train"
+KINDS = (INSIDE, PAIRS, GROUPS, TRAIN)
 SENDRECV = "sendrecv"
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
+COLLECTIVES = (SENDRECV, ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL)
 ELEMENT_BYTES = 4
 # Linux takes no argument longer than 128 KiB (MAX_ARG_STRLEN), but many of them.
 PART_CHARACTERS = 100_000
@@ -113,7 +114,7 @@ class _Declared:
     """A move as it is written; each kind has keys of its own."""
 
     name: Text
-    kind: Literal["inside", "pairs", "groups", "train"]
+    kind: Annotated[str, Rule(one_of(KINDS), KINDS.__contains__)]
     seconds: _Seconds
     warmup: Count = 0
     # Of the kind pairs, either.
@@ -125,7 +126,7 @@ class _Declared:
 class _Measured:
     """What moves have that measure a collective."""
 
-    collective: Literal["sendrecv", "all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
+    collective: Annotated[str, Rule(one_of(COLLECTIVES), COLLECTIVES.__contains__)]
     sizes: _Sizes
     iterations: Positive
 

@@ -30,7 +30,7 @@ class _Growth:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class FabricAnswer:
     """What one end tells: its tests, its servers, and by device and phase what counters did."""
 
     tests: tuple[_Test, ...]
@@ -55,4 +55,4 @@ class FabricCodec:
 
     def read(self, group: Sequence[str], stdout: str) -> Reading:
         """Return the ends' answers; one of a sweep that ended early has an error."""
-        return read_answers(group, stdout, _Answer)
+        return read_answers(group, stdout, FabricAnswer)

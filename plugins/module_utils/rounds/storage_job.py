@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 # ruff: noqa: UP045 -- hints are read at run time, by Python 3.9 too
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
@@ -56,7 +55,7 @@ class _Made:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class StorageAnswer:
     """What one node tells; null for a part of the way to which it did not come."""
 
     phase: str
@@ -92,4 +91,4 @@ class StorageCodec:
 
     def read(self, group: Sequence[str], stdout: str) -> Reading:
         """Return the nodes' answers; one that did not come to the end of its way has an error."""
-        return read_answers(group, stdout, _Answer)
+        return read_answers(group, stdout, StorageAnswer)

@@ -85,18 +85,18 @@ Number = Annotated[float, at_least(0)]
 AboveZero = Annotated[float, above(0)]
 
 
-def read(kind: type[T], data: Any, path: str = "", file: str = "", *, complete: bool = False, extra: bool = False) -> T:
+def read(kind: type[T], data: Any, path: str = "", file: str = "", extra: bool = False) -> T:
     """Return ``data`` as an object of the dataclass ``kind``; raises ReadError with the path below ``path``.
 
     A field's name is its key, less an underscore at the end (``class_``). Every key has to be known, and there unless
-    its field has a default; null stands for the default too where the field takes no null. ``complete`` demands every
-    key; ``extra`` passes over keys that are not known, as a program says more than its reader needs. What a dataclass
-    raises as ReadError from ``__post_init__`` has a path relative to itself. Lists become tuples, numbers stay as they
-    are: true is no number, neither are NaN and infinity.
+    its field has a default; null stands for the default too where the field takes no null. ``extra`` passes over keys
+    that are not known, as a program says more than its reader needs. What a dataclass raises as ReadError from
+    ``__post_init__`` has a path relative to itself. Lists become tuples, numbers stay as they are: true is no number,
+    neither are NaN and infinity.
     """
     hint: Any = kind
     try:
-        value: T = _reader(hint, complete, extra).read(data)
+        value: T = _reader(hint, extra).read(data)
     except ReadError as exc:
         raise exc.under(path, file) from None
     return value
@@ -163,8 +163,8 @@ class _Reader(NamedTuple):
 
 
 @functools.cache
-def _reader(hint: Any, complete: bool = False, extra: bool = False) -> _Reader:
-    below = functools.partial(_reader, complete=complete, extra=extra)
+def _reader(hint: Any, extra: bool = False) -> _Reader:
+    below = functools.partial(_reader, extra=extra)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         known = not any(isinstance(marker, Converted) for marker in arguments[1:])
@@ -185,7 +185,7 @@ def _reader(hint: Any, complete: bool = False, extra: bool = False) -> _Reader:
         length = None if origin is not tuple or arguments[-1] is ... else len(arguments)
         return _list([below(each).read for each in arguments if each is not ...], length)
     if isinstance(hint, type) and is_dataclass(hint):
-        return _dataclass(hint, below, complete, extra)
+        return _dataclass(hint, extra)
     if hint in _SCALARS:
         return _scalar(*_SCALARS[hint])
     raise TypeError(f"{hint!r} is no type that declared data can have")
@@ -309,17 +309,13 @@ def _mapping(closed: tuple[str, ...], read_key: Callable[[Any], Any], read_item:
     return _Reader("a mapping", read_mapping)
 
 
-def _dataclass(kind: Any, below: Callable[[Any], _Reader], complete: bool, extra: bool) -> _Reader:
+def _dataclass(kind: Any, extra: bool) -> _Reader:
     hints = get_type_hints(kind, include_extras=True)
     readers: dict[str, tuple[str, _Reader, bool]] = {}
     for each in fields(kind):
         if each.init:
             has_default = each.default is not MISSING or each.default_factory is not MISSING
-            readers[each.name.rstrip("_")] = (
-                each.name,
-                below(hints[each.name]),
-                has_default and not complete,
-            )
+            readers[each.name.rstrip("_")] = (each.name, _reader(hints[each.name], extra), has_default)
 
     def read_dataclass(data: Any) -> Any:
         check_keys(data, None if extra else readers)
