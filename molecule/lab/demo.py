@@ -25,7 +25,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.evidence impo
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, PASS  # noqa: E402
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError  # noqa: E402
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import (  # noqa: E402
-    ReportError,
     Verdict,
     verdict_rows,
     verdicts_from,
@@ -228,7 +227,7 @@ class Demo:
         try:
             verdicts = verdicts_from(json.loads((BUILD / "verdicts.json").read_text(encoding="utf-8")))
             counted: dict[str, Any] = json.loads((BUILD / counts).read_text(encoding="utf-8"))
-        except (OSError, ValueError, ReportError) as exc:
+        except (OSError, ValueError) as exc:
             raise DemoError(f"site.yml ended with status {status} and left no usable result: {exc}") from exc
         if not (BUILD / "report.html").exists():
             self.wrong.append("site.yml: wrote no report.html")

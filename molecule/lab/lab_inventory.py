@@ -36,4 +36,4 @@ def _fill_in(hosts: dict[str, dict[str, Any]], fleet: Fleet) -> None:
     for node in fleet.nodes:
         hosts[node.name]["muster_fleet"] = variables
         if node.hardware_class:
-            hosts[node.name]["muster_expect"] = fleet.classes[node.hardware_class]
+            hosts[node.name]["muster_expect"] = fleet.variables()["classes"][node.hardware_class]

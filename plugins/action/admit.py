@@ -10,6 +10,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admitting import admit
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import ModuleGate
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import MusterAction
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import operator
 
 
@@ -29,5 +30,5 @@ class ActionModule(MusterAction):
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the verdicts and what was changed."""
-        request = Request(**given, check=self.check)
+        request = Request(**{**given, "fleet": Fleet.from_variables(given["fleet"])}, check=self.check)
         return admit(request, ModuleGate(self.execute, request.fleet, request.unreachable), time.time(), operator())

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
-from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.cable_faults import compare
-from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.planned_cables import plan_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.task_results import live_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.cabling_report import report_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
@@ -28,19 +25,10 @@ class ActionModule(LocalAction):
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the verdict and what people read; failed unless all that was asked about is as planned."""
-        fleet = Fleet.from_variables(given["fleet"])
-        plan = plan_of(fleet.nodes, fleet.fabric, given["others"])
-        if not plan.cables:
-            msg = "the fleet declares no cables: found neither nodes[].rails.switches nor fabric.switches[].uplinks"
-            return {"failed": True, "msg": msg}
-        live = live_of(plan, given)
-        texts = {"plan.csv": plan.to_csv()}
-        result: dict[str, Any] = {"cables": len(plan.cables)}
-        if live is not None:
-            comparison = compare(plan, live)
-            texts["report.json"] = json.dumps(comparison.to_dict(), indent=2) + "\n"
-            verdict = comparison.verdict
-            result |= {"verdict": verdict, "failed": verdict != PASS, "msg": comparison.summary()}
-        dest = Path(given["dest"]).absolute()
+        report = report_of(Fleet.from_variables(given["fleet"]), given["others"], given)
+        dest, texts = Path(given["dest"]).absolute(), report.texts()
         self.write({dest / name: text for name, text in texts.items()})
-        return {**result, "files": [str(dest / name) for name in texts]}
+        result = {"cables": len(report.plan.cables), "files": [str(dest / name) for name in texts]}
+        if (found := report.comparison) is None:
+            return result
+        return {**result, "verdict": found.verdict, "failed": found.verdict != PASS, "msg": found.summary()}

@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ansible_collections.muster.cluster.plugins.plugin_utils.admission.recording import RELEASE, decide
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.recording import RELEASE, Decision, decide
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import operator
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import DECISIONS
 
@@ -24,4 +25,5 @@ class ActionModule(LocalAction):
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the node's state, and whether it is another."""
-        return decide(given, operator(), time.time(), self.check)
+        decision = Decision(given["node"], given["decision"], given["reason"])
+        return decide(Fleet.from_variables(given["fleet"]), decision, operator(), time.time(), self.check)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger_copy import file_name, restore, save
 
 
@@ -21,8 +22,8 @@ class ActionModule(LocalAction):
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the copy's path, and whether copy or ledger was made."""
-        fleet = given["fleet"]
-        address = (fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"])
+        fleet = Fleet.from_variables(given["fleet"])
+        address = (fleet.ledger.url, fleet.ledger.id, fleet.cluster)
         path = Path(given["directory"]) / file_name(address[0])
         if given["state"] == "restored":
             return {"changed": restore(*address, path, self.check), "path": str(path)}

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import ModuleGate
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate_ledger import create
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import MusterAction
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 
 class ActionModule(MusterAction):
@@ -21,5 +22,6 @@ class ActionModule(MusterAction):
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the ledger's id, and whether it was made."""
-        gate = ModuleGate(self.execute, given["fleet"])
-        return create(given["fleet"], gate, given["recreate"], time.time(), self.check)
+        fleet = Fleet.from_variables(given["fleet"])
+        gate = ModuleGate(self.execute, fleet)
+        return create(fleet, gate, given["recreate"], time.time(), self.check)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import ModuleGate
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate_ledger import guard
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import MusterAction
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 
 class ActionModule(MusterAction):
@@ -17,4 +18,5 @@ class ActionModule(MusterAction):
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the ledger and the controller say."""
-        return guard(given["fleet"], ModuleGate(self.execute, given["fleet"]))
+        fleet = Fleet.from_variables(given["fleet"])
+        return guard(fleet, ModuleGate(self.execute, fleet))

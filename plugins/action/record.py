@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.recording import RECORDED, record
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 
 class ActionModule(LocalAction):
@@ -21,4 +22,4 @@ class ActionModule(LocalAction):
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what was recorded and what was refused."""
-        return record(given["fleet"], given["stage"], given["evidence"], time.time(), self.check)
+        return record(Fleet.from_variables(given["fleet"]), given["stage"], given["evidence"], time.time(), self.check)

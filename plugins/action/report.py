@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from ansible.utils.color import ANSIBLE_COLOR
 from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.fleet_report import report_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import verdict_rows, verdicts_from
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_table import verdict_table, width_of
@@ -30,7 +31,9 @@ class ActionModule(LocalAction):
         # Plain data, free of what Ansible attaches to a value to say where it came from.
         plain = json.loads(json.dumps({key: given[key] for key in ("verdicts", "fleet")}))
         display, coloured = Display(), bool(ANSIBLE_COLOR)
-        report = report_of(verdicts_from(plain["verdicts"]), plain["fleet"], time.time(), display.warning)
+        report = report_of(
+            verdicts_from(plain["verdicts"]), Fleet.from_variables(plain["fleet"]), time.time(), display.warning
+        )
         directory = Path(given["dest"]).absolute()
         texts = report.texts()
         self.write({directory / name: text for name, text in texts.items()})

@@ -20,6 +20,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.measure
     recorded_plan,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 
 class ActionModule(LocalAction):
@@ -37,10 +38,10 @@ class ActionModule(LocalAction):
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the plan and the file it is in."""
         # Plain data, free of what Ansible attaches to a value to say where it came from.
-        fleet = json.loads(json.dumps(given["fleet"]))
+        fleet = Fleet.from_variables(json.loads(json.dumps(given["fleet"])))
         wishes = Wishes(**{key: given[key] for key in Wishes.__dataclass_fields__})
         plan = recorded_plan(fleet, time.time(), wishes)
-        written = {"cluster": fleet["cluster"], "formulas": list(FORMULAS), **plan.to_dict()}
+        written = {"cluster": fleet.cluster, "formulas": list(FORMULAS), **plan.to_dict()}
         file = Path(given["dest"]).absolute()
         self.write({file: json.dumps(written, indent=2) + "\n"})
         Display().display("\n" + "\n".join(plan_lines(plan)) + "\n")

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ansible.errors import AnsibleActionFail
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_choice import require_switches
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_sheets import sheets_of
 
 
@@ -25,17 +23,9 @@ class ActionModule(LocalAction):
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return how many sheets there are and which of them changed."""
         fleet = Fleet.from_variables(given["fleet"])
-        require_switches(fleet, given["switches"])
         directory = Path(given["dest"]).absolute()
-        count, changed = 0, []
-        try:
-            for name, text in sheets_of(fleet, set(given["switches"]) or None):
-                count += 1
-                path = directory / name
-                if path.exists() and path.read_text(encoding="utf-8") == text:
-                    continue
-                changed.append(name)
-                self.write({path: text})
-        except OSError as exc:
-            raise AnsibleActionFail(f"switch_sheets: cannot read {exc.filename}: {exc.strerror}") from exc
-        return {"changed": bool(changed), "files": count, "changed_files": changed, "directory": str(directory)}
+        sheets = {directory / name: text for name, text in sheets_of(fleet, given["switches"])}
+        changed = self.changed(sheets)
+        self.write(changed)
+        names = [path.name for path in changed]
+        return {"changed": bool(names), "files": len(sheets), "changed_files": names, "directory": str(directory)}

@@ -56,22 +56,20 @@ from ansible.plugins.lookup import LookupBase
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, EvidenceError
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
-    Policy,
     runnable_stages,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.cases import cases_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
 
-def due(
-    fleet: Mapping[str, Any], stage: str, nodes: Sequence[str], evidence: Mapping[str, Any], now: float
-) -> list[str]:
+def due(fleet: Fleet, stage: str, nodes: Sequence[str], evidence: Mapping[str, Any], now: float) -> list[str]:
     """Return the nodes on which the stage has to run; raises LedgerError or PolicyError."""
-    policy = Policy.from_fleet(fleet["policy"])
+    policy = fleet.policy
     if stage not in policy.stages:
         return []
     preflights = {name: read for name in nodes if (read := _preflight(name, evidence.get(name))) is not None}
-    ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=True)
+    ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=True)
     with ledger.reading() as reader:
         cases = cases_of(fleet, reader, preflights, now)
     return [name for name in preflights if stage in runnable_stages(cases[name], policy, now)]
@@ -94,6 +92,6 @@ class LookupModule(LookupBase):
         self.set_options(var_options=variables, direct=kwargs)
         fleet, stage, evidence = (self.get_option(key) for key in ("fleet", "stage", "evidence"))
         try:
-            return due(fleet, stage, [str(term) for term in terms], evidence, time.time())
+            return due(Fleet.from_variables(fleet), stage, [str(term) for term in terms], evidence, time.time())
         except MusterError as exc:
             raise AnsibleLookupError(f"due: {exc}") from exc

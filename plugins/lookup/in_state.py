@@ -37,7 +37,7 @@ from typing import Any
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
-from ansible_collections.muster.cluster.plugins.plugin_utils.admission.cases import compute_nodes
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
 
@@ -47,11 +47,11 @@ class LookupModule(LookupBase):
     def run(self, terms: Sequence[Any], variables: Any = None, **kwargs: Any) -> list[str]:
         """Return the names; raises AnsibleLookupError."""
         self.set_options(var_options=variables, direct=kwargs)
-        fleet = self.get_option("fleet")
         try:
-            ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=True)
+            fleet = Fleet.from_variables(self.get_option("fleet"))
+            ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=True)
             with ledger.reading() as reader:
                 states = reader.states()
         except MusterError as exc:
             raise AnsibleLookupError(f"in_state: {exc}") from exc
-        return [name for name in compute_nodes(fleet) if states.get(name) in terms]
+        return [name for name in fleet.compute if states.get(name) in terms]

@@ -49,7 +49,9 @@ from typing import Any
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.nccl import nccl_variables
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import declared
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import read_fabric
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import declared_rails
 
@@ -64,6 +66,7 @@ class LookupModule(LookupBase):
         fabric, expect = kwargs["fabric"], kwargs["expect"]
         try:
             rails = declared_rails(terms[0].get("rails"))
-            return [each.to_dict() for each in nccl_variables(read_fabric(fabric), rails, expect)]
+            class_ = declared(Expectations, expect, "muster_expect")
+            return [each.to_dict() for each in nccl_variables(read_fabric(fabric), rails, class_)]
         except MusterError as exc:
             raise AnsibleLookupError(str(exc)) from exc

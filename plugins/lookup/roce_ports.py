@@ -67,7 +67,8 @@ from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.muster.cluster.plugins.module_utils.roce.decide import unsupported
 from ansible_collections.muster.cluster.plugins.module_utils.roce.settings import PortSettings
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError, faults_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError, declared, faults_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import read_fabric
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fabric_of_host import port_settings
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import check_rails, declared_rails
@@ -75,12 +76,12 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import 
 
 def roce_ports(node: Mapping[str, Any], fabric: Mapping[str, Any], expect: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the settings of each rail; raises FleetError, and ValueError for what the backend cannot do."""
-    declared = read_fabric(fabric)
+    network, class_ = read_fabric(fabric), declared(Expectations, expect, "muster_expect")
     rails = declared_rails(node.get("rails"))
-    if declared.kind == "roce":
+    if network.kind == "roce":
         with faults_of("muster_node"):
-            check_rails([rail.device for rail in rails], expect["class"], expect, declared)
-    ports = port_settings(declared, rails, expect)
+            check_rails([rail.device for rail in rails], class_, network)
+    ports = port_settings(network, rails, class_)
     impossible = [text for port in ports for text in unsupported(PortSettings.from_dict(port))]
     if impossible:
         raise ValueError("; ".join(impossible))

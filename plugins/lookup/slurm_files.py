@@ -44,6 +44,7 @@ from typing import Any
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_files import cluster_of, files_of
 
 
@@ -55,9 +56,7 @@ class LookupModule(LookupBase):
         if len(terms) != 1 or not isinstance(terms[0], Mapping) or kwargs:
             raise AnsibleLookupError("slurm_files: expected one term, the fleet (muster_fleet), and no options")
         try:
-            files = files_of(cluster_of(terms[0]))
+            files = files_of(cluster_of(Fleet.from_variables(terms[0])))
         except MusterError as exc:
             raise AnsibleLookupError(f"slurm_files: {exc}") from exc
-        except KeyError as exc:
-            raise AnsibleLookupError(f"slurm_files: the fleet has no {exc}, expected muster_fleet as a whole") from exc
         return [[{"name": name, "content": content} for name, content in files.items()]]

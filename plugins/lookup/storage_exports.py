@@ -38,8 +38,10 @@ _list:
 
 from typing import Any
 
+from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.storage_of_host import exports_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 
 class LookupModule(LookupBase):
@@ -48,4 +50,8 @@ class LookupModule(LookupBase):
     def run(self, terms: list[Any], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[dict[str, Any]]:
         """Return one entry for each export."""
         self.set_options(var_options=variables, direct=kwargs)
-        return exports_of(self.get_option("host"), self.get_option("fleet"))
+        try:
+            fleet = Fleet.from_variables(self.get_option("fleet"))
+        except MusterError as exc:
+            raise AnsibleLookupError(f"storage_exports: {exc}") from exc
+        return fleet.exports_of(str(self.get_option("host")))

@@ -23,7 +23,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.collectives.collect
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes.heartbeat import Heartbeat
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.slurm_round import not_started
-from ansible_collections.muster.cluster.plugins.module_utils.rounds.storage_job import _ANSWER
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.storage_job import StorageAnswer
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import parse_gate_file
 from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import decode
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
@@ -112,7 +112,7 @@ def test_answers_have_the_keys() -> None:
     records, faults = decode(example("Answer lines"))
     assert (len(records), faults) == (1, [])
     told = dict(re.findall(r"^- (\w+): ((?:.|\n  )*)", SECTIONS["Answer lines"], re.MULTILINE))
-    assert set(re.findall(r"`(\w+)`", told["storage"])) == {"node", *_ANSWER}
+    assert set(re.findall(r"`(\w+)`", told["storage"])) == {"node", *(each.name for each in fields(StorageAnswer))}
 
 
 def test_gate_file_is_one_that_muster_writes() -> None:

@@ -16,6 +16,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner im
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_planner import Planner
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
 
+from tests.fleets import collectives
+
 from .fleet import Fleet, Spec, expectations, revealed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,7 +92,7 @@ def plan_of(step: Round) -> dict[str, Any]:
 def play(server: Server, spec: Spec, seed: int, expect: Mapping[str, Any] | None = None) -> Played:
     """Play one campaign to its end."""
     nodes, places = server.ask("new", spec, seed)
-    planner = Planner(nodes, (), Settings.from_expect(expect or expectations(spec), places))
+    planner = Planner(nodes, (), Settings.of(collectives(expect or expectations(spec)), places))
     seen: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
     started, tests, seconds, planning = 0, 0, 0.0, 0.0
     while True:

@@ -23,6 +23,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner im
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_planner import Planner
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
 
+from tests.fleets import collectives
+
 from .campaign import plan_of
 from .fleet import FAULTS, Fleet, Spec, expectations
 from .scale import growth
@@ -52,7 +54,7 @@ def calibration() -> float:
 
 def planned(fleet: Fleet) -> list[float]:
     """Return the seconds of processor time of each call of a campaign's planner."""
-    planner = Planner(fleet.nodes, (), Settings.from_expect(expectations(fleet.spec), fleet.places()))
+    planner = Planner(fleet.nodes, (), Settings.of(collectives(expectations(fleet.spec)), fleet.places()))
     seen: list[tuple[int, Any, Any]] = []
     took = []
     while True:

@@ -31,6 +31,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import Means, prove
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet as Declared
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import LedgerAddress
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_stage import Acceptance
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.fleet_report import report_of
@@ -70,7 +71,7 @@ def recorded(pipe: Connection, spec: Spec, names: Sequence[str], road: Mapping[s
 class Accept(ActionModule):
     """The action as it is, with another process that plays each round for a controller."""
 
-    def __init__(self, spec: Spec, fleet: Mapping[str, Any], nodes: Sequence[str]) -> None:
+    def __init__(self, spec: Spec, fleet: Declared, nodes: Sequence[str]) -> None:
         context = get_context("spawn")
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=recorded, args=(other, spec, nodes, road_of(fleet)), daemon=True)
@@ -100,8 +101,8 @@ class Accept(ActionModule):
         return sorted(found)
 
 
-def declared(place: Path, spec: Spec) -> dict[str, Any]:
-    """Return ``muster_fleet`` with a ledger of its own, and the expectations that fit what is made up."""
+def declared(place: Path, spec: Spec) -> Declared:
+    """Return the fleet with a ledger of its own, and the expectations that fit what is made up."""
     fleet = Declared.load(FLEET)
     nodes = fleet.node_variables()
     if spec.hosts != SPEC.hosts:
@@ -116,13 +117,13 @@ def declared(place: Path, spec: Spec) -> dict[str, Any]:
         for name, expect in variables["classes"].items()
     }
     variables = {**variables, "ledger": address, "classes": classes}
-    return json.loads(json.dumps(variables))
+    return Declared.from_variables(json.loads(json.dumps(variables)))
 
 
-def road_of(fleet: Mapping[str, Any]) -> dict[str, Any]:
+def road_of(fleet: Declared) -> dict[str, Any]:
     """Return what NCCL's log says on a rank that goes the declared road."""
-    (expect,) = (each for each in fleet["classes"].values() if each["nic"])
-    devices = {rail["device"]: "RoCE" for rail in expect["nic"]["rails"]}
+    (nic,) = (each.nic for each in fleet.classes.values() if each.nic)
+    devices = {rail.device: "RoCE" for rail in nic.rails}
     roads: dict[str, Any] = {"networks": ["IB"], "direct": {"IB": 4}, "staged": {}, "without_gpu_direct": []}
     return {"devices": devices, **roads, "nvls": True, "complete": True, "version": "2.26.2"}
 
@@ -150,10 +151,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def played(fleet: Mapping[str, Any], spec: Spec) -> tuple[dict[str, Any], list[str]]:
+def played(fleet: Declared, spec: Spec) -> tuple[dict[str, Any], list[str]]:
     """Bring a campaign of such a fleet to its conclusion; return the action's result and who is bad."""
     sys.path += [each for each in (str(ROOT), str(ROOT / "collections")) if each not in sys.path]
-    nodes = sorted(node for node, each in fleet["nodes"].items() if each["role"] == "compute")
+    nodes = sorted(fleet.compute)
     seen = {
         node: [Evidence(f"pre-{node}", node, "preflight", 1.0, 2.0, "b", FINGERPRINT, "d").to_dict()] for node in nodes
     }
@@ -169,15 +170,15 @@ def growth(spec: Spec) -> int:
         result, bad = played(fleet, spec)
         grown = _mebibytes("VmHWM") - before
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-            again = fresh.submit(growth_of_reading, fleet["ledger"], result["campaigns"][0]["rounds"]).result()
+            again = fresh.submit(growth_of_reading, fleet.ledger, result["campaigns"][0]["rounds"]).result()
     assert sorted(node for node, verdict in result["campaigns"][0]["verdicts"].items() if verdict == FAIL) == bad
     return max(grown, again)
 
 
-def growth_of_reading(ledger: Mapping[str, str], rounds: int) -> int:
+def growth_of_reading(ledger: LedgerAddress, rounds: int) -> int:
     """Return the MiB by which this process grows when it reads all rounds of a ledger, as a run that goes on does."""
     before = _mebibytes("VmRSS")
-    with Ledger.open(ledger["url"], ledger["id"]).reading() as reader:
+    with Ledger.open(ledger.url, ledger.id).reading() as reader:
         # And what ended the campaign.
         assert len(reader.rounds()) == rounds + 1
     return _mebibytes("VmHWM") - before

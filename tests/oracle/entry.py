@@ -55,6 +55,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.fabric_
 from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.storage_stage import StorageRounds
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_sheets import sheets_of
 
+from tests.fleets import collectives
+
 PACKAGE = "ansible_collections.muster.cluster.plugins"
 STAGES = tuple(STAGE_CHECKS)
 STRESS_NAMES = tuple(STRESS_CHECKS)
@@ -237,8 +239,9 @@ def cabling(read: Any) -> str:
 def first_round(stage: str, muster_fleet: Mapping[str, Any], nodes: Sequence[str], hardware_class: str) -> Any:
     """Return the first round of a stage (kind, groups) and the arguments of its module; a word where there is none."""
     work_of: Any = {"fabric": FabricRounds, "storage": StorageRounds, "acceptance": Acceptance}[stage]
-    request = Request(muster_fleet, nodes)
-    cohort = Cohort(hardware_class, tuple(nodes), (), {}, muster_fleet["classes"][hardware_class])
+    fleet = Fleet.from_variables(muster_fleet)
+    request = Request(fleet, nodes)
+    cohort = Cohort(hardware_class, tuple(nodes), (), {}, fleet.classes[hardware_class])
     try:
         work = work_of(request, cohort)
     except NothingToProve:
@@ -323,7 +326,7 @@ def acceptance(
     run: Callable[[Mapping[str, Any]], Sequence[Mapping[str, Any]]],
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Play a campaign against ``run``, which gives what a round's plan shows; return the plans and the conclusion."""
-    settings = Settings.from_expect(collective, places)
+    settings = Settings.of(collectives(collective), places)
     seen: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
     plans: list[dict[str, Any]] = []
     while len(plans) <= MOST_ROUNDS:

@@ -18,8 +18,10 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host import Ou
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS, Finding
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import read
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission import admission
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate import closes_of, wanted_partitions
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import Partition
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import (
     expectations_of,
     shipped_classes,
@@ -35,7 +37,8 @@ STEPS = [
     {"limit_seconds": 600, "run": {"nvbandwidth": {}}},
     {"seconds": 60},
 ]
-POLICY = admission.Policy.from_fleet(
+POLICY = read(
+    admission.Policy,
     {
         "stages": list(STAGES),
         "burn_in_profile": "p",
@@ -43,10 +46,10 @@ POLICY = admission.Policy.from_fleet(
         "fresh_hours": {},
         "retest": True,
         "heartbeat_seconds": None,
-    }
+    },
 )
 FINGERPRINT = dict.fromkeys(COMPONENTS, "1")
-PARTITION = [{"name": "batch", "default": True, "hardware_classes": None, "parameters": {}}]
+PARTITION = [Partition("batch", True)]
 
 
 def healthy(name: str) -> str:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import read_expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
@@ -72,7 +71,7 @@ class Rounds:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self.expect = read_expectations(fleet.classes["lab_h100"])
+        self.expect = fleet.classes["lab_h100"]
         self.limits = Limits.of(self.expect)
         self.seen: list[dict[str, Any]] = []
         self.seconds: list[float] = []

@@ -122,7 +122,7 @@ def _unfinished(part: str, load: Load, loads: Loads, own: GpuStress) -> Iterator
                 told, product.repetitions, "results", f"{kind}: {told} of {product.repetitions} results reported"
             )
     memory = load.memory
-    share = 100 * memory.tested_bytes / memory.total_bytes if memory.total_bytes else 0
+    share = 100 * memory.bytes / memory.total_bytes if memory.total_bytes else 0
     if share < own.memory_percent:
         yield lacking(round(share, 1), own.memory_percent, "% of memory", f"tested {share:.1f} % of its memory")
     undone = [pattern for pattern in PATTERNS if not memory.patterns.get(pattern)]
@@ -168,7 +168,7 @@ def _summary(load: Load) -> str:
         for kind, product in load.products.items()
         if product.tflops is not None and product.best_plain_tflops
     ]
-    share = 100 * memory.tested_bytes / memory.total_bytes
+    share = 100 * memory.bytes / memory.total_bytes
     said.append(
         f"{share:.1f} % of memory sound at {memory.test_gb_per_s:.4g} GB/s, copy {memory.copy_gb_per_s:.4g} GB/s"
     )

@@ -99,15 +99,15 @@ def _faults(case: _Case, gpu: Gpu) -> Iterator[Finding]:
             why = f"{rate:.3g} PCIe replays per minute, class limit {limit:g}"
             yield case.fails(round(rate, 2), limit, "replays per minute", why, "reseat")
     width, wanted = gpu.quantities.get("pcie_width"), case.gpu.pcie_width
-    if width and width.least < wanted:
-        why = f"PCIe width {width.least:g} during the test, class floor {wanted}"
-        yield case.fails(width.least, wanted, "lanes", why, "reseat")
+    if width and width.min < wanted:
+        why = f"PCIe width {width.min:g} during the test, class floor {wanted}"
+        yield case.fails(width.min, wanted, "lanes", why, "reseat")
     if not case.telemetry.under_load:
         return
     generation, wanted = gpu.quantities.get("pcie_generation"), case.gpu.pcie_generation
-    if generation and generation.largest < wanted:
-        why = f"PCIe generation {generation.largest:g} at most under load, class floor {wanted}"
-        yield case.fails(generation.largest, wanted, "PCIe generation", why, "reseat")
+    if generation and generation.max < wanted:
+        why = f"PCIe generation {generation.max:g} at most under load, class floor {wanted}"
+        yield case.fails(generation.max, wanted, "PCIe generation", why, "reseat")
     power, allowed = gpu.quantities.get("power_watts"), gpu.quantities.get("power_limit_watts")
     if power and allowed:
         floor = own.power_percent / 100 * allowed.median
@@ -126,9 +126,9 @@ def _heat(case: _Case, gpu: Gpu) -> Iterator[Finding]:
         ("memory_temperature_celsius", case.own.memory_temperature_celsius, "memory"),
     ):
         found = gpu.quantities.get(name)
-        if found and limit is not None and found.largest > limit:
-            why = f"{words} temperature {found.largest:g} C, class limit {limit:g} C"
-            yield case.fails(found.largest, limit, "C", why)
+        if found and limit is not None and found.max > limit:
+            why = f"{words} temperature {found.max:g} C, class limit {limit:g} C"
+            yield case.fails(found.max, limit, "C", why)
 
 
 def _spread(case: _Case, gpu: Gpu) -> Iterator[Finding]:
@@ -204,6 +204,6 @@ def _summary(telemetry: Telemetry, gpu: Gpu) -> str:
     power, heat, clock = (gpu.quantities[name] for name in ("power_watts", "temperature_celsius", "sm_clock_mhz"))
     cap = gpu.reasons_seconds.get("sw_power_cap", 0)
     return (
-        f"{power.median:g} W (95th percentile {power.p95:g} W), at most {heat.largest:g} C, "
+        f"{power.median:g} W (95th percentile {power.p95:g} W), at most {heat.max:g} C, "
         f"SM clock {clock.median:g} MHz, power cap for {cap:g} s of {telemetry.seconds:g} s"
     )

@@ -5,15 +5,17 @@ The control machine writes it, every rank reads the same; positions are those of
 
 from __future__ import annotations
 
+# ruff: noqa: UP045 -- hints are read at run time, by Python 3.9 too
 import base64
 import binascii
 import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Optional, TypeVar
 
 from ..words.errors import MusterError
+from ..words.reader import Count, Positive, ReadError, Rule, Text, one_of, read
 from .pairing import partner, rounds_of
 
 INSIDE, PAIRS, GROUPS, TRAIN = "inside", "pairs", "groups", "train"
@@ -24,6 +26,9 @@ COLLECTIVES = (SENDRECV, ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL)
 ELEMENT_BYTES = 4
 # Linux takes no argument longer than 128 KiB (MAX_ARG_STRLEN), but many of them.
 PART_CHARACTERS = 100_000
+
+
+T = TypeVar("T")
 
 
 class ProgramError(MusterError, ValueError):
@@ -92,110 +97,111 @@ class Move:
         return frozenset(range(nodes))
 
 
+_Size = Annotated[
+    int, Rule(f"a multiple of {ELEMENT_BYTES} above 0", lambda size: size > 0 and size % ELEMENT_BYTES == 0)
+]
+_Some = Rule("a list with something in it", bool, of_value=True)
+_Sizes = Annotated[
+    tuple[_Size, ...], _Some, Rule("each size once", lambda sizes: len(set(sizes)) == len(sizes), of_value=True)
+]
+_Seconds = Annotated[float, Rule("{} above 0 and below a day", lambda value: bool(0 < value < 86400))]
+_Pairs = Annotated[tuple[tuple[tuple[Count, Count], ...], ...], _Some]
+_Groups = Annotated[tuple[Annotated[tuple[Count, ...], _Some], ...], _Some]
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """A move as it is written; each kind has keys of its own."""
+
+    name: Text
+    kind: Annotated[str, Rule(one_of(KINDS), KINDS.__contains__)]
+    seconds: _Seconds
+    warmup: Count = 0
+    # Of the kind pairs, either.
+    shifts: Optional[Annotated[tuple[Count, ...], _Some]] = None
+    pairs: Optional[_Pairs] = None
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What moves have that measure a collective."""
+
+    collective: Annotated[str, Rule(one_of(COLLECTIVES), COLLECTIVES.__contains__)]
+    sizes: _Sizes
+    iterations: Positive
+
+
+@dataclass(frozen=True)
+class _Grouped:
+    groups: _Groups
+
+
+@dataclass(frozen=True)
+class _Trained:
+    hidden: Positive
+    layers: Positive
+    steps: Positive
+
+
+@dataclass(frozen=True)
+class _Program:
+    moves: Annotated[tuple[Any, ...], _Some]
+
+
 def read_program(data: Any, nodes: int) -> tuple[Move, ...]:
     """Return the moves of a program for ``nodes`` positions; raises ProgramError."""
-    moves = data.get("moves") if isinstance(data, Mapping) else None
-    if not isinstance(moves, list) or not moves:
-        raise ProgramError(f"program is {str(data)[:80]}, expected a mapping with moves")
-    read = tuple(_move(move, nodes) for move in moves)
-    names = [move.name for move in read]
+    program = _read(_Program, data, "program")
+    read_moves = tuple(_move(move, f"program.moves[{index}]", nodes) for index, move in enumerate(program.moves))
+    names = [move.name for move in read_moves]
     if len(set(names)) != len(names):
         raise ProgramError(f"moves are named {', '.join(names)}, expected each name once")
-    return read
+    return read_moves
 
 
-def _move(data: Any, nodes: int) -> Move:
-    if not isinstance(data, Mapping) or not isinstance(data.get("name"), str) or not data["name"]:
-        raise ProgramError(f"a move is {str(data)[:80]}, expected a mapping with a name")
-    name, kind = data["name"], data.get("kind")
-    if kind not in KINDS:
-        raise ProgramError(f"move {name}: kind is {kind!r}, expected one of {', '.join(KINDS)}")
-    warmup = _whole(data, "warmup", 0) if "warmup" in data else 0
+def _read(kind: type[T], data: Any, where: str) -> T:
+    try:
+        return read(kind, data, where, extra=True)
+    except ReadError as exc:
+        raise ProgramError(str(exc)) from exc
+
+
+def _move(data: Any, where: str, nodes: int) -> Move:
+    declared = _read(_Declared, data, where)
+    name, kind, warmup, seconds = declared.name, declared.kind, declared.warmup, declared.seconds
+    where = f"move {name}"
     if kind == TRAIN:
-        training = Training(_whole(data, "hidden", 1), _whole(data, "layers", 1))
-        steps = _whole(data, "steps", 1)
-        return Move(name, kind, TRAIN, (), steps, warmup, _seconds(data), training=training)
-    collective = data.get("collective")
-    if collective not in COLLECTIVES or (kind == PAIRS) != (collective == SENDRECV):
-        raise ProgramError(f"move {name}: collective is {collective!r}, which {kind} cannot do")
-    sizes = _sizes(data)
-    iterations = _whole(data, "iterations", 1)
-    read = Move(
+        train = _read(_Trained, data, where)
+        training = Training(train.hidden, train.layers)
+        return Move(name, kind, TRAIN, (), train.steps, warmup, seconds, training=training)
+    measured = _read(_Measured, data, where)
+    if (kind == PAIRS) != (measured.collective == SENDRECV):
+        raise ProgramError(f"move {name}: collective is {measured.collective!r}, which {kind} cannot do")
+    read_move = Move(
         name,
         kind,
-        collective,
-        sizes,
-        iterations,
+        measured.collective,
+        measured.sizes,
+        measured.iterations,
         warmup,
-        _seconds(data),
-        tuple(_list(data, "shifts")) if kind == PAIRS and "shifts" in data else (),
-        _permutations(data) if kind == PAIRS and "pairs" in data else (),
-        _groups(data) if kind == GROUPS else (),
+        seconds,
+        (declared.shifts or ()) if kind == PAIRS else (),
+        (declared.pairs or ()) if kind == PAIRS else (),
+        _read(_Grouped, data, where).groups if kind == GROUPS else (),
     )
-    _check_positions(read, nodes)
-    return read
+    _check_positions(read_move, nodes)
+    return read_move
 
 
 def _check_positions(move: Move, nodes: int) -> None:
     if move.kind == PAIRS and bool(move.shifts) == bool(move.permutations):
         raise ProgramError(f"move {move.name}: expected either shifts or pairs")
     for shift in move.shifts:
-        if not _is_whole(shift) or not 0 <= shift < rounds_of(nodes):
+        if shift >= rounds_of(nodes):
             raise ProgramError(f"move {move.name}: shift {shift!r}, expected less than {rounds_of(nodes)}")
     for sets in (*move.permutations, *((move.groups,) if move.kind == GROUPS else ())):
         used = [position for each in sets for position in each]
-        if not used or len(set(used)) != len(used) or not all(_is_whole(each) and 0 <= each < nodes for each in used):
+        if not used or len(set(used)) != len(used) or max(used) >= nodes:
             raise ProgramError(f"move {move.name}: positions {str(sets)[:80]}, expected disjoint ones below {nodes}")
-
-
-def _permutations(data: Mapping[str, Any]) -> tuple[tuple[tuple[int, int], ...], ...]:
-    found = []
-    for permutation in _list(data, "pairs"):
-        if not isinstance(permutation, list) or not all(isinstance(p, list) and len(p) == 2 for p in permutation):
-            raise ProgramError(f"move {data['name']}: permutation {str(permutation)[:80]}, expected pairs of positions")
-        found.append(tuple((pair[0], pair[1]) for pair in permutation))
-    return tuple(found)
-
-
-def _groups(data: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
-    groups = _list(data, "groups")
-    if not all(isinstance(group, list) and group for group in groups):
-        raise ProgramError(f"move {data['name']}: groups {str(groups)[:80]}, expected lists of positions")
-    return tuple(tuple(group) for group in groups)
-
-
-def _sizes(data: Mapping[str, Any]) -> tuple[int, ...]:
-    sizes = _list(data, "sizes")
-    if not all(_is_whole(size) and size > 0 and size % ELEMENT_BYTES == 0 for size in sizes) or len(set(sizes)) != len(
-        sizes
-    ):
-        raise ProgramError(f"move {data['name']}: sizes {str(sizes)[:80]}, expected multiples of {ELEMENT_BYTES}, once")
-    return tuple(sizes)
-
-
-def _list(data: Mapping[str, Any], key: str) -> list[Any]:
-    value = data.get(key)
-    if not isinstance(value, list) or not value:
-        raise ProgramError(f"move {data['name']}: {key} is {str(value)[:80]}, expected a list")
-    return value
-
-
-def _whole(data: Mapping[str, Any], key: str, least: int) -> int:
-    value = data.get(key)
-    if not _is_whole(value) or int(value or 0) < least:
-        raise ProgramError(f"move {data['name']}: {key} is {value!r}, expected a whole number of at least {least}")
-    return int(value or 0)
-
-
-def _seconds(data: Mapping[str, Any]) -> float:
-    value = data.get("seconds")
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 86400:
-        raise ProgramError(f"move {data['name']}: seconds is {value!r}, expected a number above 0")
-    return float(value)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def pack_spec(spec: Mapping[str, Any]) -> list[str]:

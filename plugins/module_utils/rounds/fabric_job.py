@@ -6,8 +6,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..words.reader import Count
 from .round_job import Reading, muster_command, read_answers
 from .slurm_round import Job
+
+
+@dataclass(frozen=True)
+class _Test:
+    phase: str
+    tool: str
+    device: str
+    server: str
+    client: str
+    error: str
+    bytes: int
+    value: Any
+
+
+@dataclass(frozen=True)
+class _Growth:
+    grown: Mapping[str, Count]
+    missing: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class FabricAnswer:
+    """What one end tells: its tests, its servers, and by device and phase what counters did."""
+
+    tests: tuple[_Test, ...]
+    servers: tuple[Any, ...]
+    counters: Mapping[str, Mapping[str, _Growth]]
 
 
 @dataclass(frozen=True)
@@ -27,33 +55,4 @@ class FabricCodec:
 
     def read(self, group: Sequence[str], stdout: str) -> Reading:
         """Return the ends' answers; one of a sweep that ended early has an error."""
-        return read_answers(group, stdout, ("tests", "servers", "counters"), _fault)
-
-
-_TEST = {"phase": str, "tool": str, "device": str, "server": str, "client": str, "error": str, "bytes": int}
-
-
-def _fault(record: Mapping[str, Any]) -> str:
-    """Return what cannot be read in a node's answer, empty if all can."""
-    tests, counters = record.get("tests"), record.get("counters")
-    if not isinstance(tests, list) or not isinstance(record.get("servers"), list) or not isinstance(counters, dict):
-        return "an answer without tests, servers and counters"
-    for test in tests:
-        if not isinstance(test, dict) or not all(isinstance(test.get(key), kind) for key, kind in _TEST.items()):
-            return f"a test that cannot be read: {str(test)[:80]}"
-        if "value" not in test:
-            return f"a test without a value: {str(test)[:80]}"
-    for device, phases in counters.items():
-        for phase, grown in phases.items() if isinstance(phases, dict) else (("", None),):
-            if not isinstance(grown, dict) or not _is_growth(grown):
-                return f"counters of {device} that cannot be read ({phase})"
-    return ""
-
-
-def _is_growth(grown: Mapping[str, Any]) -> bool:
-    counts, missing = grown.get("grown"), grown.get("missing")
-    return (
-        isinstance(counts, dict)
-        and all(isinstance(count, int) and count >= 0 for count in counts.values())
-        and isinstance(missing, list)
-    )
+        return read_answers(group, stdout, FabricAnswer)

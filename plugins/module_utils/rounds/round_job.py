@@ -6,12 +6,13 @@ A codec knows one kind of program: how it is called, and how its answers are rea
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 from ..host.host import Output
 from ..words.answer_lines import unpack
+from ..words.reader import ReadError, read
 from .slurm_round import Job, ending_of, srun_argv, trouble_of
 
 
@@ -88,10 +89,9 @@ def muster_command(program: str, name: str, spec: Mapping[str, Any], job: Job, s
     ]
 
 
-def read_answers(
-    group: Sequence[str], stdout: str, keys: Sequence[str], fault: Callable[[Mapping[str, Any]], str]
-) -> Reading:
-    """Read one answer of each node, of which ``keys`` are kept; ``fault`` says what cannot be read in one."""
+def read_answers(group: Sequence[str], stdout: str, kind: type[Any]) -> Reading:
+    """Read one answer of each node as the dataclass ``kind``, whose keys are kept as they came."""
+    keys = [each.name for each in fields(kind)]
     records, errors = unpack(stdout)
     answers: dict[str, dict[str, Any]] = {}
     for record in records:
@@ -99,7 +99,11 @@ def read_answers(
         if not isinstance(node, str) or node not in group or node in answers:
             errors.append(f"an answer of {node!r} that nobody asked for")
             continue
-        unreadable = fault(record)
+        unreadable = ""
+        try:
+            read(kind, record, extra=True)
+        except ReadError as exc:
+            unreadable = f"an answer that cannot be read: {exc}"
         if record.get("error") or unreadable:
             errors.append(f"{node}: {record.get('error') or unreadable}")
         if not unreadable:

@@ -2,12 +2,73 @@
 
 from __future__ import annotations
 
+# ruff: noqa: UP045 -- hints are read at run time, by Python 3.9 too
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
+from ..words.reader import ReadError
 from .round_job import Reading, muster_command, read_answers
 from .slurm_round import Job
+
+
+@dataclass(frozen=True)
+class _Written:
+    bytes: int
+    seconds: float
+    direct: bool
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What was found in the shards ``of`` another node; a read that was not possible says why instead."""
+
+    of: str
+    error: str = ""
+    wrong: Optional[int] = None
+    fault: Optional[str] = None
+
+    def __post_init__(self) -> None:
+        for key in ("wrong", "fault"):
+            if not self.error and getattr(self, key) is None:
+                raise ReadError(key, "nothing", "a value, as there is no error")
+
+
+@dataclass(frozen=True)
+class _Own:
+    wrong: int
+    fault: str
+
+
+@dataclass(frozen=True)
+class _Metadata:
+    operations: int
+    p99_ms: Mapping[str, Any]
+    # Of the clocks: below 0 where the other one is ahead.
+    skew_seconds: Optional[float]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Made:
+    error: str
+
+
+@dataclass(frozen=True)
+class StorageAnswer:
+    """What one node tells; null for a part of the way to which it did not come."""
+
+    phase: str
+    error: str
+    code: str
+    blocked: tuple[Any, ...]
+    nodes: int
+    elapsed_seconds: float
+    write: Optional[_Written]
+    read: Optional[_Read]
+    own: Optional[_Own]
+    metadata: Optional[_Metadata]
+    checkpoint: Optional[_Made]
 
 
 @dataclass(frozen=True)
@@ -35,42 +96,4 @@ class StorageCodec:
 
     def read(self, group: Sequence[str], stdout: str) -> Reading:
         """Return the nodes' answers; one that did not come to the end of its way has an error."""
-        return read_answers(group, stdout, tuple(_ANSWER), _fault)
-
-
-_NUMBER = (int, float)
-_NOTHING = type(None)
-_ANSWER: dict[str, Any] = {
-    "phase": str,
-    "error": str,
-    "code": str,
-    "blocked": list,
-    "nodes": int,
-    "elapsed_seconds": _NUMBER,
-    **dict.fromkeys(("write", "read", "own", "metadata", "checkpoint"), (dict, _NOTHING)),
-}
-# What must be in a part that is there; a read that was not possible says why instead.
-_PARTS: dict[str, dict[str, Any]] = {
-    "write": {"bytes": int, "seconds": _NUMBER, "direct": bool},
-    "read": {"of": str},
-    "own": {"wrong": int, "fault": str},
-    "metadata": {"operations": int, "p99_ms": dict, "skew_seconds": (*_NUMBER, _NOTHING), "seconds": _NUMBER},
-    "checkpoint": {"error": str},
-}
-_READ: dict[str, Any] = {"wrong": int, "fault": str}
-
-
-def _fault(record: Mapping[str, Any]) -> str:
-    """Return what cannot be read in a node's answer, empty if all can."""
-    for key, kind in _ANSWER.items():
-        if key not in record or not isinstance(record[key], kind):
-            return f"an answer whose {key} is {str(record.get(key))[:40]!r}"
-    for name, keys in _PARTS.items():
-        part = record[name]
-        if part is None:
-            continue
-        wanted = {**keys, **(_READ if name == "read" and not part.get("error") else {})}
-        for key, kind in wanted.items():
-            if not isinstance(part.get(key), kind) or (isinstance(part[key], bool) and kind is not bool):
-                return f"an answer whose {name}.{key} is {str(part.get(key))[:40]!r}"
-    return ""
+        return read_answers(group, stdout, StorageAnswer)

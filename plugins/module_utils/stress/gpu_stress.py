@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Optional, TypeVar
 
 from ..gpu_load.gpu_stress_program import END_SECONDS, FORMAT, START_SECONDS
 from ..host.host import Host, Output, Unreadable
-from ..host.typed_json import Reader
 from ..words.expectations import Expectations, NoSettings
+from ..words.reader import Converted, Count, Number, ReadError, Rule, read
+
+T = TypeVar("T")
 
 NAME = "gpu_stress"
 SETTINGS = NoSettings
@@ -22,6 +24,9 @@ PROGRAM = "/usr/libexec/muster/muster"
 # Imports, nvidia-smi, ending what hangs.
 SPARE_SECONDS = 180.0
 EVENTS = ("start", "ready", "progress", "end", "summary")
+
+
+_Shown = Annotated[str, Converted("a value", lambda data: json.dumps(data, sort_keys=True)[:300])]
 
 
 @dataclass(frozen=True)
@@ -32,12 +37,12 @@ class Product:
     """
 
     shape: str
-    tflops: float | None
-    best_plain_tflops: float
-    repetitions: int
-    checksums: Mapping[str, int]
-    tiles_checked: int
-    tiles_wrong: int
+    tflops: Optional[Number]  # noqa: UP045 -- read at run time, by Python 3.9 too
+    best_plain_tflops: Number
+    repetitions: Count
+    checksums: Mapping[str, Count]
+    tiles_checked: Count
+    tiles_wrong: Count
 
     @property
     def result(self) -> str:
@@ -47,25 +52,40 @@ class Product:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the memory test of one GPU gave; rates in GB/s, bytes read and written counted."""
+    """What the memory test of one GPU gave, of whose ``total_bytes`` it tested ``bytes``.
 
-    tested_bytes: int
-    total_bytes: int
-    patterns: Mapping[str, int]
-    wrong_words: int
-    first_wrong: str
-    test_gb_per_s: float
-    copy_gb_per_s: float
+    Rates in GB/s, bytes read and written counted.
+    """
+
+    bytes: Count
+    total_bytes: Count
+    patterns: Mapping[str, Count]
+    wrong_words: Count
+    test_gb_per_s: Number
+    copy_gb_per_s: Number
+    first_wrong: _Shown = "null"
 
 
 @dataclass(frozen=True)
 class Load:
     """What one GPU gave from the common start to its end. ``unsupported`` says why a kind of product was not run."""
 
-    seconds: float
+    gpu: str
+    seconds: Number
     products: Mapping[str, Product]
     unsupported: Mapping[str, str]
     memory: Memory
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """The last line: which GPUs were asked for, and why one gave no end."""
+
+    format: Annotated[int, Rule(str(FORMAT), FORMAT.__eq__)]
+    device: str
+    seconds: Number
+    gpus: tuple[str, ...]
+    missing: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -96,7 +116,7 @@ def parse(output: Output) -> Loads:
     if output.rc:
         tail = (output.stderr.strip().splitlines() or ["nothing said"])[-1]
         raise Unreadable(f"exit status {output.rc}: {tail[:200]}, expected 0")
-    summary: Mapping[str, Any] | None = None
+    summary: _Summary | None = None
     gpus: dict[str, Load] = {}
     for number, line in enumerate(output.stdout.splitlines(), 1):
         try:
@@ -109,59 +129,22 @@ def parse(output: Output) -> Loads:
         if summary is not None:
             raise Unreadable(f"line {number} stands after the summary, expected the summary last")
         if event == "summary":
-            summary = news
+            summary = _read(_Summary, news, "summary")
         elif event == "end":
-            reader = Reader(news, f"line {number}")
-            gpu = reader.text("gpu")
-            if gpu in gpus:
-                raise Unreadable(f"line {number} tells GPU {gpu} again, expected each one once")
-            gpus[gpu] = _load(reader)
+            load = _read(Load, news, f"line {number}")
+            if load.gpu in gpus:
+                raise Unreadable(f"line {number} tells GPU {load.gpu} again, expected each one once")
+            gpus[load.gpu] = load
     if summary is None:
         raise Unreadable("no summary line, expected one at the end")
-    return _loads(Reader(summary, "summary"), gpus)
+    asked, missing = summary.gpus, summary.missing
+    if set(asked) != {*gpus, *missing} or set(gpus) & set(missing):
+        raise Unreadable(f"asked for GPUs {', '.join(asked)}, expected each one's end or the reason for its absence")
+    return Loads(summary.device, summary.seconds, gpus, missing)
 
 
-def _loads(summary: Reader, gpus: Mapping[str, Load]) -> Loads:
-    if summary.count("format") != FORMAT:
-        raise Unreadable(f"format is {summary.data['format']!r}, expected {FORMAT}")
-    missing = summary.inner("missing")
-    asked = summary.data.get("gpus")
-    if not isinstance(asked, list) or set(asked) != {*gpus, *missing.data} or set(gpus) & set(missing.data):
-        raise Unreadable(f"asked for GPUs {asked!r}, expected each one's end or the reason for its absence")
-    return Loads(
-        summary.text("device"), summary.number("seconds"), gpus, {gpu: missing.text(gpu) for gpu in missing.data}
-    )
-
-
-def _load(reader: Reader) -> Load:
-    products, memory, unsupported = (reader.inner(name) for name in ("products", "memory", "unsupported"))
-    return Load(
-        reader.number("seconds"),
-        {kind: _product(products.inner(kind)) for kind in products.data},
-        {kind: unsupported.text(kind) for kind in unsupported.data},
-        Memory(
-            memory.count("bytes"),
-            memory.count("total_bytes"),
-            _counts(memory.inner("patterns")),
-            memory.count("wrong_words"),
-            json.dumps(memory.data.get("first_wrong"), sort_keys=True)[:300],
-            memory.number("test_gb_per_s"),
-            memory.number("copy_gb_per_s"),
-        ),
-    )
-
-
-def _product(reader: Reader) -> Product:
-    return Product(
-        reader.text("shape"),
-        None if reader.data.get("tflops", 0) is None else reader.number("tflops"),
-        reader.number("best_plain_tflops"),
-        reader.count("repetitions"),
-        _counts(reader.inner("checksums")),
-        reader.count("tiles_checked"),
-        reader.count("tiles_wrong"),
-    )
-
-
-def _counts(reader: Reader) -> dict[str, int]:
-    return {name: reader.count(name) for name in reader.data}
+def _read(kind: type[T], data: Any, where: str) -> T:
+    try:
+        return read(kind, data, where, extra=True)
+    except ReadError as exc:
+        raise Unreadable(str(exc)) from exc

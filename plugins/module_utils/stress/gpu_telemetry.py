@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Optional
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Optional
 
-from ..gpu_load.gpu_telemetry_program import COUNTERS, END_SECONDS, FORMAT, QUANTITIES, QUERY_SECONDS
+from ..gpu_load.gpu_telemetry_program import END_SECONDS, FORMAT, QUERY_SECONDS
 from ..host.host import Host, Output, Unreadable
-from ..host.typed_json import Reader
 from ..words.expectations import Expectations, pci_address
+from ..words.reader import Count, Number, ReadError, Rule, read
 
 NAME = "gpu_telemetry"
 # Single answers of real GPUs are at hand, no loop.
@@ -39,27 +39,43 @@ SETTINGS = Settings
 class Quantiles:
     """How a quantity was distributed over the samples that told it."""
 
-    least: float
-    median: float
-    p95: float
-    largest: float
+    min: Number
+    median: Number
+    p95: Number
+    max: Number
+
+    def __post_init__(self) -> None:
+        if not self.min <= self.median <= self.p95 <= self.max:
+            raise ReadError("", ", ".join(f"{name} {value}" for name, value in vars(self).items()), "rising quantiles")
 
 
 @dataclass(frozen=True)
 class Gpu:
     """One GPU's samples. ``counters`` holds first, last and highest value, ``unknown`` the samples without a value.
 
-    ``gap_seconds`` is the longest time without a sample, start and end counted.
+    ``gap_seconds`` is the longest time without a sample, start and end counted. ``replays`` are those before and
+    after; None: not told.
     """
 
-    samples: int
-    gap_seconds: float
+    samples: Count
+    gap_seconds: Number
     quantities: Mapping[str, Quantiles]
-    counters: Mapping[str, tuple[int, int, int]]
-    unknown: Mapping[str, int]
-    reasons_seconds: Mapping[str, float]
-    # Before and after; None: not told.
-    replays: tuple[int, int] | None
+    counters: Mapping[str, tuple[Count, Count, Count]]
+    unknown: Mapping[str, Count]
+    reasons_seconds: Mapping[str, Number]
+    replays: Optional[tuple[Count, Count]] = None  # noqa: UP045 -- read at run time, by Python 3.9 too
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """What the program prints."""
+
+    format: Annotated[int, Rule(str(FORMAT), FORMAT.__eq__)]
+    seconds: Number
+    under_load: bool
+    notes: tuple[str, ...]
+    gpus: Mapping[str, Gpu]
+    replays: Mapping[str, tuple[Count, Count]]
 
 
 @dataclass(frozen=True)
@@ -92,50 +108,15 @@ def parse(output: Output) -> Telemetry:
         data = json.loads(output.stdout)
     except (ValueError, RecursionError) as exc:
         raise Unreadable(f"{output.stdout[:60]!r}, expected one JSON object") from exc
-    summary = Reader(data, "summary")
-    if summary.count("format") != FORMAT:
-        raise Unreadable(f"format is {summary.data['format']!r}, expected {FORMAT}")
-    under_load, notes = summary.data.get("under_load"), summary.data.get("notes")
-    if not isinstance(under_load, bool):
-        raise Unreadable(f"under_load is {under_load!r}, expected true or false")
-    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-        raise Unreadable(f"notes are {notes!r}, expected a list of texts")
-    gpus, replays = summary.inner("gpus"), summary.inner("replays")
-    return Telemetry(
-        summary.number("seconds"),
-        under_load,
-        {gpu: _gpu(gpus.inner(gpu), replays.counts(gpu, 2) if gpu in replays.data else None) for gpu in gpus.data},
-        _lost(notes),
-        tuple(notes),
-    )
+    try:
+        summary = read(_Summary, data, "summary", extra=True)
+    except ReadError as exc:
+        raise Unreadable(str(exc)) from exc
+    gpus = {address: replace(gpu, replays=summary.replays.get(address)) for address, gpu in summary.gpus.items()}
+    return Telemetry(summary.seconds, summary.under_load, gpus, _lost(summary.notes), summary.notes)
 
 
-def _gpu(reader: Reader, replays: tuple[int, ...] | None) -> Gpu:
-    quantities, counters = reader.inner("quantities"), reader.inner("counters")
-    unknown, reasons = reader.inner("unknown"), reader.inner("reasons_seconds")
-    return Gpu(
-        reader.count("samples"),
-        reader.number("gap_seconds"),
-        {name: _quantiles(quantities.inner(name)) for name in QUANTITIES if name in quantities.data},
-        {name: _three(counters.counts(name, 3)) for name in COUNTERS if name in counters.data},
-        {name: unknown.count(name) for name in unknown.data},
-        {name: reasons.number(name) for name in reasons.data},
-        None if replays is None else (replays[0], replays[1]),
-    )
-
-
-def _three(values: tuple[int, ...]) -> tuple[int, int, int]:
-    return values[0], values[1], values[2]
-
-
-def _quantiles(reader: Reader) -> Quantiles:
-    found = Quantiles(*(reader.number(name) for name in ("min", "median", "p95", "max")))
-    if not found.least <= found.median <= found.p95 <= found.largest:
-        raise Unreadable(f"{reader.where} is {reader.data!r}, expected rising quantiles")
-    return found
-
-
-def _lost(notes: list[str]) -> dict[str, str]:
+def _lost(notes: tuple[str, ...]) -> dict[str, str]:
     """Return the GPUs that a line calls lost: "Unable to determine the device handle for GPU0000:8B:00.0: ..."."""
     found = {}
     for note in notes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Optional, TypeVar
 
 # Hints are read at run time, by Python 3.9 too: no ``X | None`` and no annotations as text in this file.
-from .reader import AboveZero, Count, Number, Path, Positive, ReadError, Rule, Text, matching, read
+from .reader import AboveZero, Count, Number, Path, Positive, ReadError, Rule, Text, at_least, matching, read
 from .reader import shown as shown  # noqa: PLC0414 -- others import it from here
 
 T = TypeVar("T")
@@ -793,6 +793,9 @@ Sizes = Annotated[
 ]
 
 
+Share = Annotated[float, Rule("a number above 0 and below 1", lambda value: bool(0 < value < 1))]
+
+
 @dataclass(frozen=True)
 class Pairs:
     """``seconds`` is what planning counts for one permutation."""
@@ -849,7 +852,7 @@ class NodeCohort:
     From how many peers on, how far one may lie below them, and the smallest slowdown that must be found.
     """
 
-    peers: Positive
+    peers: Annotated[int, at_least(2)]
     margin: AboveZero
     smallest: AboveZero
 
@@ -864,7 +867,7 @@ class Hold:
     """So many nodes, and more than this share of a round, that are slow at once are held: suspect the fabric."""
 
     nodes: Positive
-    share: AboveZero
+    share: Share
 
 
 @dataclass(frozen=True)
@@ -872,7 +875,7 @@ class Straggler:
     """From where on a node counts as a straggler: its slow iterations, and how often it was last."""
 
     p99_over_p50: AboveZero
-    last_share: AboveZero
+    last_share: Share
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import re
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from .errors import MusterError
@@ -85,22 +85,27 @@ Number = Annotated[float, at_least(0)]
 AboveZero = Annotated[float, above(0)]
 
 
-def read(kind: type[T], data: Any, path: str = "", file: str = "", complete: bool = False) -> T:
+def read(kind: type[T], data: Any, path: str = "", file: str = "", extra: bool = False) -> T:
     """Return ``data`` as an object of the dataclass ``kind``; raises ReadError with the path below ``path``.
 
     A field's name is its key, less an underscore at the end (``class_``). Every key has to be known, and there unless
-    its field has a default; null stands for the default too where the field takes no null. ``complete`` demands every
-    key. What a dataclass raises as ReadError from ``__post_init__`` has a path relative to itself. Lists become
-    tuples, numbers stay as they are: true is no number, neither are NaN and infinity.
+    its field has a default; null stands for the default too where the field takes no null. ``extra`` passes over keys
+    that are not known, as a program says more than its reader needs. What a dataclass raises as ReadError from
+    ``__post_init__`` has a path relative to itself. Lists become tuples, numbers stay as they are: true is no number,
+    neither are NaN and infinity.
     """
-    value: T = read_as(kind, data, path, file, complete)
+    hint: Any = kind
+    try:
+        value: T = _reader(hint, extra).read(data)
+    except ReadError as exc:
+        raise exc.under(path, file) from None
     return value
 
 
-def read_as(hint: Any, data: Any, path: str = "", file: str = "", complete: bool = False) -> Any:
+def read_as(hint: Any, data: Any, path: str = "", file: str = "") -> Any:
     """Return ``data`` as what any hint of a field says, such as ``tuple[Count, ...]``; raises ReadError."""
     try:
-        return _reader(hint, complete).read(data)
+        return _reader(hint).read(data)
     except ReadError as exc:
         raise exc.under(path, file) from None
 
@@ -157,14 +162,15 @@ class _Reader(NamedTuple):
     nullable: bool = False
 
 
-@cache
-def _reader(hint: Any, complete: bool) -> _Reader:
+@functools.cache
+def _reader(hint: Any, extra: bool = False) -> _Reader:
+    below = functools.partial(_reader, extra=extra)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         known = not any(isinstance(marker, Converted) for marker in arguments[1:])
-        return _annotated(_reader(arguments[0] if known else Any, complete), arguments[1:])
+        return _annotated(below(arguments[0] if known else Any), arguments[1:])
     if origin in _UNIONS:
-        return _union([_reader(each, complete) for each in arguments])
+        return _union([below(each) for each in arguments])
     if origin is Literal:
         return _scalar(
             one_of(arguments),
@@ -174,14 +180,12 @@ def _reader(hint: Any, complete: bool) -> _Reader:
         )
     if isinstance(origin, type) and issubclass(origin, Mapping):
         closed = get_args(arguments[0]) if get_origin(arguments[0]) is Literal else ()
-        return _mapping(
-            closed, _reader(str if closed else arguments[0], complete).read, _reader(arguments[1], complete).read
-        )
+        return _mapping(closed, below(str if closed else arguments[0]).read, below(arguments[1]).read)
     if isinstance(origin, type) and issubclass(origin, Sequence):
         length = None if origin is not tuple or arguments[-1] is ... else len(arguments)
-        return _list([_reader(each, complete).read for each in arguments if each is not ...], length)
+        return _list([below(each).read for each in arguments if each is not ...], length)
     if isinstance(hint, type) and is_dataclass(hint):
-        return _dataclass(hint, complete)
+        return _dataclass(hint, extra)
     if hint in _SCALARS:
         return _scalar(*_SCALARS[hint])
     raise TypeError(f"{hint!r} is no type that declared data can have")
@@ -305,20 +309,16 @@ def _mapping(closed: tuple[str, ...], read_key: Callable[[Any], Any], read_item:
     return _Reader("a mapping", read_mapping)
 
 
-def _dataclass(kind: Any, complete: bool) -> _Reader:
+def _dataclass(kind: Any, extra: bool) -> _Reader:
     hints = get_type_hints(kind, include_extras=True)
     readers: dict[str, tuple[str, _Reader, bool]] = {}
     for each in fields(kind):
         if each.init:
             has_default = each.default is not MISSING or each.default_factory is not MISSING
-            readers[each.name.rstrip("_")] = (
-                each.name,
-                _reader(hints[each.name], complete),
-                has_default and not complete,
-            )
+            readers[each.name.rstrip("_")] = (each.name, _reader(hints[each.name], extra), has_default)
 
     def read_dataclass(data: Any) -> Any:
-        check_keys(data, readers)
+        check_keys(data, None if extra else readers)
         values = {}
         for key, (name, reader, optional) in readers.items():
             if key not in data and not optional:

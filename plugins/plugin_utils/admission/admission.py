@@ -19,9 +19,9 @@ from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_pla
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS, DEPENDS
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
-from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import read_expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding, worst
-from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError, plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import (
     Policy as Policy,  # noqa: PLC0414 - handed on to those who judge by it
 )
@@ -267,21 +267,22 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
     return StageVerdict(stage, verdict, tuple(findings), usable, str(held or ""), evidence.id)
 
 
-def rules_of(classes: Mapping[str, Mapping[str, Any]], policy: Policy) -> dict[str, Rules]:
+def rules_of(classes: Mapping[str, Expectations], policy: Policy) -> dict[str, Rules]:
     """Return by hardware class what each stage requires, and the digest of what it is judged by."""
     return {
         name: (
             {stage: _required(stage, expect, policy) for stage in policy.stages},
-            {stage: expect_digest_of(stage, expect) for stage in policy.stages},
+            {stage: expect_digest_of(stage, data) for stage in policy.stages},
         )
         for name, expect in classes.items()
+        for data in (plain(expect),)
     }
 
 
-def _required(stage: str, expect: Mapping[str, Any], policy: Policy) -> Sequence[tuple[str, str]]:
+def _required(stage: str, expect: Expectations, policy: Policy) -> Sequence[tuple[str, str]]:
     stresses = [name for step in policy.burn_in_steps for name in step.run] if stage == "burn_in" else ()
     try:
-        return required(stage, read_expectations(expect), stresses)
+        return required(stage, expect, stresses)
     except ValueError:
         # A stage that requires nothing is incomplete, so one class that cannot be read stops no other.
         return ()

@@ -11,11 +11,10 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission
     HEALTH,
     NO_RULES,
     Judgement,
-    Policy,
     rules_of,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission_request import Handed, Request
-from ansible_collections.muster.cluster.plugins.plugin_utils.admission.cases import compute_nodes, reclassified
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.cases import reclassified
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import GateInfo
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate import (
     closes_of,
@@ -26,6 +25,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate impo
     unconfirmed,
     wanted_partitions,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import Partition
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import NodeRow
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import DECISIONS
 
@@ -42,7 +43,6 @@ class Situation:
 
     request: Request
     handed: Handed
-    policy: Policy
     info: GateInfo | None
     rows: Mapping[str, NodeRow]
     drains: Mapping[str, str]
@@ -84,12 +84,12 @@ def health_drains(info: GateInfo | None) -> dict[str, str]:
     }
 
 
-def drained_by_health(fleet: Mapping[str, Any], rows: Mapping[str, NodeRow], info: GateInfo | None) -> dict[str, str]:
+def drained_by_health(fleet: Fleet, rows: Mapping[str, NodeRow], info: GateInfo | None) -> dict[str, str]:
     """Return the nodes in service, targeted or not, that their health check drained, and the reason to record."""
-    known, reasons = compute_nodes(fleet), {}
+    reasons = {}
     for name, reason in health_drains(info).items():
         fault = drain_reason.fault_in(reason)
-        if fault is not None and name in known and name in rows and rows[name].state == "admitted":
+        if fault is not None and name in fleet.compute and name in rows and rows[name].state == "admitted":
             reasons[name] = f"{fault.check} failed in service, evidence {fault.evidence_id or 'unknown'}"
     return reasons
 
@@ -100,8 +100,8 @@ def plan_of(situation: Situation) -> Plan:
     before = {name: row.state for name, row in situation.rows.items()}
     moves = _moves(situation, before)
     states = {**before, **{name: move[0] for name, move in moves.items()}}
-    classes = {name: node["hardware_class"] for name, node in compute_nodes(request.fleet).items()}
-    partitions = request.fleet["scheduler"]["partitions"]
+    classes = {name: node.hardware_class for name, node in request.fleet.compute.items()}
+    partitions = request.fleet.scheduler.partitions
     wanted = wanted_partitions(states, partitions, classes)
     opened = _opened(partitions, info)
     if info is None:
@@ -114,7 +114,7 @@ def plan_of(situation: Situation) -> Plan:
         for name in states
         if before[name] == "rejected" or (states[name] in DECISIONS and name not in situation.quarantined)
     }
-    limit = request.fleet["policy"]["close_limit_percent"]
+    limit = request.fleet.policy.close_limit_percent
     stop = "" if request.allow_mass_close else mass_close(wanted, opened, confirmed, limit)
     plan = Plan(moves, opened, wanted, _drains(situation.drains, info), stop)
     return _stopped(plan, wanted, unconfirmed(wanted, opened, confirmed)) if stop else plan
@@ -155,11 +155,11 @@ def _stopped(plan: Plan, wanted: Sequence[Mapping[str, Any]], doubtful: set[str]
     return replace(plan, moves=moves, partitions=kept, stop=stop)
 
 
-def _opened(partitions: Sequence[Mapping[str, Any]], info: GateInfo | None) -> dict[str, list[str]]:
+def _opened(partitions: Sequence[Partition], info: GateInfo | None) -> dict[str, list[str]]:
     """Return who is open by the file or by the running controller, which has partitions of others too."""
     if info is None:
         return {}
-    ours = _names(partitions)
+    ours = {partition.name for partition in partitions}
     return opened_in(info.partitions, {name: nodes for name, nodes in info.live_partitions.items() if name in ours})
 
 
@@ -182,11 +182,11 @@ def _confirmed(situation: Situation) -> set[str]:
     request, info = situation.request, situation.info
     gone = info.unreachable if info is not None else frozenset()
     confirmed = {name for name in request.unreachable if name in gone}
-    rules = rules_of(request.fleet["classes"], situation.policy)
-    nodes = compute_nodes(request.fleet)
-    for stage, faulty in faulty_by_stage(situation.judgements, situation.policy.stages).items():
+    rules = rules_of(request.fleet.classes, request.fleet.policy)
+    nodes = request.fleet.compute
+    for stage, faulty in faulty_by_stage(situation.judgements, request.fleet.policy.stages).items():
         then = situation.admitted_by.get(stage, {})
-        now = {name: rules.get(nodes[name]["hardware_class"], NO_RULES)[1].get(stage) for name in faulty}
+        now = {name: rules.get(nodes[name].hardware_class or "", NO_RULES)[1].get(stage) for name in faulty}
         confirmed |= {name for name in faulty if name in then and then[name] == now[name]}
     then = situation.admitted_by.get(HEALTH, {})
     checked = {name: item.expect_digest for name, item in situation.handed.health.items()}

@@ -8,13 +8,14 @@ from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, EvidenceError
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import HEALTH, Trouble
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 
 @dataclass(frozen=True)
 class Request:
     """What the play asks of one admission."""
 
-    fleet: Mapping[str, Any]
+    fleet: Fleet
     nodes: Sequence[str]
     evidence: Mapping[str, Any] = field(default_factory=dict)
     health: Mapping[str, Any] = field(default_factory=dict)

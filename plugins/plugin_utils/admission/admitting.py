@@ -24,7 +24,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission
     Case,
     Health,
     Judgement,
-    Policy,
     judge,
     stage_verdict,
 )
@@ -43,7 +42,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.cases import (
     cases_of,
-    compute_nodes,
     require_compute,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import (
@@ -83,7 +81,6 @@ class Run:
 
     request: Request
     handed: Handed
-    policy: Policy
     book: Book
     gate: Gate
     now: float
@@ -105,19 +102,18 @@ class Outcome:
 def admit(request: Request, gate: Gate, now: float, who: str) -> dict[str, Any]:
     """Judge the targeted nodes, record what changed and reconcile the gate; return the task's result.
 
-    Raises LedgerError when the ledger cannot be trusted and PolicyError for a policy or a node that is none; nothing is
-    changed then.
+    Raises LedgerError when the ledger cannot be trusted and PolicyError for a node that is none; nothing is changed
+    then.
     """
     fleet = request.fleet
-    policy = Policy.from_fleet(fleet["policy"])
     require_compute(fleet, request.nodes)
     handed = Handed.of(request)
-    ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=request.check)
+    ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=request.check)
     if request.check:
         with ledger.rehearsing() as rehearsal:
-            return _result(request, _admitted(Run(request, handed, policy, rehearsal, gate, now, who)))
+            return _result(request, _admitted(Run(request, handed, rehearsal, gate, now, who)))
     with ledger.locked():
-        return _result(request, _admitted(Run(request, handed, policy, ledger, gate, now, who)))
+        return _result(request, _admitted(Run(request, handed, ledger, gate, now, who)))
 
 
 def _admitted(run: Run) -> Outcome:
@@ -145,7 +141,7 @@ def _attempt(run: Run, edits: list[GateEdit]) -> Outcome | Run:
     quarantined = drained_by_health(run.request.fleet, rows, info)
     judgements, resume = _judged(run, handed, info, quarantined)
     admitted_by = _admitted_by(run, judgements, quarantined)
-    situation = Situation(run.request, handed, run.policy, info, rows, drains, quarantined, judgements, admitted_by)
+    situation = Situation(run.request, handed, info, rows, drains, quarantined, judgements, admitted_by)
     plan = replace(plan_of(situation), resume=resume)
     closing = plan.closing() if info is not None else None
     if closing is not None:
@@ -194,7 +190,7 @@ def _edited(gate: Gate, plan: Plan, generation: int, edits: list[GateEdit]) -> s
 
 
 def _classes(run: Run) -> dict[str, str | None]:
-    return {name: node["hardware_class"] for name, node in compute_nodes(run.request.fleet).items()}
+    return {name: node.hardware_class for name, node in run.request.fleet.compute.items()}
 
 
 def _keep_evidence(run: Run, info: GateInfo | None) -> tuple[Handed, Mark]:
@@ -205,7 +201,7 @@ def _keep_evidence(run: Run, info: GateInfo | None) -> tuple[Handed, Mark]:
     given = [each for items in run.handed.preflights.values() for each in items]
     unread = dict(run.handed.unread)
     with run.book.writing() as writer:
-        require_match(run.request.fleet["ledger"]["id"], writer.generation(), info)
+        require_match(run.request.fleet.ledger.id, writer.generation(), info)
         writer.declare(_classes(run), run.now)
         for item in writer.add_evidence(given, run.now):
             unread.setdefault(item.node, item.reason)
@@ -220,7 +216,7 @@ def _judged(
     judgements, resume = {}, {}
     for cases in _cases(run, handed, info, quarantined):
         for name, case in cases.items():
-            judgements[name] = judge(case, run.policy, run.now).without_passes()
+            judgements[name] = judge(case, run.request.fleet.policy, run.now).without_passes()
             if _resumable(run, case, handed):
                 resume[name] = _examined(run, case, handed)
     return judgements, resume
@@ -259,7 +255,7 @@ def _resumable(run: Run, case: Case, handed: Handed) -> bool:
         case.trouble is None
         and case.decision not in UNTESTED
         and handed.preflight(case.node) is not None
-        and stage_verdict("preflight", case, run.policy, run.now).verdict == PASS
+        and stage_verdict("preflight", case, run.request.fleet.policy, run.now).verdict == PASS
     )
 
 
@@ -279,7 +275,7 @@ def _admitted_by(
     run: Run, judgements: Mapping[str, Judgement], quarantined: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
     """Return, by stage, the digests by which nodes with a fault of that stage were admitted."""
-    asked = faulty_by_stage(judgements, run.policy.stages)
+    asked = faulty_by_stage(judgements, run.request.fleet.policy.stages)
     checked = [name for name in run.handed.health if name in quarantined]
     with run.book.reading() as reader:
         found = {stage: reader.admitted_under(stage, names) for stage, names in asked.items()}
@@ -334,7 +330,7 @@ def _result(request: Request, outcome: Outcome) -> dict[str, Any]:
     if plan.stop:
         result |= {"failed": True, "msg": f"{plan.stop}; {trouble}" if trouble else plan.stop}
     elif trouble:
-        names = ", ".join(each["name"] for each in request.fleet["scheduler"]["partitions"])
+        names = ", ".join(each.name for each in request.fleet.scheduler.partitions)
         result |= {
             "failed": True,
             "msg": f"the gate of partitions {names} is not reconciled: {trouble}; the ledger is up to date; "

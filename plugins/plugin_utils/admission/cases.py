@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
     NO_RULES,
     Case,
-    Policy,
     PolicyError,
     Trouble,
     rules_of,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import NodeRow, Reader
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Record
 
 
-def compute_nodes(fleet: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the fleet's nodes that run jobs."""
-    return {name: node for name, node in fleet["nodes"].items() if node["role"] == "compute"}
-
-
-def require_compute(fleet: Mapping[str, Any], names: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    """Return the fleet's compute nodes; raises PolicyError where one of the names is none of them."""
-    known = compute_nodes(fleet)
-    if strangers := sorted(set(names) - set(known)):
+def require_compute(fleet: Fleet, names: Iterable[str]) -> None:
+    """Raise PolicyError where one of the names is no compute node of the fleet."""
+    if strangers := sorted(set(names) - set(fleet.compute)):
         raise PolicyError(f"nodes: {', '.join(strangers)}, expected compute nodes of the fleet")
-    return known
 
 
 def cases_of(
-    fleet: Mapping[str, Any],
+    fleet: Fleet,
     reader: Reader,
     preflights: Mapping[str, Evidence | None],
     now: float,
@@ -45,15 +37,14 @@ def cases_of(
     now gives another hardware class has to be proven anew as that. Raises PolicyError for a name that is no compute
     node of the fleet.
     """
-    policy = Policy.from_fleet(fleet["policy"])
-    known = require_compute(fleet, preflights)
-    records = reader.records(policy.stages, preflights)
+    require_compute(fleet, preflights)
+    records = reader.records(fleet.policy.stages, preflights)
     rows, decisions = reader.nodes(), reader.decisions()
-    rules = rules_of(fleet["classes"], policy)
+    rules = rules_of(fleet.classes, fleet.policy)
     moved = reclassified(fleet, rows)
     cases = {}
     for name, preflight in preflights.items():
-        required, digests = rules.get(known[name]["hardware_class"], NO_RULES)
+        required, digests = rules.get(fleet.compute[name].hardware_class or "", NO_RULES)
         row = rows.get(name)
         trouble = (troubles or {}).get(name)
         if trouble is None and name in moved:
@@ -71,12 +62,12 @@ def cases_of(
     return cases
 
 
-def reclassified(fleet: Mapping[str, Any], rows: Mapping[str, NodeRow]) -> dict[str, str]:
+def reclassified(fleet: Fleet, rows: Mapping[str, NodeRow]) -> dict[str, str]:
     """Return the admitted nodes that the fleet file no longer gives the class they were admitted as, and the reason."""
     return {
-        name: f"hardware class was {rows[name].hardware_class}, is {node['hardware_class']}"
-        for name, node in compute_nodes(fleet).items()
-        if name in rows and rows[name].state == "admitted" and rows[name].hardware_class != node["hardware_class"]
+        name: f"hardware class was {rows[name].hardware_class}, is {node.hardware_class}"
+        for name, node in fleet.compute.items()
+        if name in rows and rows[name].state == "admitted" and rows[name].hardware_class != node.hardware_class
     }
 
 

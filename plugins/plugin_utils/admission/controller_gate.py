@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 # Runs a module of ours on the controller, given its name and arguments.
 Execute = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -66,15 +67,15 @@ class Gate(Protocol):
 class ModuleGate:
     """The gate as the modules slurm_gate and slurm_gate_info on the controller."""
 
-    def __init__(self, execute: Execute, fleet: Mapping[str, Any], unreachable: Sequence[str] = ()) -> None:
+    def __init__(self, execute: Execute, fleet: Fleet, unreachable: Sequence[str] = ()) -> None:
         self._execute = execute
         self._fleet = fleet
         self._unreachable = unreachable
 
     def read(self) -> GateInfo:
         """Return what the controller has; raises ControllerError."""
-        nodes = self._fleet["nodes"]
-        probe = {name: nodes[name]["address"] for name in self._unreachable if name in nodes}
+        known = self._fleet.addresses
+        probe = {name: known[name] for name in self._unreachable if name in known}
         result = self._run("slurm_gate_info", {"probe": probe, **self._state()})
         if result.get("failed"):
             raise ControllerError(_complaint("slurm_gate_info", result))
@@ -93,11 +94,11 @@ class ModuleGate:
         try:
             return self._execute(name, arguments)
         except MusterError as exc:
-            raise ControllerError(f"controller {self._fleet['controller']} is unreachable: {exc}") from exc
+            raise ControllerError(f"controller {self._fleet.controller} is unreachable: {exc}") from exc
 
     def _state(self) -> dict[str, str]:
         # What a standby would reopen nodes from, and where the mark of lost drains lies.
-        return {"state_save_location": self._fleet["scheduler"]["state_directory"]}
+        return {"state_save_location": self._fleet.scheduler.state_directory}
 
     def write(
         self,
@@ -109,11 +110,11 @@ class ModuleGate:
         """Make file and controller list these nodes, and let those of ``resume`` back; raises ControllerError."""
         arguments = {
             "partitions": [dict(partition) for partition in partitions],
-            "ledger_id": self._fleet["ledger"]["id"],
+            "ledger_id": self._fleet.ledger.id,
             "generation": generation,
             "drains": dict(drains),
             "resume": {name: dict(examined) for name, examined in resume.items()},
-            "leaving_jobs": self._fleet["scheduler"]["leaving_jobs"],
+            "leaving_jobs": self._fleet.scheduler.leaving_jobs,
             **self._state(),
         }
         result = self._run("slurm_gate", arguments)

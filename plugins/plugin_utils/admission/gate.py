@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import Partition
+
 # One node may always be closed; a limit in percent says nothing about a partition of two.
 NODES_AT_LEAST = 2
 ALLOW_SWITCH = "admit_allow_mass_close=true"
 
 
 def wanted_partitions(
-    states: Mapping[str, str], partitions: Sequence[Mapping[str, Any]], classes: Mapping[str, str | None]
+    states: Mapping[str, str], partitions: Sequence[Partition], classes: Mapping[str, str | None]
 ) -> list[dict[str, Any]]:
     """Return each user partition with the admitted nodes of its hardware classes (all classes where it names none).
 
@@ -20,14 +22,14 @@ def wanted_partitions(
     admitted = sorted(name for name in classes if states.get(name) == "admitted")
     return [
         {
-            "name": partition["name"],
-            "default": partition["default"],
+            "name": partition.name,
+            "default": partition.default,
             "nodes": [
                 name
                 for name in admitted
-                if partition["hardware_classes"] is None or classes[name] in partition["hardware_classes"]
+                if partition.hardware_classes is None or classes[name] in partition.hardware_classes
             ],
-            "parameters": partition["parameters"],
+            "parameters": dict(partition.parameters),
         }
         for partition in partitions
     ]

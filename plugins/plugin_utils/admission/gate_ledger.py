@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import Policy
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import (
     ControllerError,
     Gate,
     GateInfo,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError
 
 RESTORE_HINT = "restore the ledger from its newest copy (docs/admission.md)"
@@ -33,13 +32,12 @@ def require_match(ledger_id: str, generation: int, info: GateInfo | None) -> Non
         )
 
 
-def guard(fleet: Mapping[str, Any], gate: Gate) -> dict[str, Any]:
-    """Return what the ledger and the controller say; raises LedgerError or PolicyError where a run must stop.
+def guard(fleet: Fleet, gate: Gate) -> dict[str, Any]:
+    """Return what the ledger and the controller say; raises LedgerError where a run must stop.
 
     A controller that does not answer is told, not an error: it may be about to be provisioned.
     """
-    Policy.from_fleet(fleet["policy"])
-    ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=True)
+    ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=True)
     with ledger.reading() as reader:
         generation, nodes = reader.generation(), len(reader.states())
     result: dict[str, Any] = {"changed": False, "generation": generation, "nodes": nodes, "compared": True}
@@ -50,37 +48,37 @@ def guard(fleet: Mapping[str, Any], gate: Gate) -> dict[str, Any]:
     return result
 
 
-def create(fleet: Mapping[str, Any], gate: Gate, recreate: bool, now: float, check: bool = False) -> dict[str, Any]:
+def create(fleet: Fleet, gate: Gate, recreate: bool, now: float, check: bool = False) -> dict[str, Any]:
     """Make the ledger unless it is there and return the task's result.
 
     Raises LedgerError where the gate says that there has been one: a new one knows no node, and the next reconcile
     would close all of them.
     """
-    address = fleet["ledger"]
+    address = fleet.ledger
     try:
-        ledger = Ledger.open(address["url"], address["id"], fleet["cluster"], read_only=True)
+        ledger = Ledger.open(address.url, address.id, fleet.cluster, read_only=True)
     except LedgerError as exc:
         if not exc.absent:
             raise
     else:
         return {"changed": False, "id": ledger.id}
     info = _read(gate)
-    if info.ledger_id not in (None, address["id"]):
+    if info.ledger_id not in (None, address.id):
         raise LedgerError(
             f"the controller's gate was rendered from ledger {info.ledger_id}, the fleet file's ledger.id is "
-            f"{address['id']}; no ledger was made"
+            f"{address.id}; no ledger was made"
         )
     lost = info.generation if info.ledger_id is not None else None
     if lost is not None and not recreate:
         raise LedgerError(
-            f"the controller's gate was rendered from generation {lost} of ledger {address['id']}: restore the newest "
+            f"the controller's gate was rendered from generation {lost} of ledger {address.id}: restore the newest "
             f"copy of it, or, to have every node proven again, make a new one with {SWITCH}; no ledger was made"
         )
     if not check:
         # Ahead of the gate from the first, so that it is never taken for an older copy of what was lost.
         generation = 0 if lost is None else lost + 1
-        Ledger.create(address["url"], address["id"], fleet["cluster"], now, generation)
-    return {"changed": True, "id": address["id"]}
+        Ledger.create(address.url, address.id, fleet.cluster, now, generation)
+    return {"changed": True, "id": address.id}
 
 
 def _read(gate: Gate) -> GateInfo:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import STAGES, Evidence, EvidenceError
-from ansible_collections.muster.cluster.plugins.plugin_utils.admission.cases import compute_nodes
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError, Refused
 
 RELEASE = "release"
@@ -15,9 +16,7 @@ RELEASE = "release"
 RECORDED = tuple(stage for stage in STAGES if stage not in ("fabric", "storage", "acceptance"))
 
 
-def record(
-    fleet: Mapping[str, Any], stage: str, evidence: Mapping[str, Any], now: float, check: bool = False
-) -> dict[str, Any]:
+def record(fleet: Fleet, stage: str, evidence: Mapping[str, Any], now: float, check: bool = False) -> dict[str, Any]:
     """Append the evidence that each host gave of one stage in one transaction and return the task's result.
 
     What cannot be imported is told and left out: a sick host's record must not cost the others theirs. Raises
@@ -25,7 +24,6 @@ def record(
     """
     if stage not in RECORDED:
         raise LedgerError(f"stage {stage!r}, expected one of {', '.join(RECORDED)}")
-    known = compute_nodes(fleet)
     parsed: list[Evidence] = []
     refused: list[Refused] = []
     for host, item in evidence.items():
@@ -34,11 +32,11 @@ def record(
         except EvidenceError as exc:
             refused.append(Refused(host, "", str(exc)))
             continue
-        if why := _strange(each, host, stage, known):
+        if why := _strange(each, host, stage, fleet.compute):
             refused.append(Refused(host, each.id, f"evidence {each.id}: {why}"))
         else:
             parsed.append(each)
-    ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=check)
+    ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=check)
     if parsed:
         with ledger.rehearsed(check) as book, book.writing() as writer:
             refused += writer.add_evidence(parsed, now)
@@ -61,19 +59,27 @@ def _strange(evidence: Evidence, host: str, stage: str, known: Container[str]) -
     return "" if evidence.stage == stage else f"is {evidence.stage}, expected {stage}"
 
 
-def decide(given: Mapping[str, Any], who: str, now: float, check: bool = False) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Decision:
+    """What an operator says of a node: one of the ledger's decisions, or RELEASE."""
+
+    node: str
+    decision: str
+    reason: str
+
+
+def decide(fleet: Fleet, given: Decision, who: str, now: float, check: bool = False) -> dict[str, Any]:
     """Record the decision and return the task's result; raises LedgerError."""
-    fleet, node, decision = given["fleet"], given["node"], given["decision"]
-    known = compute_nodes(fleet)
-    if node not in known:
+    node = given.node
+    if node not in fleet.compute:
         raise LedgerError(f"node {node!r} is no compute node of the fleet")
-    if not given["reason"].strip():
+    if not given.reason.strip():
         raise LedgerError(f"node {node}: a decision needs a reason, -e reason='...'")
-    ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=check)
+    ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=check)
     # An admission under way would go on to render what it read before.
     lock = nullcontext() if check else ledger.locked()
     with lock, ledger.rehearsed(check) as book, book.writing() as writer:
-        writer.declare({node: known[node]["hardware_class"]}, now)
-        move = writer.decide(node, "none" if decision == RELEASE else decision, given["reason"], who, now)
+        writer.declare({node: fleet.compute[node].hardware_class}, now)
+        move = writer.decide(node, "none" if given.decision == RELEASE else given.decision, given.reason, who, now)
         state = writer.states()[node]
     return {"changed": move is not None, "node": node, "state": state, "transition": vars(move) if move else None}

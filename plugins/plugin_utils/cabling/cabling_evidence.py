@@ -19,13 +19,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner im
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 
-def comparison_of(fleet: Mapping[str, Any], given: Mapping[str, Any]) -> Comparison:
-    """Return how the live fabric compares with the plan of ``muster_fleet``; all is unread where nothing is given.
-
-    Raises FleetError.
-    """
-    declared = Fleet.from_variables(fleet)
-    plan = plan_of(declared.nodes, declared.fabric)
+def comparison_of(fleet: Fleet, given: Mapping[str, Any]) -> Comparison:
+    """Return how the live fabric compares with the fleet's plan; all is unread where nothing is given."""
+    plan = plan_of(fleet.nodes, fleet.fabric)
     live = live_of(plan, given)
     return Comparison(plan, (), ("the live fabric was not read",)) if live is None else compare(plan, live)
 

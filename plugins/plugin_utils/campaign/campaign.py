@@ -118,7 +118,7 @@ class Means:
 def prove(request: Request, work_of: WorkOf, means: Means) -> dict[str, Any]:
     """Bring every cohort's campaign to its conclusion and return the task's result; raises LedgerError."""
     fleet = request.fleet
-    ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=request.check)
+    ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=request.check)
     if request.check:
         return _prove(request, work_of, ledger, means)
     # A killed playbook's worker lives on until its round ends: two must never walk the same campaign.
@@ -300,7 +300,7 @@ class Walk:
                     finished=max(finished, campaign.started),
                     boot_id=preflight.boot_id,
                     fingerprint=preflight.fingerprint,
-                    expect_digest=expect_digest_of(self.stage, self.cohort.expect),
+                    expect_digest=expect_digest_of(self.stage, self.cohort.declared),
                     findings=conclusion.findings[node],
                     detail={
                         "campaign": campaign.id,

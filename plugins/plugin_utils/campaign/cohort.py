@@ -14,7 +14,9 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.evidence impo
     digest_of,
     expect_digest_of,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, read_expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Request:
     tool under ``infiniband``. ``baselines`` are the campaigns whose proposals were adopted.
     """
 
-    fleet: Mapping[str, Any]
+    fleet: Fleet
     nodes: Sequence[str]
     partners: Sequence[str] = ()
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -47,12 +49,13 @@ class Cohort:
     members: tuple[str, ...]
     partners: tuple[str, ...]
     preflight: Mapping[str, Evidence]
-    expect: Mapping[str, Any]
+    expect: Expectations
 
     @cached_property
-    def expectations(self) -> Expectations:
-        """Return what ``expect`` says; raises ReadError."""
-        return read_expectations(self.expect)
+    def declared(self) -> Mapping[str, Any]:
+        """The expectations as plain data, of which digests are taken."""
+        data: dict[str, Any] = plain(self.expect)
+        return data
 
     def identity(self, stage: str, surroundings: Mapping[str, Any]) -> str:
         """Return the digest of everything that the campaign's observations depend on."""
@@ -63,17 +66,17 @@ class Cohort:
             ]
             for name in self.members
         }
-        expect = expect_digest_of(stage, self.expect)
+        expect = expect_digest_of(stage, self.declared)
         return digest_of({"nodes": nodes, "expect": expect, "surroundings": surroundings})[:12]
 
 
 def cohorts_of(request: Request) -> tuple[list[Cohort], dict[str, str]]:
     """Return the nodes by hardware class, and why a node is in no cohort."""
-    known = request.fleet["nodes"]
+    fleet = request.fleet
     skipped: dict[str, str] = {}
     preflight: dict[str, Evidence] = {}
     for name in request.nodes:
-        if known.get(name, {}).get("role") != "compute":
+        if name not in fleet.compute:
             skipped[name] = "not a compute node of the fleet"
             continue
         found, why = _preflight(name, request.evidence.get(name))
@@ -82,15 +85,13 @@ def cohorts_of(request: Request) -> tuple[list[Cohort], dict[str, str]]:
         else:
             preflight[name] = found
     cohorts = []
-    for hardware_class in sorted({known[name]["hardware_class"] for name in preflight}):
-        members = sorted(name for name in preflight if known[name]["hardware_class"] == hardware_class)
-        partners = sorted(
-            name
-            for name in set(request.partners) - set(request.nodes)
-            if known.get(name, {}).get("hardware_class") == hardware_class
-        )
-        expect = request.fleet["classes"][hardware_class]
+    class_of = {name: str(node.hardware_class) for name, node in fleet.compute.items()}
+    for hardware_class in sorted({class_of[name] for name in preflight}):
+        members = sorted(name for name in preflight if class_of[name] == hardware_class)
+        others = set(request.partners) - set(request.nodes)
+        partners = sorted(name for name in others if class_of.get(name) == hardware_class)
         mine = {name: preflight[name] for name in members}
+        expect = fleet.classes[hardware_class]
         cohorts.append(Cohort(hardware_class, tuple(members), tuple(partners), mine, expect))
     return cohorts, skipped
 

@@ -40,8 +40,7 @@ class StageWork:
 
     def addresses(self, step: Round) -> dict[str, str]:
         """Return the address of every node of a round."""
-        nodes: Mapping[str, Any] = self.request.fleet["nodes"]
-        return {node: nodes[node]["address"] for node in sorted(used(step))}
+        return {node: self.request.fleet.addresses[node] for node in sorted(used(step))}
 
 
 def used(step: Round) -> set[str]:

@@ -19,6 +19,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign i
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import MusterAction, UnreachableError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.packed_json import read_json
 
 ARGUMENTS: dict[str, Any] = {
@@ -45,7 +46,7 @@ class CampaignAction(MusterAction):
         # This runs in a worker of its own, which a kill of the playbook does not reach.
         parent = os.getppid()
         run_round = led(self._run_round, lambda: os.getppid() == parent)
-        request = Request(**given, check=self.check)
+        request = Request(**{**given, "fleet": Fleet.from_variables(given["fleet"])}, check=self.check)
         return prove(request, type(self).work_of, Means(run_round, Display().display, time.time))
 
     def _run_round(self, arguments: dict[str, Any]) -> list[dict[str, Any]]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan import (
@@ -20,6 +19,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpo
     rate_of,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import read_yaml
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import Checkpoint
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError, Reader
 from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.save_judging import TARGET
 
@@ -62,25 +63,24 @@ class Wishes:
                 raise PlanningError(f"{name}: found {value:g}, expected above 0")
 
 
-def fleet_plan(fleet: Mapping[str, Any], ledger: Reader | None, now: float, wishes: Wishes | None = None) -> Plan:
+def fleet_plan(fleet: Fleet, ledger: Reader | None, now: float, wishes: Wishes | None = None) -> Plan:
     """Return the plan of a fleet that declares ``storage.checkpoint``; ``ledger`` is None where there is none yet.
 
-    ``fleet`` is the variable ``muster_fleet``. Raises PlanningError.
+    Raises PlanningError.
     """
     wishes = wishes or Wishes()
     wishes.check()
-    declared = checkpoint_of(fleet)
+    declared = fleet.storage.checkpoint
     if declared is None:
         raise PlanningError("storage.checkpoint: found nothing, expected the model whose checkpoints are planned")
-    model = declared["model"]
-    compute = [name for name, node in fleet["nodes"].items() if node["role"] == "compute"]
+    model, compute = declared.model, list(fleet.compute)
     if wishes.failures_per_1000_node_days is not None:
         rate = FailureRate(wishes.failures_per_1000_node_days, "given for this plan")
     else:
         history = None if ledger is None else history_of(ledger.history(), set(compute), now)
         rate = rate_of(history, declared_rate(declared))
-    size = float(model["parameters"]) * model["bytes_per_parameter"]
-    target = float(declared["target_seconds"])
+    size = float(model.parameters) * model.bytes_per_parameter
+    target = float(declared.target_seconds)
     save = None if ledger is None else measured_save(ledger, compute, size)
     save = save or Save(target, target, "declared target, not measured")
     if wishes.blocking_seconds is not None:
@@ -93,14 +93,9 @@ def fleet_plan(fleet: Mapping[str, Any], ledger: Reader | None, now: float, wish
         rate=rate,
         restart_seconds=wishes.restart_seconds,
         wanted_loss_percent=wishes.wanted_loss_percent,
-        interval_seconds=declared.get("interval_seconds"),
+        interval_seconds=declared.interval_seconds,
     )
-    return plan_of(job, sorted({*SIZES, model["ranks"]}))
-
-
-def checkpoint_of(fleet: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the fleet's ``storage.checkpoint``, None where it declares none."""
-    return (fleet.get("storage") or {}).get("checkpoint")
+    return plan_of(job, sorted({*SIZES, model.ranks}))
 
 
 def measured_save(ledger: Reader, nodes: Sequence[str], checkpoint_bytes: float) -> Save | None:
@@ -122,22 +117,17 @@ def measured_save(ledger: Reader, nodes: Sequence[str], checkpoint_bytes: float)
     return Save(seconds, seconds, f"stage storage, evidence {evidence}: {reason}")
 
 
-def declared_rate(checkpoint: Mapping[str, Any]) -> FailureRate:
-    """Return the declared failure rate, the shipped one with its source. Raises PlanningError."""
-    rate = checkpoint["failures_per_1000_node_days"]
-    if not rate > 0:
-        raise PlanningError(f"storage.checkpoint.failures_per_1000_node_days: found {rate:g}, expected above 0")
+def declared_rate(checkpoint: Checkpoint) -> FailureRate:
+    """Return the declared failure rate, the shipped one with its source."""
+    rate = checkpoint.failures_per_1000_node_days
     shipped = read_yaml(_DEFAULTS)["storage"]["checkpoint"]["failures_per_1000_node_days"]
     return FailureRate(float(rate), shipped["source"] if rate == shipped["value"] else "declared")
 
 
-def gpus_per_node(fleet: Mapping[str, Any]) -> int:
+def gpus_per_node(fleet: Fleet) -> int:
     """Return how many GPUs most compute nodes have by their class. Raises PlanningError where none has any."""
-    counts = Counter(
-        (fleet["classes"][node["hardware_class"]]["gpu"] or {"count": 0})["count"]
-        for node in fleet["nodes"].values()
-        if node["role"] == "compute"
-    )
+    gpus = {name: expect.gpu.count if expect.gpu else 0 for name, expect in fleet.classes.items()}
+    counts = Counter(gpus[str(node.hardware_class)] for node in fleet.compute.values())
     # Of two that are as common the smaller: more nodes, more failures.
     count = max(sorted(counts), key=lambda each: counts[each], default=0)
     if not count:
@@ -145,11 +135,10 @@ def gpus_per_node(fleet: Mapping[str, Any]) -> int:
     return int(count)
 
 
-def recorded_plan(fleet: Mapping[str, Any], now: float, wishes: Wishes) -> Plan:
+def recorded_plan(fleet: Fleet, now: float, wishes: Wishes) -> Plan:
     """Return the plan by what the fleet's ledger has, or before there is one; raises LedgerError and PlanningError."""
-    named = fleet["ledger"]
     try:
-        ledger = Ledger.open(named["url"], named["id"], fleet["cluster"], read_only=True)
+        ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=True)
     except LedgerError as exc:
         if not exc.absent:
             raise

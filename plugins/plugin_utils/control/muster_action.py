@@ -33,10 +33,10 @@ class MusterAction(ActionBase):
         name = self._task.action.rpartition(".")[2]
         try:
             return {**result, "changed": False, **self.done(given)}
+        except UnreachableError as exc:
+            raise AnsibleConnectionFailure(f"{name}: {exc}") from exc
         except MusterError as exc:
             raise AnsibleActionFail(f"{name}: {exc}") from exc
-        except KeyError as exc:
-            raise AnsibleActionFail(f"{name}: fleet lacks {exc}, expected the variable muster_fleet") from exc
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Do the work and return what it adds to the task's result."""
@@ -46,6 +46,23 @@ class MusterAction(ActionBase):
     def check(self) -> bool:
         """Whether nothing may change."""
         return bool(self._task.check_mode)
+
+    @property
+    def host(self) -> str:
+        """Name of the host that the task is about."""
+        return str(self._task_vars.get("inventory_hostname", ""))
+
+    @property
+    def batch(self) -> list[str]:
+        """Names of the hosts for which the play runs this task at the same time."""
+        return [str(host) for host in self._task_vars.get("ansible_play_batch", [])]
+
+    def command(self, line: str) -> dict[str, Any]:
+        """Return rc, stdout and stderr of a shell command on the task's host; raises UnreachableError."""
+        try:
+            return dict(self._low_level_execute_command(line))
+        except AnsibleConnectionFailure as exc:
+            raise UnreachableError(to_text(exc)) from exc
 
     def execute(self, module: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the result of one of our modules on the task's host; raises UnreachableError."""
@@ -62,6 +79,18 @@ class LocalAction(MusterAction):
     """A task that asks no host and changes none: it works on the control machine alone and may leave files there."""
 
     _requires_connection = False
+
+    def changed(self, texts: Mapping[Path, str]) -> dict[Path, str]:
+        """Return the texts whose files say something else or are not there. Raises AnsibleActionFail."""
+        try:
+            return {
+                path: text
+                for path, text in texts.items()
+                if not path.exists() or path.read_text(encoding="utf-8") != text
+            }
+        except OSError as exc:
+            name = self._task.action.rpartition(".")[2]
+            raise AnsibleActionFail(f"{name}: cannot read {exc.filename}: {exc.strerror}") from exc
 
     def write(self, texts: Mapping[Path, str]) -> None:
         """Put each whole text in place at once, in check mode none: a reader sees the old file or the new one.

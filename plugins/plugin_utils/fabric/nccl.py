@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_version import FIFO_TC, older
-from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import shown
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, shown
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.spread import (
     HASHED,
     recommended_queue_pairs,
@@ -62,7 +62,7 @@ class Variable:
 
 
 def nccl_variables(
-    fabric: Fabric, rails: Sequence[Rail], expect: Mapping[str, Any], file: str = "muster_fleet"
+    fabric: Fabric, rails: Sequence[Rail], expect: Expectations, file: str = "muster_fleet"
 ) -> list[Variable]:
     """Return the variables in the order in which they are written; ``expect`` are the node's class' expectations.
 
@@ -176,16 +176,16 @@ def _routes(fabric: Fabric, rails: Sequence[Rail]) -> list[Variable]:
     return found
 
 
-def _check_declared_version(fabric: Fabric, expect: Mapping[str, Any], file: str) -> None:
-    packages = (expect["gpu_stack"] or {"packages": ()})["packages"]
+def _check_declared_version(fabric: Fabric, expect: Expectations, file: str) -> None:
+    packages = expect.gpu_stack.packages if expect.gpu_stack else ()
     for package in packages if marks_control(fabric) else ():
-        if package["name"] == "libnccl2" and older(package["version"], FIFO_TC):
-            key = f"hardware_classes.{expect['class']}.gpu_stack.packages"
+        if package.name == "libnccl2" and older(package.version, FIFO_TC):
+            key = f"hardware_classes.{expect.class_}.gpu_stack.packages"
             says = f"{FIFO_TC} or later, as fabric.qos marks control unlike data (NCCL_IB_FIFO_TC)"
-            raise FleetError(file, key, f"libnccl2 {package['version']}", says)
+            raise FleetError(file, key, f"libnccl2 {package.version}", says)
 
 
-def _check(settings: Mapping[str, Any], wanted: Mapping[str, Variable], expect: Mapping[str, Any], file: str) -> None:
+def _check(settings: Mapping[str, Any], wanted: Mapping[str, Variable], expect: Expectations, file: str) -> None:
     """Raise FleetError for a setting that the declaration contradicts."""
     for name, value in settings.items():
         key = f"{_SETTINGS}.{name}"
@@ -199,10 +199,10 @@ def _check(settings: Mapping[str, Any], wanted: Mapping[str, Variable], expect: 
                 f"{derived.value}, as {_SAID_BY[name]} says" if derived else f"nothing, as {_SAID_BY[name]} decides it"
             )
             raise FleetError(file, key, shown(value), says)
-    asked = (expect["collective"]["transport"] if wanted.get("NCCL_IB_HCA") else None) or {}
+    asked = expect.collective.transport if wanted.get("NCCL_IB_HCA") else None
     against = {
-        "NCCL_NVLS_ENABLE": "nvls" if asked.get("nvls") else None,
-        "NCCL_NET_GDR_LEVEL": "gpu_direct" if asked.get("gpu_direct") else None,
+        "NCCL_NVLS_ENABLE": "nvls" if asked and asked.nvls else None,
+        "NCCL_NET_GDR_LEVEL": "gpu_direct" if asked and asked.gpu_direct else None,
     }
     for name, why in against.items():
         if why and name in settings and str(settings[name]) in ("0", "LOC"):

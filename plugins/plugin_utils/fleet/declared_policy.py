@@ -146,14 +146,6 @@ class Policy:
                 expected = "stage acceptance in policy.stages, which measures it"
                 raise ReadError("latency_profile", shown(self.latency_profile), expected)
 
-    @classmethod
-    def from_fleet(cls, policy: Any) -> Policy:
-        """Return the policy that ``muster_fleet.policy`` holds; raises PolicyError."""
-        try:
-            return read(cls, policy, "policy")
-        except ReadError as exc:
-            raise PolicyError(str(exc)) from None
-
     @property
     def burn_in_steps(self) -> tuple[Step, ...]:
         """The least that a burn-in has to have done."""
@@ -162,7 +154,11 @@ class Policy:
     @property
     def latency(self) -> LatencyProfile | None:
         """The latency that mini-clusters have to keep, None where nothing is asked of them."""
-        return LatencyProfile.from_policy(self.to_dict())
+        if self.latency_profile is None:
+            return None
+        asked = self.latency_profiles[self.latency_profile]
+        limits = {limit.gpus: float(limit.microseconds) for limit in asked.limits}
+        return LatencyProfile(self.latency_profile, asked.collective, asked.sizes_bytes, limits)
 
     def fresh_limit(self, stage: str) -> float:
         """Return up to which age in hours evidence of a stage counts; one that is not named does not age."""
@@ -170,7 +166,7 @@ class Policy:
         return self.fresh_hours.get(stage, preflight)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data that ``from_fleet`` takes back."""
+        """Return plain data that ``read`` takes back."""
         profiles = ("burn_in_profiles", "latency_profiles")
         return {
             **{each.name: getattr(self, each.name) for each in fields(self)},

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_version import FIFO_TC
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, stated
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Fabric as ExpectedFabric
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import read
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import (
     ROCE,
@@ -25,17 +29,18 @@ def tos_of(traffic: TrafficClass, fabric: Fabric) -> int:
     return traffic.dscp * 4 + (_ECT if fabric.dcqcn else 0)
 
 
-def expected_fabric(fabric: Fabric) -> dict[str, Any] | None:
+def expected_fabric(fabric: Fabric) -> ExpectedFabric | None:
     """Return the section ``fabric`` of every class' expectations, None where collectives use no RDMA rails."""
     if not fabric.rdma:
         return None
-    return {
+    data = {
         "kind": fabric.kind,
         "routing": fabric.routing,
         "port": _port(fabric) if fabric.kind == ROCE else None,
         "nccl_least": FIFO_TC if marks_control(fabric) else None,
         "verify_cabling": bool(fabric.verify_cabling),
     }
+    return read(ExpectedFabric, data)
 
 
 def marks_control(fabric: Fabric) -> bool:
@@ -87,42 +92,42 @@ def _marks(qos: Qos, fabric: Fabric) -> dict[str, Any]:
     }
 
 
-def with_fabric(name: str, expect: Mapping[str, Any], fabric: Fabric, file: str) -> dict[str, Any]:
-    """Return the expectations of class ``name`` on this fabric. Raises FleetError where the two contradict each other.
+def with_fabric(expect: Expectations, fabric: Fabric, file: str) -> Expectations:
+    """Return the expectations of a class on this fabric. Raises FleetError where the two contradict each other.
 
     Link layer and MTU that the class leaves open are the fabric's.
     """
-    nic = expect["nic"]
+    nic, name = expect.nic, expect.class_
     if not fabric.rdma or nic is None:
-        return {**expect, "fabric": expected_fabric(fabric)}
+        return replace(expect, fabric=expected_fabric(fabric))
     derived: dict[str, Any] = {"link_layer": _LINK_LAYER[fabric.kind]}
     if fabric.kind == ROCE:
         derived["mtu_bytes"] = fabric.mtu_bytes
     if fabric.speed_gbps is not None:
         derived["speed_gbps"] = fabric.speed_gbps
     for key, value in derived.items():
-        if nic[key] not in (None, value):
+        if (own := getattr(nic, key)) not in (None, value):
             key_path = "fabric.kind" if key == "link_layer" else f"fabric.{key}"
-            found = f"{value} there and {nic[key]} as hardware_classes.{name}.nic.{key}"
+            found = f"{value} there and {own} as hardware_classes.{name}.nic.{key}"
             raise FleetError(file, key_path, found, "the same in both")
-    if expect["rdma"] is None:
+    if expect.rdma is None:
         raise FleetError(file, f"hardware_classes.{name}.rdma", "nothing", f"limits, as fabric.kind is {fabric.kind}")
-    return {**expect, "nic": {**nic, **derived}, "fabric": expected_fabric(fabric)}
+    return replace(expect, nic=replace(nic, **derived), fabric=expected_fabric(fabric))
 
 
-def port_settings(fabric: Fabric, rails: Sequence[Rail], expect: Mapping[str, Any]) -> list[dict[str, Any]]:
+def port_settings(fabric: Fabric, rails: Sequence[Rail], expect: Expectations) -> list[dict[str, Any]]:
     """Return what each rail's port of one node is set to, as ``PortSettings`` of the node program reads it.
 
     ``expect`` are the expectations of the node's class: where the device lies and what its interface is called.
     """
     if fabric.kind != ROCE:
         return []
-    places = {each["device"]: each for each in expect["nic"]["rails"]}
+    places = {each.device: each for each in stated(expect.nic).rails}
     return [
         {
             "device": rail.device,
-            "address": places[rail.device]["address"],
-            "interface": places[rail.device]["interface"],
+            "address": places[rail.device].address,
+            "interface": places[rail.device].interface,
             "ip": rail.address,
             **_port(fabric),
         }

@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import (
     Converted,
     Positive,
     ReadError,
     Rule,
     Text,
+    plain,
+    read,
     read_as,
     shown,
 )
@@ -47,7 +50,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_stor
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fabric_of_host import with_fabric
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import (
-    checked_expectations,
     expectations_of,
     shipped_classes,
 )
@@ -58,7 +60,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import 
     check_rails,
     rails_of_block,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.storage_of_host import with_storage
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.storage_of_host import exports_of, with_storage
 
 PLUGIN = "muster.cluster.fleet"
 SUFFIXES = (".fleet.yml", ".fleet.yaml")
@@ -171,12 +173,12 @@ class NodeBlock:
     racks: Places | None = None
     rails: BlockRails | None = None
 
-    def nodes(self, expect: Mapping[str, Any], fabric: Fabric) -> list[Node]:
+    def nodes(self, expect: Expectations, fabric: Fabric) -> list[Node]:
         """Return the nodes, of whose class ``expect`` is; raises ReadError."""
         count = len(self.name.names)
         addresses = _addresses(self.address, count)
         pods, racks = _places("pods", self.pods, count), _places("racks", self.racks, count)
-        rails = rails_of_block(self.rails, count, self.hardware_class, expect, fabric)
+        rails = rails_of_block(self.rails, count, expect, fabric)
         return [
             Node(name, COMPUTE, addresses[index], self.hardware_class, pods[index], racks[index], rails[index])
             for index, name in enumerate(self.name.names)
@@ -194,12 +196,12 @@ class DeclaredNode:
     rack: Text | None = None
     rails: tuple[Rail, ...] = ()
 
-    def node(self, name: str, classes: Mapping[str, Mapping[str, Any]], fabric: Fabric) -> Node:
+    def node(self, name: str, classes: Mapping[str, Expectations], fabric: Fabric) -> Node:
         """Return the host; raises ReadError."""
         if self.role != COMPUTE:
             return Node(name, self.role, self.address, None, self.pod, self.rack, self.rails)
         known = choice("hardware_class", self.hardware_class, tuple(classes))
-        check_rails([rail.device for rail in self.rails], known, classes[known], fabric)
+        check_rails([rail.device for rail in self.rails], classes[known], fabric)
         return Node(name, self.role, self.address, known, self.pod, self.rack, self.rails)
 
 
@@ -255,7 +257,7 @@ class Fleet:
 
     cluster: str
     nodes: tuple[Node, ...]
-    classes: Mapping[str, Mapping[str, Any]]
+    classes: Mapping[str, Expectations]
     fabric: Fabric
     storage: Storage
     services: Services
@@ -280,20 +282,20 @@ class Fleet:
             with faults_of(file, f"hosts[{index}]"):
                 nodes += block.nodes()
         addresses = {node.name: node.address for node in nodes}
-        used: dict[str, Mapping[str, Any]] = {}
+        used: dict[str, Expectations] = {}
         for index, given in enumerate(top.nodes):
             with faults_of(file, f"nodes[{index}]"):
                 name = choice("hardware_class", given.hardware_class, known)
             if name not in used:
-                expect = with_fabric(name, expectations_of(name, overrides, file), fabric, file)
-                used[name] = with_storage(name, expect, storage, addresses, file)
+                expect = with_fabric(_class(name, overrides, file), fabric, file)
+                used[name] = with_storage(expect, storage, addresses, file)
             with faults_of(file, f"nodes[{index}]"):
                 nodes += given.nodes(used[name], fabric)
         # A class nobody uses is checked all the same: its error would otherwise come with the first node of it.
         for name in overrides:
             if name not in used:
-                expect = with_fabric(name, expectations_of(name, overrides, file), fabric, file)
-                used[name] = {**expect, "mounts": None, "checkpoint": None}
+                expect = with_fabric(_class(name, overrides, file), fabric, file)
+                used[name] = replace(expect, mounts=None, checkpoint=None)
         fleet = cls._checked(top, file, tuple(nodes), used)
         return replace(fleet, ledger=_anchored(fleet.ledger, Path(file).parent))
 
@@ -302,7 +304,7 @@ class Fleet:
         """Return the fleet that the variable ``muster_fleet`` holds, whichever inventory gave it. Raises FleetError."""
         top = declared(FleetVariables, data, file)
         fabric, storage = top.fabric, top.storage
-        classes = {name: checked_expectations(value, file, f"classes.{name}") for name, value in top.classes.items()}
+        classes = {name: declared(Expectations, each, file, f"classes.{name}") for name, each in top.classes.items()}
         nodes: list[Node] = []
         for name, given in top.nodes.items():
             if not _HOST_NAME(name):
@@ -312,9 +314,9 @@ class Fleet:
         addresses = {node.name: node.address for node in nodes}
         used = {node.hardware_class for node in nodes}
         for name, expect in classes.items():
-            if with_fabric(name, expect, fabric, file) != expect:
+            if with_fabric(expect, fabric, file) != expect:
                 raise FleetError(file, f"classes.{name}.fabric", "other settings", "those that follow from fabric")
-            if name in used and with_storage(name, expect, storage, addresses, file) != expect:
+            if name in used and with_storage(expect, storage, addresses, file) != expect:
                 raise FleetError(file, f"classes.{name}.mounts", "other mounts", "those that follow from storage")
         fleet = cls._checked(top, file, tuple(nodes), classes)
         for name, wanted in fleet.classes.items():
@@ -334,7 +336,7 @@ class Fleet:
         top: FleetFile | FleetVariables,
         file: str,
         nodes: tuple[Node, ...],
-        classes: Mapping[str, Mapping[str, Any]],
+        classes: Mapping[str, Expectations],
     ) -> Fleet:
         """Return the fleet of sections that agree with each other. Raises FleetError."""
         fabric, storage = top.fabric, top.storage
@@ -350,8 +352,7 @@ class Fleet:
             cluster=top.cluster,
             nodes=nodes,
             classes={
-                name: with_mini_clusters(name, expect, policy.latency, count[name], file)
-                for name, expect in classes.items()
+                name: with_mini_clusters(expect, policy.latency, count[name], file) for name, expect in classes.items()
             },
             fabric=fabric,
             storage=storage,
@@ -384,16 +385,36 @@ class Fleet:
         return {node.name: node.to_dict() for node in self.nodes}
 
     @cached_property
+    def hosts(self) -> dict[str, Node]:
+        """Every declared host by name."""
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def compute(self) -> dict[str, Node]:
+        """The nodes that run jobs, by name."""
+        return {node.name: node for node in self.nodes if node.role == COMPUTE}
+
+    @cached_property
     def addresses(self) -> dict[str, str]:
         """The address of every host by name."""
         return {node.name: node.address for node in self.nodes}
+
+    def exports_of(self, host: str) -> list[dict[str, Any]]:
+        """Return what a declared server exports, as the lookup ``storage_exports`` gives it."""
+        compute = self.compute.values()
+        rails = (rail.address for node in compute for rail in node.rails if rail.address)
+        return exports_of(host, self.storage, [*(node.address for node in compute), *rails])
+
+    @cached_property
+    def _class_variables(self) -> dict[str, Any]:
+        return {name: plain(expect) for name, expect in self.classes.items()}
 
     def variables(self) -> dict[str, Any]:
         """Return ``muster_fleet`` without ``nodes``, as plain data."""
         return {
             "cluster": self.cluster,
             **self.services_variables(),
-            "classes": self.classes,
+            "classes": self._class_variables,
             "fabric": self.fabric.to_dict(),
             "storage": self.storage.to_dict(),
             "scheduler": self.scheduler.to_dict(),
@@ -433,6 +454,10 @@ def display_path(path: str | Path) -> str:
     """Return a path as errors name it: relative where it lies below the working directory."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
+
+
+def _class(name: str, overrides: Mapping[str, Any], file: str) -> Expectations:
+    return read(Expectations, expectations_of(name, overrides, file))
 
 
 def _addresses(first: str, count: int) -> list[str]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import read_expectations
-from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError, one_of, shown
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError, read_yaml
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import one_of, shown
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError, declared, read_yaml
 
 HARDWARE = Path(__file__).parent / "hardware"
 # Sections that no class states, as they follow from the rest of the fleet file.
@@ -23,7 +23,7 @@ def shipped_classes() -> tuple[str, ...]:
 
 
 def expectations_of(name: str, overrides: Mapping[str, Any], file: str) -> dict[str, Any]:
-    """Return the plain expectations of class ``name``.
+    """Return the expectations of class ``name`` as plain data that ``read`` takes.
 
     ``overrides`` is the ``hardware_classes`` section of the fleet file ``file``: it changes single values of a shipped
     class, or makes a class of its own that ``extends`` another. Raises FleetError naming the file the fault is in.
@@ -35,19 +35,9 @@ def expectations_of(name: str, overrides: Mapping[str, Any], file: str) -> dict[
         if derived in data:
             where = f"{key}.{derived}" if key else derived
             raise FleetError(place, where, shown(data[derived]), "none, it follows from the fleet")
-    return checked_expectations({"class": name, **dict.fromkeys(DERIVED), **data}, place, key)
-
-
-def checked_expectations(data: Any, file: str, key: str) -> dict[str, Any]:
-    """Return plain expectations as they are, once every value has its kind and they agree with each other.
-
-    Raises FleetError.
-    """
-    try:
-        read_expectations(data, key)
-    except ReadError as exc:
-        raise FleetError(file, exc.path, exc.found, exc.expected) from exc
-    return dict(data)
+    whole = {"class": name, **dict.fromkeys(DERIVED), **data}
+    declared(Expectations, whole, place, key)
+    return whole
 
 
 @dataclass(frozen=True)

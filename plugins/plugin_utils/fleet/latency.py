@@ -9,10 +9,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import shown
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import (
+    Collective,
+    Expectations,
+    MiniClusterLimit,
+    MiniClusters,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import shown
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
 
 # Disjoint groups of nodes that run at the same time.
@@ -45,47 +51,34 @@ class LatencyProfile:
     """What ``policy.latency_profile`` names: ``limits`` is the p99 in microseconds by number of GPUs."""
 
     name: str
-    collective: str
+    collective: Collective
     sizes_bytes: tuple[int, ...]
     limits: Mapping[int, float]
 
     @classmethod
-    def from_policy(cls, policy: Mapping[str, Any]) -> LatencyProfile | None:
-        """Return the profile that a validated policy asks for, None where it asks for none."""
-        name = policy.get("latency_profile")
-        return None if name is None else cls._of(name, policy["latency_profiles"][name])
-
-    @classmethod
-    def from_expect(cls, section: Mapping[str, Any] | None) -> LatencyProfile | None:
+    def of(cls, section: MiniClusters | None) -> LatencyProfile | None:
         """Return the profile in a class' ``mini_clusters`` expectations, None where nothing is asked of it."""
-        return None if section is None else cls._of(section["profile"], section)
+        if section is None:
+            return None
+        limits = {limit.gpus: float(limit.microseconds) for limit in section.limits}
+        return cls(section.profile, section.collective, section.sizes_bytes, dict(sorted(limits.items())))
 
-    @classmethod
-    def _of(cls, name: str, data: Mapping[str, Any]) -> LatencyProfile:
-        limits = {int(limit["gpus"]): float(limit["microseconds"]) for limit in data["limits"]}
-        return cls(name, data["collective"], tuple(data["sizes_bytes"]), dict(sorted(limits.items())))
-
-    def to_expect(self) -> dict[str, Any]:
-        """Return what ``from_expect`` reads back, plain data."""
-        return {
-            "profile": self.name,
-            "collective": self.collective,
-            "sizes_bytes": list(self.sizes_bytes),
-            "limits": [{"gpus": gpus, "microseconds": time} for gpus, time in self.limits.items()],
-        }
+    def expected(self) -> MiniClusters:
+        """Return the section from which ``of`` makes the profile."""
+        limits = tuple(MiniClusterLimit(gpus, time) for gpus, time in self.limits.items())
+        return MiniClusters(self.name, self.collective, self.sizes_bytes, limits)
 
 
-def with_mini_clusters(
-    name: str, expect: Mapping[str, Any], profile: LatencyProfile | None, nodes: int, file: str
-) -> dict[str, Any]:
-    """Return the expectations of class ``name``, of which the fleet has ``nodes``, with its mini-clusters.
+def with_mini_clusters(expect: Expectations, profile: LatencyProfile | None, nodes: int, file: str) -> Expectations:
+    """Return the expectations of a class, of which the fleet has ``nodes``, with its mini-clusters.
 
     Null where no profile is asked for, or the fleet has no such node. Raises FleetError where not every size of
     mini-cluster can be measured with nodes of the class.
     """
     if profile is None or not nodes:
-        return {**expect, "mini_clusters": None}
-    key, each = "policy.latency_profile", expect["collective"]["ranks_per_node"]
+        return replace(expect, mini_clusters=None)
+    name, collective = expect.class_, expect.collective
+    key, each = "policy.latency_profile", collective.ranks_per_node
     for gpus in profile.limits:
         found = f"{shown(profile.name)} with {gpus} GPUs"
         if gpus % each:
@@ -93,10 +86,10 @@ def with_mini_clusters(
         if gpus > nodes * each:
             most = f"at most {nodes * each}, as there are {nodes} nodes of class {name} with {each} ranks each"
             raise FleetError(file, key, found, most)
-    if expect["collective"]["driver"] != "torch":
-        found = f"{shown(profile.name)} with hardware_classes.{name}.collective.driver {expect['collective']['driver']}"
+    if collective.driver != "torch":
+        found = f"{shown(profile.name)} with hardware_classes.{name}.collective.driver {collective.driver}"
         raise FleetError(file, key, found, "driver torch, which times every iteration")
-    return {**expect, "mini_clusters": profile.to_expect()}
+    return replace(expect, mini_clusters=profile.expected())
 
 
 @dataclass(frozen=True)

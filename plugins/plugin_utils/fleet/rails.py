@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import (
     Count,
     Positive,
@@ -84,11 +85,11 @@ class BlockRails:
 
 
 def rails_of_block(
-    block: BlockRails | None, nodes: int, hardware_class: str, expect: Mapping[str, Any], fabric: Fabric
+    block: BlockRails | None, nodes: int, expect: Expectations, fabric: Fabric
 ) -> Sequence[tuple[Rail, ...]]:
     """Return the rails of each of a block's nodes, in the nodes' order. Raises ReadError."""
     devices = block.devices.names if block else ()
-    check_rails(devices, hardware_class, expect, fabric)
+    check_rails(devices, expect, fabric)
     if block is None:
         return [()] * nodes
     try:
@@ -112,18 +113,18 @@ def declared_rails(data: Any, file: str = "muster_node") -> tuple[Rail, ...]:
     return rails
 
 
-def check_rails(devices: Sequence[str], hardware_class: str, expect: Mapping[str, Any], fabric: Fabric) -> None:
+def check_rails(devices: Sequence[str], expect: Expectations, fabric: Fabric) -> None:
     """Raise ReadError unless the devices are those of the class' ``nic.rails``, in its order."""
     # Collectives over plain Ethernet need no rails, so that they may stay undeclared there.
     if not devices and not fabric.rdma:
         return
-    expected = [rail["device"] for rail in expect["nic"]["rails"]] if expect["nic"] else []
+    expected = [rail.device for rail in expect.nic.rails] if expect.nic else []
     if len(devices) != len(expected):
-        says = f"as nic.rails of class {hardware_class} says"
+        says = f"as nic.rails of class {expect.class_} says"
         raise ReadError("rails", f"{len(devices)} rails", f"{len(expected)}, {says}")
     for rail, (device, wanted) in enumerate(zip(devices, expected, strict=True)):
         if device != wanted:
-            says = f'"{wanted}", as nic.rails of class {hardware_class} says (override it for other NICs)'
+            says = f'"{wanted}", as nic.rails of class {expect.class_} says (override it for other NICs)'
             raise ReadError("rails", f'"{device}" as rail {rail}', says)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Checkpoint, Expectations, Mount
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import (
     LOCAL,
@@ -18,59 +20,58 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_stor
 )
 
 
-def with_storage(
-    name: str, expect: Mapping[str, Any], storage: Storage, addresses: Mapping[str, str], file: str
-) -> dict[str, Any]:
-    """Return the expectations of class ``name`` with its mounts and checkpoint, null where the fleet declares none.
+def with_storage(expect: Expectations, storage: Storage, addresses: Mapping[str, str], file: str) -> Expectations:
+    """Return the expectations of a class with its mounts and checkpoint, null where the fleet declares none.
 
     ``addresses`` are those of the declared hosts by name. Raises FleetError where the class cannot have a tier.
     """
     if not storage.tiers:
-        return {**expect, "mounts": None, "checkpoint": None}
+        return replace(expect, mounts=None, checkpoint=None)
     shipped = defaults()
-    mounts: list[dict[str, Any]] = []
+    mounts: list[Mount] = []
     for number, tier in enumerate(storage.tiers):
         where = f"storage.tiers[{number}]"
-        for numa_node in _numa_nodes(name, tier, expect, file, where):
+        for numa_node in _numa_nodes(tier, expect, file, where):
             mounts.append(
-                {
-                    "tier": tier.name,
-                    "kind": tier.kind,
-                    "path": tier.path if numa_node is None else f"{tier.path}/numa{numa_node}",
-                    "filesystem": _filesystem(tier, shipped),
-                    "source": _source(tier, addresses),
-                    "options": options_of(tier, shipped),
-                    "numa_node": numa_node,
-                    "stripe_count": tier.stripe_count,
-                    "write_ms": tier.write_ms,
-                    "free_percent": tier.free_percent,
-                }
+                Mount(
+                    tier=tier.name,
+                    kind=tier.kind,
+                    path=tier.path if numa_node is None else f"{tier.path}/numa{numa_node}",
+                    filesystem=_filesystem(tier, shipped),
+                    source=_source(tier, addresses),
+                    options=tuple(options_of(tier, shipped)),
+                    numa_node=numa_node,
+                    stripe_count=tier.stripe_count,
+                    write_ms=tier.write_ms,
+                    free_percent=tier.free_percent,
+                )
             )
-    return {**expect, "mounts": mounts, "checkpoint": _checkpoint(storage)}
+    return replace(expect, mounts=tuple(mounts), checkpoint=_checkpoint(storage))
 
 
-def _checkpoint(storage: Storage) -> dict[str, Any] | None:
+def _checkpoint(storage: Storage) -> Checkpoint | None:
     if storage.checkpoint is None:
         return None
     model = storage.checkpoint.model
-    return {
-        "tier": storage.checkpoint.tier,
-        "path": next(tier.path for tier in storage.tiers if tier.name == storage.checkpoint.tier),
-        "shard_bytes": math.ceil(model.parameters * model.bytes_per_parameter / model.ranks),
-        "ranks": model.ranks,
-        "target_seconds": storage.checkpoint.target_seconds,
-    }
+    return Checkpoint(
+        tier=storage.checkpoint.tier,
+        path=next(tier.path for tier in storage.tiers if tier.name == storage.checkpoint.tier),
+        shard_bytes=math.ceil(model.parameters * model.bytes_per_parameter / model.ranks),
+        ranks=model.ranks,
+        target_seconds=storage.checkpoint.target_seconds,
+    )
 
 
-def _numa_nodes(name: str, tier: Tier, expect: Mapping[str, Any], file: str, where: str) -> Iterable[int | None]:
-    if tier.kind == LOCAL and expect["nvme"] is None:
+def _numa_nodes(tier: Tier, expect: Expectations, file: str, where: str) -> Iterable[int | None]:
+    name = expect.class_
+    if tier.kind == LOCAL and expect.nvme is None:
         found = f"kind {tier.kind} on class {name} without NVMe drives"
         raise FleetError(file, f"{where}.kind", found, f"drives in hardware_classes.{name}.nvme")
     if not tier.per_numa_node:
         return (None,)
-    if expect["numa"] is None:
+    if expect.numa is None:
         raise FleetError(file, f"{where}.per_numa_node", "true", f"the number of them in hardware_classes.{name}.numa")
-    return range(expect["numa"]["nodes"])
+    return range(expect.numa.nodes)
 
 
 def _values(tier: Tier, shipped: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,31 +106,28 @@ def _source(tier: Tier, addresses: Mapping[str, str]) -> str | None:
     return tier.source
 
 
-def exports_of(host: str, fleet: Mapping[str, Any]) -> list[dict[str, Any]]:
+def exports_of(host: str, storage: Storage, compute: Collection[str]) -> list[dict[str, Any]]:
     """Return what a declared server exports: path, who may mount it, below which drives it lies, over what.
 
-    ``fleet`` is ``muster_fleet``. Without declared clients they are the compute nodes, by all of their addresses.
+    Without declared clients they are the compute nodes, whose addresses ``compute`` has, those of rails too.
     """
-    tiers = [tier for tier in fleet["storage"]["tiers"] if tier["kind"] == NFS and tier["server"] == host]
     return [
         {
-            "name": tier["name"],
-            "path": tier["export"],
-            "clients": list(tier.get("clients") or _compute_networks(fleet["nodes"].values())),
-            "drives": list(tier.get("drives", ())),
-            "protocol": tier["protocol"],
+            "name": tier.name,
+            "path": tier.export,
+            "clients": list(tier.clients or _networks(compute)),
+            "drives": list(tier.drives),
+            "protocol": tier.protocol,
         }
-        for tier in tiers
+        for tier in storage.tiers
+        if tier.kind == NFS and tier.server == host
     ]
 
 
-def _compute_networks(nodes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the addresses of the compute nodes as few networks: exports(5) would have a line for each of thousands."""
+def _networks(addresses: Collection[str]) -> list[str]:
+    """Return addresses as few networks: exports(5) would have a line for each of thousands."""
     found: dict[int, list[Any]] = {4: [], 6: []}
-    for node in nodes:
-        if node["role"] != "compute":
-            continue
-        for address in (node["address"], *(rail["address"] for rail in node["rails"] if rail["address"])):
-            network = ipaddress.ip_network(address.partition("/")[0])
-            found[network.version].append(network)
+    for address in addresses:
+        network = ipaddress.ip_network(address.partition("/")[0])
+        found[network.version].append(network)
     return [str(each) for version in (4, 6) for each in ipaddress.collapse_addresses(found[version])]

@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import collective_checks
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import INCOMPLETE, PASS, Finding, worst
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen, StageWork, used
@@ -19,7 +20,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline 
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.campaign_facts import CONFIRM, SUSPECTS
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
     Settings,
-    SettingsError,
+    places_of,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import details, told, versions_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import (
@@ -43,29 +44,25 @@ class Acceptance(StageWork):
     def __init__(self, request: Request, cohort: Cohort) -> None:
         super().__init__(request, cohort)
         self.fault = ""
-        self.interface = request.fleet.get("fabric", {}).get("socket_interface")
+        self.interface = request.fleet.fabric.socket_interface
         self.environment = {str(key): str(value) for key, value in request.environment.items()}
-        nodes = request.fleet["nodes"].items()
-        places = {name: {"rack": node.get("rack"), "pod": node.get("pod")} for name, node in nodes}
-        self.fabric = str(request.fleet.get("fabric", {}).get("kind"))
+        self.fabric = request.fleet.fabric.kind
         self.settings: Settings | None = None
         self.planner: Planner | None = None
-        # Of a class that cannot be read nothing is measured, whatever it owes besides.
-        self.owed: tuple[str, ...] = ("data",)
+        self.owed = collective_checks(cohort.expect)
+        profile, places = LatencyProfile.of(cohort.expect.mini_clusters), places_of(request.fleet)
         try:
-            self.owed = collective_checks(cohort.expectations)
-            profile = LatencyProfile.from_expect(cohort.expect["mini_clusters"])
-            self.settings = Settings.from_expect(cohort.expect.get("collective"), places, self._baseline(), profile)
+            self.settings = Settings.of(cohort.expect.collective, places, self._baseline(), profile)
             self.planner = Planner(cohort.members, cohort.partners, self.settings)
-        except (SettingsError, ValueError) as exc:
+        except ValueError as exc:
             self.fault = f"hardware class {cohort.hardware_class}: {exc}"
 
     def _baseline(self) -> dict[tuple[str, int, int], float] | None:
         """Return what was adopted for this class on this fabric; raises ValueError where there is no such proposal."""
         if not self.request.baselines:
             return None
-        declared = self.request.fleet["ledger"]
-        ledger = Ledger.open(declared["url"], declared["id"], self.request.fleet["cluster"], read_only=True)
+        fleet = self.request.fleet
+        ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=True)
         with ledger.reading() as reader:
             kept = [
                 stored.plan["baseline"]
@@ -122,31 +119,31 @@ class Acceptance(StageWork):
         """Add to each node's findings by which road its collectives went."""
         observed = ranks_by_node(item for _, _, item in seen)
         findings = {
-            node: (*own, *transport_findings(node, observed.get(node, ()), self.cohort.expectations))
+            node: (*own, *transport_findings(node, observed.get(node, ()), self.cohort.expect))
             for node, own in conclusion.findings.items()
         }
         return replace(conclusion, findings=findings)
 
     def round_seconds(self, step: Round) -> int:
         """Return how long a step may take: what a long walk needs, if that is more than any round may take."""
-        collective = self.cohort.expect["collective"]
+        collective = self.cohort.expect.collective
         moves = step.program.get("moves", ())
         steps = sum(len(move.get("shifts") or move.get("pairs") or ()) for move in moves if move["kind"] == "pairs")
         groups = sum(move["seconds"] for move in moves if move["kind"] != "pairs")
-        needed = collective["step_seconds"] + SPARE_FACTOR * steps * collective["pairs"]["seconds"] + groups
+        needed = collective.step_seconds + SPARE_FACTOR * steps * collective.pairs.seconds + groups
         return max(self.request.round_seconds, math.ceil(needed))
 
     def arguments(self, step: Round, seconds: int) -> dict[str, Any]:
         """Return addresses, settings, the program, and ports that no round before has used."""
-        collective = self.cohort.expect["collective"]
+        collective = self.cohort.expect.collective
         environment = dict(self.environment)
-        if collective["backend"] == "gloo" and self.interface:
+        if collective.backend == "gloo" and self.interface:
             environment.setdefault("GLOO_SOCKET_IFNAME", self.interface)
         waited_for = sorted(used(step) & set(self.cohort.partners)) if step.kind in WAITING else []
         return {
             **self.meeting(step, seconds),
             "addresses": self.addresses(step),
-            "collective": dict(collective),
+            "collective": plain(collective),
             "program": dict(step.program),
             "environment": environment,
             "patient": waited_for,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.pairing import rounds_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
     ALL_REDUCE,
     SENDRECV,
@@ -136,7 +137,7 @@ def group_phases(levels: Mapping[str, Sequence[Sequence[int]]], settings: Settin
 def train_phase(settings: Settings) -> dict[str, Any]:
     """Return the phase of the small training step over all nodes of the job."""
     move = settings.groups
-    shape = dict(settings.train or {})
+    shape: dict[str, Any] = plain(settings.train) if settings.train else {}
     return {
         "name": "train",
         "kind": "train",

@@ -17,8 +17,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign i
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen, StageWork, used
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import ROCE, Fabric, read_fabric
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import ROCE, Fabric
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fabric_of_host import tos_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Node
 from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.distances import Place
 from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.rail_judging import Limits, Pair
 from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.rail_rounds import (
@@ -39,8 +40,8 @@ class FabricRounds(StageWork):
 
     def __init__(self, request: Request, cohort: Cohort) -> None:
         super().__init__(request, cohort)
-        self.fabric = read_fabric(request.fleet["fabric"])
-        expect, nodes = cohort.expectations, request.fleet["nodes"]
+        self.fabric = request.fleet.fabric
+        expect, hosts = cohort.expect, request.fleet.hosts
         if not rail_checks(expect):
             raise NothingToProve(f"hardware class {cohort.hardware_class} has no RDMA rails on this fabric")
         # Read anew by each run, also by one that takes up an interrupted campaign.
@@ -49,7 +50,7 @@ class FabricRounds(StageWork):
         self.plan = Plan(
             members=cohort.members,
             partners=cohort.partners,
-            places={name: _place(nodes[name]) for name in (*cohort.members, *cohort.partners)},
+            places={name: _place(hosts[name]) for name in (*cohort.members, *cohort.partners)},
             devices=tuple(rail.device for rail in rails_of(expect)),
             checks=rail_checks(expect),
             limits=Limits.of(expect, _priorities(self.fabric)),
@@ -57,10 +58,10 @@ class FabricRounds(StageWork):
 
     def surroundings(self) -> Mapping[str, Any]:
         """Return what is declared of the fabric, how the nodes' rails lie in it, and what is run over them."""
-        nodes = self.request.fleet["nodes"]
+        hosts = self.request.fleet.hosts
         return {
             "fabric": self.fabric.to_dict(),
-            "rails": {name: nodes[name]["rails"] for name in self.plan.places},
+            "rails": {name: [rail.to_dict() for rail in hosts[name].rails] for name in self.plan.places},
             "test": self._test(),
             "environment": self.request.environment,
         }
@@ -81,15 +82,13 @@ class FabricRounds(StageWork):
 
     def arguments(self, step: Round, seconds: int) -> dict[str, Any]:
         """Return where the nodes are, what to run, and a port that no round before has used."""
-        nodes = self.request.fleet["nodes"]
+        hosts = self.request.fleet.hosts
         return {
             "nodes": {
                 name: {
-                    "address": nodes[name]["address"],
+                    "address": hosts[name].address,
                     "rails": {
-                        rail["device"]: rail["address"].partition("/")[0]
-                        for rail in nodes[name]["rails"]
-                        if rail["address"]
+                        rail.device: rail.address.partition("/")[0] for rail in hosts[name].rails if rail.address
                     },
                 }
                 for name in sorted(used(step))
@@ -99,7 +98,7 @@ class FabricRounds(StageWork):
         }
 
     def _test(self) -> dict[str, Any]:
-        expect, qos = self.cohort.expectations, self.fabric.qos
+        expect, qos = self.cohort.expect, self.fabric.qos
         rdma = stated(expect.rdma)
         gpus = gpus_beside(expect) if rdma.gpu_direct else {}
         return {
@@ -185,8 +184,8 @@ def gpus_beside(expect: Expectations) -> dict[str, int]:
     return {rail.device: declared.get(rail.device, number % len(gpus)) for number, rail in enumerate(rails)}
 
 
-def _place(node: Mapping[str, Any]) -> Place:
-    return Place(node["pod"], {rail["device"]: (rail["switch"], rail["port"]) for rail in node["rails"]})
+def _place(node: Node) -> Place:
+    return Place(node.pod, {rail.device: (rail.switch, rail.port) for rail in node.rails})
 
 
 def _priorities(fabric: Fabric) -> dict[str, int]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import STAGES
 from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan import Plan
 from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.measured_plan import (
     PlanningError,
-    checkpoint_of,
     fleet_plan,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import version_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import LatencyProfile
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, Reader
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.acceptance_shown import Recorded
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.fleet_comparison import Summary, Value, values_of
@@ -49,16 +47,13 @@ class FleetReport:
         return texts
 
 
-def report_of(
-    verdicts: Sequence[Verdict], fleet: Mapping[str, Any], now: float, warn: Callable[[str], None]
-) -> FleetReport:
+def report_of(verdicts: Sequence[Verdict], fleet: Fleet, now: float, warn: Callable[[str], None]) -> FleetReport:
     """Return the report as of ``now``, seconds since the epoch; ``warn`` hears what is left out.
 
-    Raises LedgerError, ZipappError, and KeyError where the fleet lacks something.
+    Raises LedgerError and ZipappError.
     """
-    named = fleet["ledger"]
     sick = [verdict.node for verdict in verdicts if verdict.state not in QUIET_STATES]
-    with Ledger.open(named["url"], named["id"], read_only=True).reading() as ledger:
+    with Ledger.open(fleet.ledger.url, fleet.ledger.id, read_only=True).reading() as ledger:
         records = ledger.records(STAGES, [verdict.node for verdict in verdicts])
         evidence = {node: [record.evidence for record in given] for node, given in records.items()}
         parts = {
@@ -70,31 +65,30 @@ def report_of(
         recorded = tuple(_recorded(fleet, ledger, campaigns_of(evidence, plans)))
     lost = lost_campaigns(evidence, plans)
     whole = [verdict.completed(evidence.get(verdict.node, ())) for verdict in verdicts]
-    about = About(now, fleet["cluster"], version_of(), named["id"], plan, recorded, lost)
-    page = report_page(whole, evidence, about, fleet["nodes"], parts)
+    about = About(now, fleet.cluster, version_of(), fleet.ledger.id, plan, recorded, lost)
+    page = report_page(whole, evidence, about, fleet.node_variables(), parts)
     return FleetReport(whole, page, _summary(fleet, recorded))
 
 
-def _summary(fleet: Mapping[str, Any], recorded: Sequence[Recorded]) -> Summary:
+def _summary(fleet: Fleet, recorded: Sequence[Recorded]) -> Summary:
     """Return what was measured of each hardware class by the first of its campaigns, that of most nodes."""
     classes: dict[str, tuple[Value, ...]] = {}
     for one in recorded:
-        if values := values_of(one.measured, fleet["nodes"]):
+        if values := values_of(one.measured, fleet.node_variables()):
             classes.setdefault(one.hardware_class, values)
-    return Summary(fleet["cluster"], str((fleet.get("fabric") or {}).get("kind", "")), classes)
+    return Summary(fleet.cluster, fleet.fabric.kind, classes)
 
 
-def _recorded(fleet: Mapping[str, Any], ledger: Reader, campaigns: Sequence[str]) -> list[Recorded]:
-    classes = {name: node.get("hardware_class") for name, node in fleet["nodes"].items()}
-    profile = LatencyProfile.from_policy(fleet.get("policy") or {})
+def _recorded(fleet: Fleet, ledger: Reader, campaigns: Sequence[str]) -> list[Recorded]:
+    classes = {node.name: node.hardware_class for node in fleet.nodes}
     told_of = told_by_classes(fleet)
-    return [recorded_campaign(ledger, campaign, classes, profile, told_of) for campaign in campaigns]
+    return [recorded_campaign(ledger, campaign, classes, fleet.policy.latency, told_of) for campaign in campaigns]
 
 
-def _plan(fleet: Mapping[str, Any], ledger: Reader, now: float, warn: Callable[[str], None]) -> Plan | None:
+def _plan(fleet: Fleet, ledger: Reader, now: float, warn: Callable[[str], None]) -> Plan | None:
     """Return the plan of the declared checkpoints; what cannot be planned keeps nobody from reading the verdicts."""
     try:
-        return fleet_plan(fleet, ledger, now) if checkpoint_of(fleet) else None
+        return fleet_plan(fleet, ledger, now) if fleet.storage.checkpoint else None
     except PlanningError as exc:
         warn(f"report: no plan of checkpoints: {exc}")
         return None

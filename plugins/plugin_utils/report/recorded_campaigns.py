@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import LatencyProfile
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
     Settings,
-    SettingsError,
+    places_of,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import told
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Reader, StoredRound
@@ -81,23 +82,18 @@ def recorded_campaign(
     return Recorded(campaign, ", ".join(used), tuple(rounds), found, said, profile)
 
 
-def told_by_classes(fleet: Mapping[str, Any]) -> Told:
+def told_by_classes(fleet: Fleet) -> Told:
     """Return what tells a round as the operator was told it, by the expectations of its nodes' class.
 
-    Where the class has none that can be read any more, the round's jobs speak for themselves.
+    Of nodes that the fleet has no more the round's jobs speak for themselves.
     """
-    nodes, classes = fleet["nodes"], fleet.get("classes") or {}
-    known: dict[str, Settings | None] = {}
+    places = places_of(fleet)
+    known = {name: Settings.of(expect.collective, places) for name, expect in fleet.classes.items()}
 
     def told_of(stored: StoredRound) -> str:
         first = next((node for group in _groups(stored) for node in group), "")
-        name = str((nodes.get(first) or {}).get("hardware_class"))
-        if name not in known:
-            try:
-                known[name] = Settings.from_expect((classes.get(name) or {}).get("collective"), nodes)
-            except SettingsError:
-                known[name] = None
-        settings = known[name]
+        node = fleet.hosts.get(first)
+        settings = known.get(node.hardware_class or "") if node else None
         if settings is None or not has_program(stored):
             return plainly_told(stored)
         try:

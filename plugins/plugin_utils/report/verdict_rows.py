@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import (
     ACTIONS,
@@ -17,6 +17,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
     Finding,
     Value,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import Converted, ReadError, Text, read_as
 
 # In the order in which somebody has to look at them; a state that is not listed comes first, it is a surprise.
 STATES_SHOWN = ("rejected", "quarantined", "held", "testing", "new", "spare", "admitted", "retired")
@@ -29,8 +30,11 @@ _LINE_BREAKS = {"\n", "\t"}
 _UNSAFE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
 
-class ReportError(MusterError, ValueError):
-    """Data that is no verdict: names the place, what was found and what was expected."""
+def _finding(data: Any) -> Finding:
+    try:
+        return Finding.from_dict(data)
+    except (TypeError, ValueError) as exc:
+        raise ReadError("", str(exc), "a finding") from exc
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,10 @@ class Verdict:
     ``evidence`` are the ids of the records that it was judged by; what passed may be there alone.
     """
 
-    node: str
-    state: str
+    node: Text
+    state: Text
     stage: str
-    findings: tuple[Finding, ...]
+    findings: tuple[Annotated[Finding, Converted("a finding", _finding)], ...]
     evidence: tuple[str, ...] = ()
 
     def completed(self, recorded: Iterable[Evidence]) -> Verdict:
@@ -76,36 +80,12 @@ class Row:
 
 
 def verdicts_from(data: Any) -> tuple[Verdict, ...]:
-    """Return the verdicts in ``data``, sorted by state (worst first) and name; raises ReportError."""
-    if isinstance(data, (str, bytes)) or not isinstance(data, Sequence):
-        raise ReportError(f"verdicts is {type(data).__name__}, expected a list")
-    verdicts = tuple(_verdict(item, f"verdicts[{index}]") for index, item in enumerate(data))
-    names = [verdict.node for verdict in verdicts]
-    if twice := sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []:
-        raise ReportError(f"verdicts: node {twice[0]!r} is there twice, expected once")
+    """Return the verdicts in ``data``, sorted by state (worst first) and name; raises ReadError."""
+    verdicts: tuple[Verdict, ...] = read_as(tuple[Verdict, ...], data, "verdicts")
+    for name, count in Counter(verdict.node for verdict in verdicts).items():
+        if count > 1:
+            raise ReadError("verdicts", f"node {name!r} twice", "each node once")
     return tuple(sorted(verdicts, key=verdict_order))
-
-
-def _verdict(item: Any, where: str) -> Verdict:
-    if not isinstance(item, Mapping):
-        raise ReportError(f"{where} is {type(item).__name__}, expected a mapping")
-    for key in ("node", "state"):
-        if not isinstance(item.get(key), str) or not item[key]:
-            raise ReportError(f"{where}.{key} is {item.get(key)!r}, expected text")
-    stage = item.get("stage")
-    if stage is not None and not isinstance(stage, str):
-        raise ReportError(f"{where}.stage is {type(stage).__name__}, expected text")
-    findings = item.get("findings")
-    if isinstance(findings, (str, bytes)) or not isinstance(findings, Sequence):
-        raise ReportError(f"{where}.findings is {type(findings).__name__}, expected a list")
-    try:
-        parsed = tuple(Finding.from_dict(finding) for finding in findings)
-    except (TypeError, ValueError) as exc:
-        raise ReportError(f"{where} ({item['node']}): {exc}") from exc
-    evidence = item.get("evidence", [])
-    if not isinstance(evidence, list) or not all(isinstance(name, str) for name in evidence):
-        raise ReportError(f"{where}.evidence is {evidence!r:.60}, expected a list of ids")
-    return Verdict(str(item["node"]), str(item["state"]), str(stage or ""), parsed, tuple(evidence))
 
 
 def verdict_order(verdict: Verdict) -> tuple[int, str, tuple[tuple[int, int | str], ...]]:

@@ -43,7 +43,7 @@ class StorageRounds(StageWork):
 
     def __init__(self, request: Request, cohort: Cohort) -> None:
         super().__init__(request, cohort)
-        expect = cohort.expectations
+        expect = cohort.expect
         if expect.checkpoint is None:
             raise NothingToProve("the fleet declares no storage.checkpoint")
         if expect.storage is None:
@@ -51,7 +51,7 @@ class StorageRounds(StageWork):
         self.limits = Limits.of(expect)
         self.plan = Plan(cohort.members, cohort.partners, self.limits)
         # Without, gloo takes the interface that the host's own name resolves to.
-        interface = request.fleet["fabric"].get("socket_interface")
+        interface = request.fleet.fabric.socket_interface
         given = {str(key): str(value) for key, value in request.environment.items()}
         self.environment = {**({"GLOO_SOCKET_IFNAME": interface} if interface else {}), **given}
 
@@ -78,10 +78,10 @@ class StorageRounds(StageWork):
         }
 
     def _test(self) -> dict[str, Any]:
-        collective = self.cohort.expectations.collective
+        collective = self.cohort.expect.collective
         return {
             # Clusters may share the storage.
-            "directory": f"{self.limits.path}/.muster/{self.request.fleet['cluster']}",
+            "directory": f"{self.limits.path}/.muster/{self.request.fleet.cluster}",
             "ranks": collective.ranks_per_node,
             "shard_bytes": self.limits.shard_bytes,
             "files": FILES,

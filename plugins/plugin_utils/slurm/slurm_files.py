@@ -18,10 +18,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_sche
     NONE,
     TREE,
     Scheduler,
-    Services,
     defaults,
-    read_scheduler,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.slurm_versions import has_key
 from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_topology import Member, block_lines, tree_lines
 
@@ -54,29 +53,19 @@ class Cluster:
     scheduler: Scheduler
 
 
-def cluster_of(fleet: Mapping[str, Any]) -> Cluster:
-    """Return what the variable ``muster_fleet`` says of Slurm. Raises FleetError.
-
-    Reads the few values that are needed, not all of them: a fleet of 12,500 nodes has 100,000 rails.
-    """
-    file, nodes, classes = "muster_fleet", fleet["nodes"], fleet["classes"]
-    plain = [(name, node["role"], node) for name, node in nodes.items()]
-    services = Services.of(((name, role) for name, role, _node in plain), file)
+def cluster_of(fleet: Fleet) -> Cluster:
+    """Return what a fleet says of Slurm."""
+    services, addresses = fleet.services, fleet.addresses
     return Cluster(
-        name=fleet["cluster"],
-        controllers=tuple((name, nodes[name]["address"]) for name in services.controllers),
-        database=nodes[services.database]["address"] if services.database else None,
+        name=fleet.cluster,
+        controllers=tuple((name, addresses[name]) for name in services.controllers),
+        database=addresses[services.database] if services.database else None,
         members=tuple(
-            Member(name, node["address"], node["hardware_class"], node["pod"], node["rack"])
-            for name, role, node in plain
-            if role == "compute"
+            Member(name, node.address, str(node.hardware_class), node.pod, node.rack)
+            for name, node in fleet.compute.items()
         ),
-        gpus={
-            name: Gpus(expect["gpu"]["count"], expect["tools"]["root"])
-            for name, expect in classes.items()
-            if expect["gpu"]
-        },
-        scheduler=read_scheduler(fleet["scheduler"], list(classes), services, file),
+        gpus={name: Gpus(expect.gpu.count, expect.tools.root) for name, expect in fleet.classes.items() if expect.gpu},
+        scheduler=fleet.scheduler,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -12,6 +13,7 @@ from typing import Any
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS, VERDICTS, Finding, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches import cumulus, eos, sonic
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_choice import chosen
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_judging import QUESTIONS, judge, unasked
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_plan import SwitchPlan
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_session import (
@@ -112,16 +114,48 @@ def lines_of(result: Audited) -> Iterator[str]:
         yield f"  {verdict}: {where}: {question}: {said}"
 
 
-def report_of(
-    fleet: Fleet, results: Sequence[Audited], silent: Sequence[str], left_out: Collection[str]
-) -> dict[str, Any]:
-    """Return the report as plain data; ``silent`` are the switches that were not asked."""
-    return {
-        "cluster": fleet.cluster,
-        "verdict": worst(result.verdict for result in results),
-        "questions": {name: text for name, text in QUESTIONS.items() if name not in left_out},
-        "left_out": sorted(left_out),
-        "ecn_judged": bool(fleet.fabric.dcqcn),
-        "not_asked": list(silent),
-        "switches": {result.name: result.to_dict() for result in results},
-    }
+@dataclass(frozen=True)
+class Report:
+    """What came of the switches of a fleet; ``silent`` are those that were not asked."""
+
+    fleet: Fleet
+    results: Sequence[Audited]
+    silent: Sequence[str]
+    left_out: Collection[str]
+
+    @property
+    def verdict(self) -> str:
+        return worst(result.verdict for result in self.results)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of switches by verdict."""
+        verdicts = Counter(each.verdict for each in self.results)
+        return {verdict: verdicts[verdict] for verdict in VERDICTS}
+
+    def said(self) -> str:
+        """Return the counts as people read them."""
+        counted = ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items() if count)
+        return f"{counted} of {len(self.results)} switches asked"
+
+    def to_dict(self, now: float) -> dict[str, Any]:
+        """Return the report as plain data; ``now`` is in seconds since the epoch."""
+        return {
+            "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
+            "cluster": self.fleet.cluster,
+            "verdict": self.verdict,
+            "questions": {name: text for name, text in QUESTIONS.items() if name not in self.left_out},
+            "left_out": sorted(self.left_out),
+            "ecn_judged": bool(self.fleet.fabric.dcqcn),
+            "not_asked": list(self.silent),
+            "switches": {result.name: result.to_dict() for result in self.results},
+        }
+
+
+def report_of(fleet: Fleet, names: Sequence[str], asking: Asking, tell: Callable[[str], None]) -> Report:
+    """Return what came of the named switches, of all where none is named. Raises SwitchChoiceError."""
+    plans, silent = chosen(fleet, names)
+    results = audit(plans, asking, tell)
+    for name in silent:
+        tell(f"{name}: not asked, as it has no address in fabric.switches")
+    return Report(fleet, results, silent, asking.leave_out)

@@ -80,8 +80,8 @@ def plans_of(fleet: Fleet) -> dict[str, SwitchPlan]:
             plans[above.name].ports[above.port] = PortPlan(below)
             continue
         node, rail = rails[below]
-        nic = fleet.classes[node.hardware_class or ""]["nic"]
-        interface = nic["rails"][rail.rail]["interface"] if nic else None
+        nic = fleet.classes[node.hardware_class or ""].nic
+        interface = nic.rails[rail.rail].interface if nic else None
         network = ipaddress.ip_interface(rail.address).network if rail.address and rail.gateway else None
         link = network is not None and network.num_addresses == 2
         plans[above.name].ports[above.port] = PortPlan(

@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fabric_of_host import tos_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_choice import require_switches
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_judging import QUESTIONS
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_plan import HASHED, SwitchPlan, plans_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_state import QUEUE_PAIR
@@ -32,13 +33,17 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def sheets_of(fleet: Fleet, names: Collection[str] | None = None) -> Iterator[tuple[str, str]]:
-    """Yield name and text of the summary and of each switch's sheet; ``names`` leaves out all other switches."""
+def sheets_of(fleet: Fleet, names: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Yield name and text of the summary and of each switch's sheet; ``names``, if any, leave out all other switches.
+
+    Raises SwitchChoiceError.
+    """
+    require_switches(fleet, names)
     plans = plans_of(fleet)
     environment = _environment()
     kinds: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for name, plan in plans.items():
-        if names is None or name in names:
+        if not names or name in names:
             gaps = tuple(gaps_of(plan))
             kinds.setdefault((plan.switch.system, gaps), []).append(name)
             template = environment.get_template(f"{plan.switch.system}.txt.j2")

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,13 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign i
     prove,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Node
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_stage import Acceptance
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError, StoredRound
+
+from tests.fleets import fleet_of
+from tests.typed import typed
 
 SIZE = 8 * 2**20
 MOVE = {"sizes_bytes": [SIZE], "iterations": 2, "warmup": 1}
@@ -131,7 +136,12 @@ def request(tmp_path: Path, nodes: tuple[str, ...] = NAMES, **other: Any) -> Req
         "fabric": {"kind": "ethernet", "socket_interface": "eth0"},
     }
     given = {"evidence": {name: [preflight(name)] for name in nodes}, **other}
-    return Request(fleet, list(nodes), **given)
+    return Request(fleet_of(fleet), list(nodes), **given)
+
+
+def expecting(asked: Request, **sections: Any) -> Request:
+    """Return the request with other sections of the class."""
+    return replace(asked, fleet=replace(asked.fleet, classes={"lab_h100": typed({**CLASS, **sections})}))
 
 
 def verdicts(result: dict[str, Any]) -> dict[str, str]:
@@ -166,7 +176,7 @@ def test_slow_node_is_rejected_and_all_is_recorded(ledger: Ledger, tmp_path: Pat
     evidence = records["gpu-04"][-1].evidence
     assert evidence.to_dict() == result["evidence"]["gpu-04"][0]
     assert (evidence.boot_id, evidence.fingerprint) == ("boot-1", FINGERPRINT)
-    assert evidence.expect_digest == expect_digest_of("acceptance", request(tmp_path).fleet["classes"]["lab_h100"])
+    assert evidence.expect_digest == expect_digest_of("acceptance", CLASS)
     assert [each["number"] for each in evidence.detail["rounds"]][:2] == [1, 2]
     assert evidence.detail["versions"] == {"torch": ["2.6.0+cpu"]}
     assert any(line.startswith("acceptance round 1 (walk, 5 s): 3 nodes; ") for line in cluster.told)
@@ -229,7 +239,8 @@ def test_interrupted_campaign_of_other_circumstances_is_not_taken_up(
     elif change == "environment":
         again = request(tmp_path, environment={"PYTHONPATH": "/opt/torch"})
     elif change == "interface":
-        again.fleet["fabric"]["socket_interface"] = "eth1"
+        fabric = replace(again.fleet.fabric, socket_interface="eth1")
+        again = replace(again, fleet=replace(again.fleet, fabric=fabric))
     else:
         again = request(tmp_path, NAMES[:2])
     cluster.accept(again)
@@ -434,26 +445,23 @@ def test_partner_under_test_and_strangers_are_no_partners(ledger: Ledger, tmp_pa
 
 
 def test_class_without_usable_floors_runs_nothing(ledger: Ledger, tmp_path: Path) -> None:
-    asked = request(tmp_path)
-    asked.fleet["classes"]["lab_h100"]["collective"] = {**COLLECTIVE, "floors": [{"collective": "all_reduce"}]}
+    asked = expecting(request(tmp_path), collective={**COLLECTIVE, "floors": []})
     cluster = Cluster(set())
     result = cluster.accept(asked)
     assert cluster.calls == []
     assert set(verdicts(result).values()) == {INCOMPLETE}
-    assert "collective.floors[0].nodes_min: found nothing" in result["evidence"]["gpu-01"][0]["findings"][0]["reason"]
+    assert (
+        "no sendrecv floor for two nodes (collective.floors)"
+        in result["evidence"]["gpu-01"][0]["findings"][0]["reason"]
+    )
 
 
 def large(tmp_path: Path, **other: Any) -> Request:
     """Return a request over nine nodes, enough to judge each other."""
     names = tuple(f"gpu-1{number}" for number in range(9))
     asked = request(tmp_path, names, **other)
-    asked.fleet["nodes"].update(
-        {
-            name: {"role": "compute", "hardware_class": "lab_h100", "address": f"10.0.1.{number}", "rack": None}
-            for number, name in enumerate(names)
-        }
-    )
-    return asked
+    more = [Node(name, "compute", f"10.0.1.{number}", "lab_h100") for number, name in enumerate(names)]
+    return replace(asked, fleet=replace(asked.fleet, nodes=(*asked.fleet.nodes, *more)))
 
 
 def test_baseline_of_a_healthy_fleet_is_kept_and_used_once_it_is_adopted(ledger: Ledger, tmp_path: Path) -> None:
@@ -502,9 +510,7 @@ MINI_CLUSTERS = {
 
 
 def asking(tmp_path: Path, nodes: tuple[str, ...] = NAMES, **other: Any) -> Request:
-    asked = request(tmp_path, nodes, **other)
-    asked.fleet["classes"]["lab_h100"]["mini_clusters"] = MINI_CLUSTERS
-    return asked
+    return expecting(request(tmp_path, nodes, **other), mini_clusters=MINI_CLUSTERS)
 
 
 def latency_of(result: dict[str, Any], node: str) -> tuple[Evidence, str]:
@@ -525,10 +531,8 @@ def test_declared_mini_clusters_are_measured_and_recorded_as_evidence(ledger: Le
 
 def test_group_above_its_limit_is_held_by_its_evidence(ledger: Ledger, tmp_path: Path) -> None:
     cluster = Cluster(set())
-    asked = asking(tmp_path)
     slow = [{"gpus": 2, "microseconds": 50_000}, {"gpus": 3, "microseconds": 10}]
-    asked.fleet["classes"]["lab_h100"]["mini_clusters"] = {**MINI_CLUSTERS, "limits": slow}
-    result = cluster.accept(asked)
+    result = cluster.accept(expecting(request(tmp_path), mini_clusters={**MINI_CLUSTERS, "limits": slow}))
     for node in NAMES:
         evidence, verdict = latency_of(result, node)
         assert verdict == INCOMPLETE and "p99 above the limit" in evidence.detail["held"]

@@ -7,6 +7,7 @@ import pytest
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible_collections.muster.cluster.plugins.action import burn_in_wait
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.plugin_utils.control import burn_in_waiting, muster_action
 
 EVIDENCE = Evidence("a", "gpu-01", "burn_in", 1.0, 2.0, "boot", {}, "digest").to_dict()
 RUNNING = {"status": "running", "id": "a", "eta_seconds": 100, "failed": 1, "percent": 5}
@@ -46,18 +47,19 @@ def wait(monkeypatch, tmp_path):
         slept.append(seconds)
         now[0] += seconds
 
-    monkeypatch.setattr(burn_in_wait.time, "time", lambda: now[0])
-    monkeypatch.setattr(burn_in_wait.time, "sleep", sleep)
+    monkeypatch.setattr(burn_in_waiting.time, "time", lambda: now[0])
+    monkeypatch.setattr(burn_in_waiting.time, "sleep", sleep)
     monkeypatch.setattr(
         burn_in_wait,
         "SharedProgress",
         lambda *_: SimpleNamespace(deadline=lambda seconds: 1000.0 + seconds, report=lambda host, state: None),
     )
-    monkeypatch.setattr(burn_in_wait.ActionBase, "run", lambda *_: {})
+    monkeypatch.setattr(muster_action.ActionBase, "run", lambda *_: {})
 
     def run(node, check_mode=False, **arguments):
         action = burn_in_wait.ActionModule.__new__(burn_in_wait.ActionModule)
-        action._task = SimpleNamespace(args=arguments, check_mode=check_mode, _uuid="task")
+        task = {"args": arguments, "action": "muster.cluster.burn_in_wait", "check_mode": check_mode, "_uuid": "task"}
+        action._task = SimpleNamespace(**task)
         action._low_level_execute_command = node
         return action.run(None, {"inventory_hostname": "gpu-01", "ansible_play_batch": ["gpu-01"]}), slept
 
@@ -137,7 +139,7 @@ def test_evidence_of_something_else_is_a_failure(wait, change, said):
 
 @pytest.mark.parametrize("arguments", [{"wait_seconds": "soon"}, {"wait_seconds": -1}, {"wait_seconds": "nan"}])
 def test_wrong_time_is_named(wait, arguments):
-    with pytest.raises(AnsibleActionFail, match="wait_seconds is"):
+    with pytest.raises(AnsibleActionFail, match="wait_seconds"):
         wait(Node(), **arguments)
 
 

@@ -47,11 +47,10 @@ def heard(node: str, ports: dict[int, tuple[str, ...] | None] | None = None) -> 
 
 def concluded(cabling: dict[str, Any], fleet: Fleet | None = None, partners: tuple[str, ...] = ()) -> Conclusion:
     declared = fleet or site()
-    variables = {**declared.variables(), "nodes": declared.node_variables()}
     evidence = {
         name: [Evidence(f"pre-{name}", name, "preflight", 1.0, 2.0, "boot-1", {}, "digest").to_dict()] for name in NODES
     }
-    request = Request(variables, NODES, partners, evidence, cabling=cabling)
+    request = Request(declared, NODES, partners, evidence, cabling=cabling)
     (cohort,), skipped = cohorts_of(request)
     assert skipped == {}
     return FabricRounds(request, cohort).conclude_early([], "no time")

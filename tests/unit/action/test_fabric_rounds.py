@@ -17,6 +17,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import 
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.fabric_stage import FabricRounds, gpus_beside
 
+from tests.fleets import fleet_of
 from tests.typed import typed
 from tests.unit.plugin_utils.fabric import examples
 
@@ -104,7 +105,7 @@ def asked(tmp_path: Path, ledger: Ledger, declared: dict[str, Any]) -> Callable[
             name: [Evidence(f"p-{name}", name, "preflight", 1.0, 2.0, "b", FINGERPRINT, "d").to_dict()]
             for name in nodes
         }
-        return Request(fleet, list(nodes), **{"evidence": evidence, **other})
+        return Request(fleet_of(fleet), list(nodes), **{"evidence": evidence, **other})
 
     return request
 
@@ -126,7 +127,7 @@ def test_sound_hosts_pass_all_that_is_owed_and_all_is_recorded(ledger: Ledger, a
     assert all(stored.finished for stored in rounds)
     (evidence,) = [record.evidence for record in records["gpu-1"]]
     assert evidence.to_dict() == result["evidence"]["gpu-1"][0]
-    expect = request.fleet["classes"][request.fleet["nodes"]["gpu-1"]["hardware_class"]]
+    expect = request.fleet.variables()["classes"][str(request.fleet.hosts["gpu-1"].hardware_class)]
     assert {(each.check, each.subject) for each in evidence.findings} == set(required("fabric", typed(expect)))
     assert evidence.expect_digest == expect_digest_of("fabric", expect)
     assert evidence.fingerprint == FINGERPRINT
@@ -184,20 +185,22 @@ def test_interrupted_campaign_of_other_circumstances_is_not_taken_up(
         cluster.prove(asked())
     cluster.trouble = lambda number: None
     again = asked(NAMES[:2]) if change == "nodes" else asked()
-    fleet: dict[str, Any] = {**again.fleet}
+    fleet: dict[str, Any] = {**again.fleet.variables(), "nodes": again.fleet.node_variables()}
     if change == "environment":
         again = asked(environment={"LD_LIBRARY_PATH": "/opt/cuda/lib64"})
     elif change == "rails":
         first = fleet["nodes"]["gpu-1"]
         moved = [{**first["rails"][0], "port": "Ethernet9/1"}, *first["rails"][1:]]
         again = Request(
-            {**fleet, "nodes": {**fleet["nodes"], "gpu-1": {**first, "rails": moved}}}, NAMES, evidence=again.evidence
+            fleet_of({**fleet, "nodes": {**fleet["nodes"], "gpu-1": {**first, "rails": moved}}}),
+            NAMES,
+            evidence=again.evidence,
         )
     elif change == "queue_pairs":
         classes = {
             name: {**each, "rdma": {**each["rdma"], "queue_pairs": 8}} for name, each in fleet["classes"].items()
         }
-        again = Request({**fleet, "classes": classes}, NAMES, evidence=again.evidence)
+        again = Request(fleet_of({**fleet, "classes": classes}), NAMES, evidence=again.evidence)
     cluster.prove(again)
     assert len({call["campaign"] for call in cluster.calls}) == 2
 
@@ -243,19 +246,19 @@ def test_module_gets_addresses_marks_and_a_fresh_port(asked: Callable[..., Reque
     cluster.prove(request)
     for call in cluster.calls:
         assert sorted(call["nodes"]) == sorted({node for group in call["groups"] for node in group})
-        assert call["test"]["data_class"] >> 2 == request.fleet["fabric"]["qos"]["data"]["dscp"]
-        assert call["test"]["control_class"] >> 2 == request.fleet["fabric"]["qos"]["control"]["dscp"]
+        assert call["test"]["data_class"] >> 2 == request.fleet.fabric.to_dict()["qos"]["data"]["dscp"]
+        assert call["test"]["control_class"] >> 2 == request.fleet.fabric.to_dict()["qos"]["control"]["dscp"]
     assert len({call["port"] for call in cluster.calls}) == len(cluster.calls)
 
 
 def test_class_without_rails_is_skipped_with_the_reason_and_stops_no_other(asked: Callable[..., Request]) -> None:
     request = asked()
-    fleet: dict[str, Any] = {**request.fleet}
+    fleet: dict[str, Any] = {**request.fleet.variables(), "nodes": request.fleet.node_variables()}
     name = fleet["nodes"]["gpu-1"]["hardware_class"]
     bare = {**fleet["classes"][name], "nic": None, "rdma": None}
     nodes = {**fleet["nodes"], "gpu-1": {**fleet["nodes"]["gpu-1"], "hardware_class": "bare", "rails": []}}
     changed = {**fleet, "nodes": nodes, "classes": {**fleet["classes"], "bare": bare}}
-    result = Cluster().prove(Request(changed, NAMES, evidence=request.evidence))
+    result = Cluster().prove(Request(fleet_of(changed), NAMES, evidence=request.evidence))
     assert sorted(result["evidence"]) == ["gpu-2", "gpu-3", "gpu-4"]
     assert result["skipped"] == {"gpu-1": "hardware class bare has no RDMA rails on this fabric"}
 

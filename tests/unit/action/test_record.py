@@ -23,10 +23,11 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controlle
     GateInfo,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate_ledger import create, guard
-from ansible_collections.muster.cluster.plugins.plugin_utils.admission.recording import decide, record
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.recording import Decision, decide, record
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError
 
+from tests.fleets import LEDGER_ID, fleet_of, small_fleet, variables_of
 from tests.typed import typed, undeclared
 
 NOW = 2_000_000_000.0
@@ -98,7 +99,7 @@ def fleet(tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def ledger(fleet: dict[str, Any]) -> Ledger:
-    create(fleet, FRESH, False, NOW)
+    create(fleet_of(fleet), FRESH, False, NOW)
     return Ledger.open(fleet["ledger"]["url"], "i", "lab")
 
 
@@ -109,13 +110,13 @@ def known(ledger: Ledger, node: str = "n1") -> list[str]:
 
 def test_record_then_record_again(fleet: dict[str, Any], ledger: Ledger) -> None:
     for _ in range(2):
-        result = record(fleet, "preflight", {"n1": EVIDENCE.to_dict()}, NOW)
+        result = record(fleet_of(fleet), "preflight", {"n1": EVIDENCE.to_dict()}, NOW)
         assert (result["changed"], result["recorded"], result["refused"]) == (False, ["p1"], [])
     assert known(ledger) == ["p1"]
 
 
 def test_record_in_check_mode_leaves_no_trace(fleet: dict[str, Any], ledger: Ledger) -> None:
-    assert record(fleet, "preflight", {"n1": EVIDENCE.to_dict()}, NOW, check=True)["recorded"] == ["p1"]
+    assert record(fleet_of(fleet), "preflight", {"n1": EVIDENCE.to_dict()}, NOW, check=True)["recorded"] == ["p1"]
     assert known(ledger) == []
 
 
@@ -137,7 +138,7 @@ def test_record_in_check_mode_leaves_no_trace(fleet: dict[str, Any], ledger: Led
 def test_record_leaves_out_what_a_host_was_not_asked_for_and_says_so(
     fleet: dict[str, Any], ledger: Ledger, host: str, bad: Any, says: str
 ) -> None:
-    result = record(fleet, "preflight", {"n1": EVIDENCE.to_dict(), host: bad}, NOW)
+    result = record(fleet_of(fleet), "preflight", {"n1": EVIDENCE.to_dict(), host: bad}, NOW)
     assert (result["recorded"], [item["node"] for item in result["refused"]]) == (["p1"], [host])
     assert says in result["warnings"][0]
     assert known(ledger, host) == []
@@ -148,23 +149,23 @@ def test_record_takes_no_hosts_word_for_what_is_measured_between_nodes(
     fleet: dict[str, Any], ledger: Ledger, stage: str
 ) -> None:
     with pytest.raises(LedgerError, match=f"stage '{stage}', expected one of preflight, burn_in"):
-        record(fleet, stage, {"n1": replace(EVIDENCE, stage=stage).to_dict()}, NOW)
+        record(fleet_of(fleet), stage, {"n1": replace(EVIDENCE, stage=stage).to_dict()}, NOW)
 
 
 def test_record_needs_a_ledger(fleet: dict[str, Any]) -> None:
     with pytest.raises(LedgerError, match="ledger_create"):
-        record(fleet, "preflight", {"n1": EVIDENCE.to_dict()}, NOW)
+        record(fleet_of(fleet), "preflight", {"n1": EVIDENCE.to_dict()}, NOW)
 
 
 def test_create_once(fleet: dict[str, Any], tmp_path: Path) -> None:
-    assert create(fleet, FRESH, False, NOW)["changed"]
+    assert create(fleet_of(fleet), FRESH, False, NOW)["changed"]
     before = (tmp_path / "ledger.sqlite").read_bytes()
-    assert not create(fleet, SILENT, True, NOW)["changed"]
+    assert not create(fleet_of(fleet), SILENT, True, NOW)["changed"]
     assert (tmp_path / "ledger.sqlite").read_bytes() == before
 
 
 def test_create_in_check_mode_makes_nothing(fleet: dict[str, Any], tmp_path: Path) -> None:
-    assert create(fleet, FRESH, False, NOW, check=True)["changed"]
+    assert create(fleet_of(fleet), FRESH, False, NOW, check=True)["changed"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -183,20 +184,20 @@ def test_create_refuses_where_there_was_a_ledger(
     fleet: dict[str, Any], tmp_path: Path, gate: Controller, recreate: bool, says: str
 ) -> None:
     with pytest.raises(LedgerError, match=says):
-        create(fleet, gate, recreate, NOW)
+        create(fleet_of(fleet), gate, recreate, NOW)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_create_anew_counts_on_from_the_gate(fleet: dict[str, Any]) -> None:
     gate = Controller(GateInfo("i", 7, {}))
-    create(fleet, gate, True, NOW)
-    assert guard(fleet, gate)["generation"] == 8
+    create(fleet_of(fleet), gate, True, NOW)
+    assert guard(fleet_of(fleet), gate)["generation"] == 8
 
 
 def test_create_does_not_overwrite_another_database(fleet: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "ledger.sqlite").write_bytes(b"precious")
     with pytest.raises(LedgerError, match="not a database"):
-        create(fleet, FRESH, True, NOW)
+        create(fleet_of(fleet), FRESH, True, NOW)
     assert (tmp_path / "ledger.sqlite").read_bytes() == b"precious"
 
 
@@ -207,39 +208,39 @@ def test_create_does_not_overwrite_another_database(fleet: dict[str, Any], tmp_p
 )
 def test_guard_stops(fleet: dict[str, Any], ledger: Ledger, info: GateInfo, says: str) -> None:
     with pytest.raises(LedgerError, match=says):
-        guard(fleet, Controller(info))
+        guard(fleet_of(fleet), Controller(info))
 
 
 def test_guard_passes_and_tells_a_silent_controller(fleet: dict[str, Any], ledger: Ledger) -> None:
-    assert guard(fleet, Controller(GateInfo("i", 0, {})))["compared"]
-    result = guard(fleet, SILENT)
+    assert guard(fleet_of(fleet), Controller(GateInfo("i", 0, {})))["compared"]
+    result = guard(fleet_of(fleet), SILENT)
     assert (result["compared"], len(result["warnings"])) == (False, 1)
 
 
 def test_guard_names_the_playbook_that_makes_a_ledger(fleet: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match=r"playbooks/ledger_create\.yml"):
-        guard(fleet, FRESH)
+        guard(fleet_of(fleet), FRESH)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_decide_then_decide_again_then_release(fleet: dict[str, Any], ledger: Ledger) -> None:
-    given = {"fleet": fleet, "node": "n1", "decision": "quarantined", "reason": "fan"}
-    predicted = decide(given, "me", NOW, check=True)
-    first, second = decide(given, "me", NOW), decide(given, "me", NOW)
+    given, typed_fleet = Decision("n1", "quarantined", "fan"), fleet_of(fleet)
+    predicted = decide(typed_fleet, given, "me", NOW, check=True)
+    first, second = decide(typed_fleet, given, "me", NOW), decide(typed_fleet, given, "me", NOW)
     assert predicted == first
     assert (first["changed"], first["state"], second["changed"]) == (True, "quarantined", False)
-    assert decide({**given, "decision": "release"}, "me", NOW)["state"] == "testing"
+    assert decide(typed_fleet, replace(given, decision="release"), "me", NOW)["state"] == "testing"
 
 
 def test_decide_waits_for_an_admission_that_is_under_way(fleet: dict[str, Any], ledger: Ledger) -> None:
-    given = {"fleet": fleet, "node": "n1", "decision": "quarantined", "reason": "fan"}
-    thread = threading.Thread(target=decide, args=(given, "me", NOW))
+    given, typed_fleet = Decision("n1", "quarantined", "fan"), fleet_of(fleet)
+    thread = threading.Thread(target=decide, args=(typed_fleet, given, "me", NOW))
     with ledger.locked():
         thread.start()
         thread.join(0.5)
         with ledger.reading() as reader:
             assert reader.decisions() == {}
-        assert decide(given, "me", NOW, check=True)["changed"]
+        assert decide(typed_fleet, given, "me", NOW, check=True)["changed"]
     thread.join(10)
     with ledger.reading() as reader:
         assert reader.decisions() == {"n1": "quarantined"}
@@ -247,20 +248,20 @@ def test_decide_waits_for_an_admission_that_is_under_way(fleet: dict[str, Any], 
 
 @pytest.mark.parametrize("change", [{"node": "ctl"}, {"node": "x"}, {"reason": " "}])
 def test_decide_refuses(fleet: dict[str, Any], ledger: Ledger, change: dict[str, Any]) -> None:
-    given = {"fleet": fleet, "node": "n1", "decision": "quarantined", "reason": "fan"}
+    given, typed_fleet = Decision("n1", "quarantined", "fan"), fleet_of(fleet)
     with pytest.raises(LedgerError):
-        decide({**given, **change}, "me", NOW)
+        decide(typed_fleet, replace(given, **change), "me", NOW)
 
 
 def test_due_reads_the_ledger_and_this_runs_preflight(fleet: dict[str, Any], ledger: Ledger) -> None:
     given = {"n1": EVIDENCE.to_dict()}
 
     def stages() -> list[str]:
-        return [stage for stage in ("burn_in", "acceptance") if due(fleet, stage, ["n1"], given, NOW)]
+        return [stage for stage in ("burn_in", "acceptance") if due(fleet_of(fleet), stage, ["n1"], given, NOW)]
 
-    assert due(fleet, "burn_in", ["n1"], {}, NOW) == [], "a node that was not examined runs nothing"
+    assert due(fleet_of(fleet), "burn_in", ["n1"], {}, NOW) == [], "a node that was not examined runs nothing"
     assert stages() == ["burn_in"]
-    record(fleet, "preflight", {"n1": EVIDENCE.to_dict()}, NOW)
+    record(fleet_of(fleet), "preflight", {"n1": EVIDENCE.to_dict()}, NOW)
     assert stages() == ["burn_in"]
     burned = replace(
         EVIDENCE,
@@ -271,9 +272,11 @@ def test_due_reads_the_ledger_and_this_runs_preflight(fleet: dict[str, Any], led
         findings=tuple(Finding(check, part, "pass") for check, part in required("burn_in", typed(EXPECT))),
         detail={"profile": "p", "steps": [{"seconds": 60}], "elapsed_seconds": 60},
     )
-    record(fleet, "burn_in", {"n1": burned.to_dict()}, NOW)
+    record(fleet_of(fleet), "burn_in", {"n1": burned.to_dict()}, NOW)
     assert stages() == ["acceptance"]
-    assert due(fleet, "storage", ["n1"], given, NOW) == [], "a stage that the policy does not name is never due"
+    assert due(fleet_of(fleet), "storage", ["n1"], given, NOW) == [], (
+        "a stage that the policy does not name is never due"
+    )
 
 
 @pytest.mark.parametrize(
@@ -288,7 +291,7 @@ def test_due_reads_the_ledger_and_this_runs_preflight(fleet: dict[str, Any], led
     ids=["malformed", "another node's", "another stage", "text", "nothing"],
 )
 def test_due_leaves_out_a_node_whose_preflight_cannot_be_read(fleet: dict[str, Any], ledger: Ledger, bad: Any) -> None:
-    assert due(fleet, "burn_in", ["n1", "n2"], {"n1": EVIDENCE.to_dict(), "n2": bad}, NOW) == ["n1"]
+    assert due(fleet_of(fleet), "burn_in", ["n1", "n2"], {"n1": EVIDENCE.to_dict(), "n2": bad}, NOW) == ["n1"]
 
 
 def test_burn_in_is_due_on_a_host_whose_gpu_is_lost(fleet: dict[str, Any], ledger: Ledger) -> None:
@@ -297,25 +300,28 @@ def test_burn_in_is_due_on_a_host_whose_gpu_is_lost(fleet: dict[str, Any], ledge
         fingerprint={**EVIDENCE.fingerprint, "gpu_serials": None},
         findings=(Finding("fingerprint", "host", "incomplete"), *EVIDENCE.findings[1:]),
     )
-    assert due(fleet, "burn_in", ["n1"], {"n1": lost.to_dict()}, NOW) == ["n1"]
-    assert due(fleet, "acceptance", ["n1"], {"n1": lost.to_dict()}, NOW) == []
+    assert due(fleet_of(fleet), "burn_in", ["n1"], {"n1": lost.to_dict()}, NOW) == ["n1"]
+    assert due(fleet_of(fleet), "acceptance", ["n1"], {"n1": lost.to_dict()}, NOW) == []
 
 
-def test_due_tells_a_missing_ledger(fleet: dict[str, Any]) -> None:
+def test_due_tells_a_missing_ledger(tmp_path: Path) -> None:
     lookup = LookupModule()
     lookup.set_options = lambda **_given: None  # type: ignore[method-assign]
+    fleet = variables_of(small_fleet(2), f"sqlite:///{tmp_path}/none.sqlite")
     lookup.get_option = {"fleet": fleet, "stage": "burn_in", "evidence": {}}.get  # type: ignore[method-assign]
     with pytest.raises(AnsibleLookupError, match=r"ledger_create\.yml"):
-        lookup.run(["n1"])
+        lookup.run(["gpu-0001"])
 
 
-def test_in_state_reads_the_ledger(fleet: dict[str, Any], ledger: Ledger) -> None:
+def test_in_state_reads_the_ledger(tmp_path: Path) -> None:
+    fleet = variables_of(small_fleet(2), f"sqlite:///{tmp_path}/ledger.sqlite")
+    ledger = Ledger.create(fleet["ledger"]["url"], LEDGER_ID, "lab")
     lookup = in_state.LookupModule()
     lookup.set_options = lambda **_given: None  # type: ignore[method-assign]
     lookup.get_option = {"fleet": fleet}.get  # type: ignore[method-assign]
     assert lookup.run(["admitted"]) == []
     with ledger.writing() as writer:
-        writer.declare({"n1": "c"}, NOW)
-        writer.move({"n1": ("admitted", "acceptance", "")}, "me", NOW, compared=True)
-    assert lookup.run(["admitted"]) == ["n1"]
+        writer.declare({"gpu-0001": "hgx_h100"}, NOW)
+        writer.move({"gpu-0001": ("admitted", "acceptance", "")}, "me", NOW, compared=True)
+    assert lookup.run(["admitted"]) == ["gpu-0001"]
     assert lookup.run(["rejected", "held"]) == []

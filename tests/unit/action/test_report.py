@@ -17,7 +17,10 @@ from typing import Any
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
+
+from tests.fleets import LAB, LEDGER_ID, small_fleet, variables_of
 
 from ...browser.observed import Sick, Site, rounds
 
@@ -48,7 +51,7 @@ PLAYBOOK = """
 @pytest.fixture
 def site(tmp_path: Path) -> dict[str, Any]:
     url = f"sqlite:///{tmp_path}/ledger.sqlite"
-    ledger = Ledger.create(url, "1234", "lab")
+    ledger = Ledger.create(url, LEDGER_ID, "lab")
     evidence = Evidence(
         "burn-1", "gpu-03", "burn_in", 1.0, 43.0, "boot-7", {"kernel": "6.1.0"}, "ab", (CPU, MISSING), {}, {}, "0.1.0"
     )
@@ -56,9 +59,7 @@ def site(tmp_path: Path) -> dict[str, Any]:
     seen = Evidence("pre-1", "gpu-03", "preflight", 1.0, 2.0, "boot-7", serials, "ab", (CPU,))
     with ledger.writing() as writer:
         assert writer.add_evidence([evidence, seen], 50.0) == []
-    nodes = {name: {"role": "compute", "rack": "r07", "address": "10.77.0.13"} for name in ("gpu-01", "gpu-03")}
-    fleet = {"cluster": "lab", "nodes": nodes, "ledger": {"url": url, "id": "1234"}}
-    return {"verdicts": VERDICTS, "fleet": fleet}
+    return {"verdicts": VERDICTS, "fleet": variables_of(Fleet.load(LAB), url)}
 
 
 def play(at: Path, data: dict[str, Any], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -91,7 +92,7 @@ def test_report_is_written_and_shown(tmp_path: Path, site: dict[str, Any]) -> No
     assert set(verdicts[0]) == {"node", "state", "stage", "findings"}
     assert set(verdicts[0]["findings"][1]) == set(MISSING.to_dict())
     page = (tmp_path / "out/report.html").read_text()
-    for text in ("lab: 1 of 2 nodes admitted", "boot-7", "burn-1", "r07 · 10.77.0.13", "serial", "1650009"):
+    for text in ("lab: 1 of 2 nodes admitted", "boot-7", "burn-1", "r2 · 10.77.0.13", "serial", "1650009"):
         assert text in page, text
     assert ">Checkpoints<" not in page, "no checkpoint is declared"
     assert "\x1b" not in page and "\\u001b[31m" in page
@@ -101,11 +102,11 @@ def test_report_is_written_and_shown(tmp_path: Path, site: dict[str, Any]) -> No
 def with_rounds(site: dict[str, Any], spoilt: bool = False) -> dict[str, Any]:
     """Return the site with a campaign over 16 nodes in its ledger, and evidence that names it."""
     small = Site(16, rack=2, pod=8)
-    fleet = {**site["fleet"], "nodes": small.places, "fabric": {"kind": "roce"}}
+    fleet = variables_of(small_fleet(16), site["fleet"]["ledger"]["url"])
     stored = rounds(small, 15, Sick({"gpu-0007": 1.2}), campaign="c0ffee-1")
     if spoilt:
         stored = [replace(each, observations=[{"group": small.names, "ok": True, "results": "x"}]) for each in stored]
-    ledger = Ledger.open(fleet["ledger"]["url"], "1234", "lab")
+    ledger = Ledger.open(fleet["ledger"]["url"], LEDGER_ID, "lab")
     evidence = [
         Evidence(f"e-{name}", name, "acceptance", 5.0, 6.0, "b", {}, "ab", (CPU,), {"campaign": "c0ffee-1"})
         for name in small.names
@@ -122,7 +123,7 @@ def test_recorded_rounds_are_drawn_and_exported(tmp_path: Path, site: dict[str, 
     result = play(tmp_path, with_rounds(site))
     assert result.returncode == 0, result.stdout + result.stderr
     page = (tmp_path / "out/report.html").read_text()
-    for text in ("data:image/png;base64", "15 permutations of pairs", "1 of 1 job went through", "Slow with everybody"):
+    for text in ("data:image/png;base64", "15 permutations of pairs", "120 exchanges", "Slow with everybody"):
         assert text in page, text
     assert page.count("<svg") >= 10
     assert page.count('<a href="#campaign-1-round-1">round 1</a>') == 16, "from each node's evidence"
@@ -139,6 +140,7 @@ def test_rounds_that_cannot_be_read_leave_the_verdicts(tmp_path: Path, site: dic
     assert not (tmp_path / "out/acceptance.json").exists()
 
 
+TIER = {"name": "checkpoints", "kind": "existing", "path": "/weka", "filesystem": "wekafs"}
 CHECKPOINT = {
     "tier": "checkpoints",
     "model": {"parameters": 70_000_000_000, "ranks": 1024, "bytes_per_parameter": 14},
@@ -154,11 +156,10 @@ CHECKPOINT = {
 def test_plan_of_declared_checkpoints_is_on_the_page(
     tmp_path: Path, site: dict[str, Any], gpus: int, page_says: str, run_says: str
 ) -> None:
-    fleet = site["fleet"]
-    nodes = {name: {**node, "hardware_class": "h100"} for name, node in fleet["nodes"].items()}
-    storage = {"tiers": [], "checkpoint": CHECKPOINT}
-    declared = {"nodes": nodes, "classes": {"h100": {"gpu": {"count": gpus}}}, "storage": storage}
-    result = play(tmp_path, {**site, "fleet": {**fleet, **declared}})
+    storage = {"tiers": [TIER], "checkpoint": CHECKPOINT}
+    none = {} if gpus else {"hardware_classes": {"hgx_h100": {"gpu": None, "gpu_stack": None}}}
+    declared = small_fleet(4, storage=storage, **none)
+    result = play(tmp_path, {**site, "fleet": variables_of(declared, site["fleet"]["ledger"]["url"])})
     assert result.returncode == 0, result.stdout + result.stderr
     page = (tmp_path / "out/report.html").read_text()
     assert (">Checkpoints<" in page) == bool(page_says) and page_says in page
@@ -241,12 +242,9 @@ def test_a_second_run_writes_the_same_but_for_its_time(tmp_path: Path, site: dic
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"verdicts": [{"node": "gpu-01"}]}, "verdicts[0].state is None, expected text"),
-        ({"fleet": {"cluster": "lab", "nodes": {}}}, "fleet lacks 'ledger'"),
-        (
-            {"fleet": {"cluster": "lab", "nodes": {}, "ledger": {"url": "sqlite:///none.sqlite", "id": "1234"}}},
-            "none.sqlite: no such file",
-        ),
+        ({"verdicts": [{"node": "gpu-01"}]}, "verdicts[0].state: found nothing, expected text"),
+        ({"fleet": {"cluster": "lab", "nodes": {}}}, "muster_fleet: classes: found nothing, expected a mapping"),
+        ({"fleet": variables_of(Fleet.load(LAB), "sqlite:////none.sqlite")}, "none.sqlite: no such file"),
     ],
 )
 def test_wrong_input_writes_nothing(tmp_path: Path, site: dict[str, Any], change: dict[str, Any], says: str) -> None:

@@ -12,27 +12,23 @@ from typing import Any
 import pytest
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
+from tests.fleets import LEDGER_ID, small_fleet, variables_of
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> dict[str, Any]:
-    url = f"sqlite:///{tmp_path}/ledger.sqlite"
-    return {
-        "cluster": "lab",
-        "nodes": {f"gpu-{number}": {"role": "compute", "hardware_class": "h100"} for number in range(4)},
-        "classes": {"h100": {"gpu": {"count": 8}}},
-        "ledger": {"url": url, "id": "ledger-1"},
-        "storage": {
-            "tiers": [],
-            "checkpoint": {
-                "tier": "checkpoints",
-                "model": {"parameters": 70_000_000_000, "ranks": 1024, "bytes_per_parameter": 14},
-                "target_seconds": 60,
-                "failures_per_1000_node_days": 6.5,
-            },
+    storage = {
+        "tiers": [{"name": "checkpoints", "kind": "existing", "path": "/weka", "filesystem": "wekafs"}],
+        "checkpoint": {
+            "tier": "checkpoints",
+            "model": {"parameters": 70_000_000_000, "ranks": 1024, "bytes_per_parameter": 14},
+            "target_seconds": 60,
+            "failures_per_1000_node_days": 6.5,
         },
     }
+    return variables_of(small_fleet(4, storage=storage), f"sqlite:///{tmp_path}/ledger.sqlite")
 
 
 def play(at: Path, fleet: dict[str, Any], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -75,7 +71,7 @@ def test_check_mode_writes_nothing_and_prints_the_plan(tmp_path: Path, fleet: di
 
 
 def test_ledger_is_asked_where_there_is_one(tmp_path: Path, fleet: dict[str, Any]) -> None:
-    Ledger.create(fleet["ledger"]["url"], "ledger-1", "lab")
+    Ledger.create(fleet["ledger"]["url"], LEDGER_ID, "lab")
     result = play(tmp_path, fleet)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "the ledger tells 0 faults in 0.0 node-days in service, fewer than 10" in result.stdout
@@ -84,9 +80,9 @@ def test_ledger_is_asked_where_there_is_one(tmp_path: Path, fleet: dict[str, Any
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"storage": {"tiers": []}}, "storage.checkpoint: found nothing, expected the model"),
-        ({"ledger": {"url": "sqlite:////etc", "id": "ledger-1"}}, "not a file"),
-        ({"classes": {}}, "fleet lacks 'h100'"),
+        (variables_of(small_fleet(4), "sqlite:////nowhere"), "storage.checkpoint: found nothing, expected the model"),
+        ({"ledger": {"url": "sqlite:////etc", "id": LEDGER_ID}}, "not a file"),
+        ({"classes": {}}, 'nodes.gpu-0001.hardware_class: found "hgx_h100", expected none'),
     ],
 )
 def test_wrong_fleet_is_named_and_nothing_written(
@@ -99,7 +95,7 @@ def test_wrong_fleet_is_named_and_nothing_written(
 
 
 def test_another_clusters_ledger_is_refused(tmp_path: Path, fleet: dict[str, Any]) -> None:
-    Ledger.create(fleet["ledger"]["url"], "ledger-1", "other")
+    Ledger.create(fleet["ledger"]["url"], LEDGER_ID, "other")
     result = play(tmp_path, fleet)
     assert result.returncode == 2
     assert "belongs to cluster other" in result.stdout + result.stderr

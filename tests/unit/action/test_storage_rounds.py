@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import 
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.storage_stage import StorageRounds
 
+from tests.fleets import fleet_of
 from tests.typed import typed
 from tests.unit.plugin_utils.storage.test_rounds import answer
 
@@ -82,7 +84,7 @@ def asked(tmp_path: Path) -> Callable[..., Request]:
             name: [Evidence(f"p-{name}", name, "preflight", 1.0, 2.0, "b", fingerprint, "d").to_dict()]
             for name in nodes
         }
-        return Request(fleet, list(nodes), **{"evidence": evidence, **other})
+        return Request(fleet_of(fleet), list(nodes), **{"evidence": evidence, **other})
 
     return request
 
@@ -94,7 +96,7 @@ def findings(result: dict[str, Any]) -> dict[str, Evidence]:
 def test_sound_hosts_pass_all_that_is_owed_and_all_is_recorded(asked: Callable[..., Request]) -> None:
     cluster, request = Cluster(), asked()
     found = findings(cluster.prove(request))
-    expect = request.fleet["classes"]["lab_h100"]
+    expect = request.fleet.variables()["classes"]["lab_h100"]
     for evidence in found.values():
         assert worst(each.verdict for each in evidence.findings) == PASS
         assert [(each.check, each.subject) for each in evidence.findings] == required("storage", typed(expect))
@@ -119,7 +121,7 @@ def test_round_is_told_what_the_fleet_declares(asked: Callable[..., Request]) ->
     assert call["test"]["directory"] == "/weka/.muster/lab"
     assert call["environment"] == {"GLOO_SOCKET_IFNAME": "eth0", "PYTHONPATH": "/opt/torch"}
     assert (call["deadline_seconds"], call["timeout_seconds"]) == (430, 100)
-    assert call["addresses"]["gpu-01"] == request.fleet["nodes"]["gpu-01"]["address"]
+    assert call["addresses"]["gpu-01"] == request.fleet.addresses["gpu-01"]
 
 
 def test_slow_host_is_rejected_after_a_second_save_and_told(asked: Callable[..., Request]) -> None:
@@ -149,7 +151,8 @@ def test_check_mode_says_what_would_be_next(asked: Callable[..., Request]) -> No
 
 def test_class_without_limits_proves_nothing(asked: Callable[..., Request]) -> None:
     request = asked()
-    request.fleet["classes"]["lab_h100"]["storage"] = None
+    classes = {name: replace(each, storage=None) for name, each in request.fleet.classes.items()}
+    request = replace(request, fleet=replace(request.fleet, classes=classes))
     result = Cluster().prove(request)
     assert result["evidence"] == {}
     assert result["skipped"] == dict.fromkeys(NAMES, "hardware class lab_h100 has no limits for storage")

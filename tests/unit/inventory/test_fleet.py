@@ -77,7 +77,7 @@ def plain(tmp_path: Path) -> Path:
     inventory = yaml.safe_load(PLAIN.read_text())
     fleet = inventory["all"]["vars"]["muster_fleet"]
     declared = Fleet.load(LAB)
-    fleet["classes"]["lab_h100"] = dict(declared.classes["lab_h100"])
+    fleet["classes"]["lab_h100"] = dict(declared.variables()["classes"]["lab_h100"])
     fleet["fabric"] = declared.fabric.to_dict()
     for name, node in declared.node_variables().items():
         fleet["nodes"][name]["rails"] = node["rails"]

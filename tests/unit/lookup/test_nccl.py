@@ -30,7 +30,7 @@ def node(fleet):
 
 def test_variables_of_a_node(fleet):
     one = node(fleet)
-    given = {"fabric": fleet.fabric.to_dict(), "expect": fleet.classes[one.hardware_class]}
+    given = {"fabric": fleet.fabric.to_dict(), "expect": fleet.variables()["classes"][one.hardware_class]}
     found = VARIABLES.run([json.loads(json.dumps(one.to_dict()))], **given)
     assert {"name", "value", "reason"} == set(found[0])
     assert ("NCCL_IB_TC", "104") in [(each["name"], each["value"]) for each in found]
@@ -40,7 +40,7 @@ def test_contradiction_stops_the_node(fleet):
     fabric = {**fleet.fabric.to_dict(), "nccl": {"settings": {"NCCL_DEBUG": "INFO"}}}
     one = node(fleet)
     with pytest.raises(AnsibleLookupError, match='NCCL_DEBUG: found "INFO", expected nothing'):
-        VARIABLES.run([one.to_dict()], fabric=fabric, expect=fleet.classes[one.hardware_class])
+        VARIABLES.run([one.to_dict()], fabric=fabric, expect=fleet.variables()["classes"][one.hardware_class])
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,11 @@ def test_whole_answers_are_ok() -> None:
         (Output(WHOLE + pack(answer("gpu-02")), "", 0), "came twice"),
         (Output(WHOLE + pack(answer("gpu-03")), "", 0), "an answer of 'gpu-03' that nobody asked for"),
         (Output(pack(answer("gpu-01", error="hung")) + pack(answer("gpu-02")), "", 1), "gpu-01: hung"),
-        (Output(pack(answer("gpu-01", tests="?")) + pack(answer("gpu-02")), "", 0), "without tests"),
-        (Output(pack(answer("gpu-01", tests=[{}])) + pack(answer("gpu-02")), "", 0), "cannot be read"),
+        (
+            Output(pack(answer("gpu-01", tests="?")) + pack(answer("gpu-02")), "", 0),
+            'cannot be read: tests: found "?", expected a list',
+        ),
+        (Output(pack(answer("gpu-01", tests=[{}])) + pack(answer("gpu-02")), "", 0), "tests[0].phase: found nothing"),
         (Output(pack(answer("gpu-01", counters={"mlx5_0": {"single": 1}})) + WHOLE, "", 0), "came twice"),
     ],
 )

@@ -73,12 +73,15 @@ def test_null_is_the_default_where_the_field_takes_no_null():
     assert (rack.note, rack.tags, rack.size, rack.pair) == ("", ("x",), None, None)
 
 
-def test_complete_data_has_every_key_and_no_null_for_a_default():
-    with pytest.raises(ReadError, match=r"^pair: found nothing, expected a list of 2, or null$"):
-        read(Rack, GOOD, complete=True)
-    with pytest.raises(ReadError, match=r"^note: found nothing, expected text$"):
-        whole = {"pair": None, "colour": "red", "level": 1, "note": None, "door": True, "tags": ["x"], "size": 1}
-        read(Rack, {**GOOD, **whole, "more": {}}, complete=True)
+def test_extra_keys_of_a_program_are_passed_over_and_all_else_is_asked_for():
+    more = {**GOOD, "parts": [{**GOOD["parts"][0], "worst": 1}], "began": 1.5}
+    assert read(Rack, more, extra=True) == read(Rack, GOOD)
+    with pytest.raises(ReadError, match=r'unknown key "(began|worst)"'):
+        read(Rack, more)
+    with pytest.raises(ReadError, match=r"^parts\[0\].address: found nothing"):
+        read(Rack, {**GOOD, "parts": [{"slot": "one", "worst": 1}]}, extra=True)
+    with pytest.raises(ReadError, match="key 1, expected a text key"):
+        read(Rack, {**GOOD, 1: 2}, extra=True)
 
 
 @pytest.mark.parametrize(

@@ -42,10 +42,19 @@ def test_whole_answers_are_ok() -> None:
         (Output(WHOLE + whole("gpu-02"), "", 0), "came twice"),
         (Output(WHOLE + whole("gpu-03"), "", 0), "an answer of 'gpu-03' that nobody asked for"),
         (Output(whole("gpu-01", error="stuck") + whole("gpu-02"), "", 1), "gpu-01: stuck"),
-        (Output(whole("gpu-01", write=3) + whole("gpu-02"), "", 0), "gpu-01: an answer whose write is '3'"),
-        (Output(whole("gpu-01", write={"bytes": 1}) + whole("gpu-02"), "", 0), "whose write.seconds is 'None'"),
-        (Output(whole("gpu-01", read={"of": "x"}) + whole("gpu-02"), "", 0), "whose read.wrong is 'None'"),
-        (Output(whole("gpu-01", blocked=None) + whole("gpu-02"), "", 0), "whose blocked is 'None'"),
+        (
+            Output(whole("gpu-01", write=3) + whole("gpu-02"), "", 0),
+            "gpu-01: an answer that cannot be read: write: found 3",
+        ),
+        (
+            Output(whole("gpu-01", write={"bytes": 1}) + whole("gpu-02"), "", 0),
+            "write.seconds: found nothing, expected a number",
+        ),
+        (
+            Output(whole("gpu-01", read={"of": "x"}) + whole("gpu-02"), "", 0),
+            "read.wrong: found nothing, expected a value",
+        ),
+        (Output(whole("gpu-01", blocked=None) + whole("gpu-02"), "", 0), "blocked: found nothing, expected a list"),
     ],
 )
 def test_anything_less_is_not_ok(output: Output, error: str) -> None:

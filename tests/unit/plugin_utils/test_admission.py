@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS, DEPENDS
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError, plain, read
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
     Case,
     Health,
     Policy,
-    PolicyError,
     Trouble,
     due_stages,
     judge,
@@ -30,6 +31,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.typed import typed
+
 NOW = 2_000_000_000.0
 HOUR = 3600.0
 STAGES = ("preflight", "burn_in", "acceptance")
@@ -41,7 +44,8 @@ REQUIRED = {
     "acceptance": [("pair_bandwidth", "network"), ("group_bandwidth", "network")],
 }
 STEPS = {"short": [{"seconds": 60}], "standard": [{"seconds": 600}], "long": [{"seconds": 6000}]}
-POLICY = Policy.from_fleet(
+POLICY = read(
+    Policy,
     {
         "stages": list(STAGES),
         "burn_in_profile": "standard",
@@ -54,7 +58,7 @@ POLICY = Policy.from_fleet(
         "close_limit_percent": 20,
         "retest": True,
         "heartbeat_seconds": None,
-    }
+    },
 )
 
 
@@ -576,14 +580,8 @@ def test_policy_that_leaves_something_open_is_refused(change: dict[str, Any], na
         "retest": True,
         "heartbeat_seconds": None,
     }
-    with pytest.raises(PolicyError, match=named):
-        Policy.from_fleet({**policy, **change})
-
-
-def test_a_class_whose_expectations_lack_a_key_requires_nothing_and_admits_nobody() -> None:
-    pairs, digest = rules_of({"broken": {}}, POLICY)["broken"]
-    assert outcome(replace(WHOLE, required=pairs, expect_digests=DIGESTS))[0] == "testing"
-    assert digest != rules_of({"other": {"gpu": None}}, POLICY)["other"][1]
+    with pytest.raises(ReadError, match=named):
+        read(Policy, {**policy, **change}, "policy")
 
 
 WATCHED = replace(POLICY, heartbeat_seconds=900.0)
@@ -669,13 +667,13 @@ def test_heartbeat_limit_that_is_none_is_refused(seconds: Any) -> None:
         "retest": True,
         "heartbeat_seconds": seconds,
     }
-    with pytest.raises(PolicyError, match=r"policy\.heartbeat_seconds"):
-        Policy.from_fleet(policy)
+    with pytest.raises(ReadError, match=r"policy\.heartbeat_seconds"):
+        read(Policy, policy, "policy")
 
 
-HGX = expectations_of("hgx_h100", {}, "test")
+HGX = typed(expectations_of("hgx_h100", {}, "test"))
 CHAT, AGENT, NONE = (
-    with_mini_clusters("hgx_h100", HGX, profile, 8, "test")
+    with_mini_clusters(HGX, profile, 8, "test")
     for profile in (
         LatencyProfile("chat", "all_reduce", (65536,), {16: 60.0}),
         LatencyProfile("chat", "all_reduce", (65536,), {16: 50.0}),
@@ -698,14 +696,14 @@ CHAT, AGENT, NONE = (
     ids=["passed", "unmeasured", "other_limit", "declared_since", "dropped_since", "none", "none_before"],
 )
 def test_node_is_admitted_by_mini_clusters_of_the_declared_profile_alone(
-    proven: dict[str, Any], asked: dict[str, Any], left_out: str, state: str
+    proven: Expectations, asked: Expectations, left_out: str, state: str
 ) -> None:
     (owed, _digests), (required, digests) = (rules_of({"x": each}, POLICY)["x"] for each in (proven, asked))
     assert ("mini_cluster_latency" in dict(required["acceptance"])) == (asked is CHAT)
     given = [
         evidence(
             stage,
-            expect_digest=expect_digest_of(stage, proven),
+            expect_digest=expect_digest_of(stage, plain(proven)),
             findings=tuple(Finding(*pair, "pass") for pair in owed[stage] if pair[0] != left_out),
         )
         for stage in STAGES

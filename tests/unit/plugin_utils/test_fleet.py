@@ -9,7 +9,7 @@ import pytest
 import yaml
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import shortfall
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import STAGES
-from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import read_expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet, fleet_at, remember
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import Rail
@@ -193,16 +193,15 @@ def test_wrong_latency_profiles_are_refused(policy: dict[str, Any], says: str) -
 
 def test_profile_that_is_asked_for_is_what_classes_in_use_expect() -> None:
     classes = Fleet.from_data({**ASKING, "hardware_classes": {"spare": {"extends": "hgx_h100"}}}, FILE).classes
-    assert classes["hgx_h100"]["mini_clusters"] == {
+    assert plain(classes["hgx_h100"].mini_clusters) == {
         "profile": "mini_cluster",
         "collective": "all_reduce",
         "sizes_bytes": [65536, 262144, 1048576],
         "limits": [{"gpus": gpus, "microseconds": 60.0} for gpus in (16, 32, 64)],
     }
-    read_expectations(classes["hgx_h100"])
     # Of a class without nodes nothing is asked, and without a profile nothing of any.
-    assert classes["spare"]["mini_clusters"] is None
-    assert Fleet.from_data(ROCE, FILE).classes["hgx_h100"]["mini_clusters"] is None
+    assert classes["spare"].mini_clusters is None
+    assert Fleet.from_data(ROCE, FILE).classes["hgx_h100"].mini_clusters is None
 
 
 def test_mini_clusters_follow_from_policy_and_are_not_stated_otherwise() -> None:

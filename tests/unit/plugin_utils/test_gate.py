@@ -11,11 +11,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate impo
     only_closing,
     wanted_partitions,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import Partition
 
-PARTITIONS: list[dict[str, Any]] = [
-    {"name": "batch", "default": True, "hardware_classes": None, "parameters": {"MaxTime": "1-0"}},
-    {"name": "h100", "default": False, "hardware_classes": ["hgx_h100"], "parameters": {}},
-]
+PARTITIONS = [Partition("batch", True, None, {"MaxTime": "1-0"}), Partition("h100", False, ("hgx_h100",))]
 CLASSES = {"n1": "hgx_h100", "n2": "lab_h100", "n3": "hgx_h100"}
 
 

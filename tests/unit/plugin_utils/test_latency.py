@@ -1,12 +1,15 @@
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import read
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import LatencyBudget
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import (
     LatencyProfile,
     disjoint_groups,
@@ -14,6 +17,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency impor
     latency_rows,
     with_mini_clusters,
 )
+
+from tests.fleets import fleet_of
+from tests.typed import typed
 
 SIZES = (65536, 1048576)
 PROFILE = LatencyProfile("mini_cluster", "all_reduce", SIZES, {16: 60.0, 32: 60.0})
@@ -44,9 +50,10 @@ def test_profile_comes_from_the_policy_or_there_is_none() -> None:
             "limits": [{"gpus": 32, "microseconds": 70}, {"gpus": 16, "microseconds": 60}],
         }
     }
-    assert LatencyProfile.from_policy({"latency_profile": None, "latency_profiles": profiles}) is None
-    assert LatencyProfile.from_policy({}) is None
-    found = LatencyProfile.from_policy({"latency_profile": "mini_cluster", "latency_profiles": profiles})
+    policy = fleet_of({}).policy
+    policy = replace(policy, latency_profiles={name: read(LatencyBudget, each) for name, each in profiles.items()})
+    assert policy.latency is None
+    found = replace(policy, stages=("preflight", "acceptance"), latency_profile="mini_cluster").latency
     assert found == LatencyProfile("mini_cluster", "all_reduce", (8,), {16: 60.0, 32: 70.0})
 
 
@@ -86,17 +93,17 @@ def test_moves_name_positions_of_the_job() -> None:
     assert {move["collective"] for move in moves} == {"all_reduce"}
 
 
-def expect(ranks: int, driver: str = "torch") -> dict[str, Any]:
-    return {"collective": {"ranks_per_node": ranks, "driver": driver}}
+def expect(ranks: int, driver: Any = "torch") -> Expectations:
+    lab = typed(expectations_of("lab_h100", {}, "test"))
+    return replace(lab, class_="x", collective=replace(lab.collective, ranks_per_node=ranks, driver=driver, latency=()))
 
 
 def test_class_expects_what_the_profile_asks_and_nothing_without_one() -> None:
-    asked = with_mini_clusters("x", expect(8), PROFILE, 4, "f")
-    assert LatencyProfile.from_expect(asked["mini_clusters"]) == PROFILE
-    assert json.loads(json.dumps(asked["mini_clusters"])) == asked["mini_clusters"]
-    assert with_mini_clusters("x", expect(8), None, 4, "f")["mini_clusters"] is None
-    assert with_mini_clusters("x", expect(8), PROFILE, 0, "f")["mini_clusters"] is None
-    assert LatencyProfile.from_expect(None) is None
+    asked = with_mini_clusters(expect(8), PROFILE, 4, "f")
+    assert LatencyProfile.of(asked.mini_clusters) == PROFILE
+    assert with_mini_clusters(expect(8), None, 4, "f").mini_clusters is None
+    assert with_mini_clusters(expect(8), PROFILE, 0, "f").mini_clusters is None
+    assert LatencyProfile.of(None) is None
 
 
 @pytest.mark.parametrize(
@@ -111,7 +118,7 @@ def test_profile_that_nodes_of_the_class_cannot_measure_is_refused(
     ranks: int, nodes: int, driver: str, says: str
 ) -> None:
     with pytest.raises(FleetError, match=f"^f: policy.latency_profile: .*{says}"):
-        with_mini_clusters("x", expect(ranks, driver), PROFILE, nodes, "f")
+        with_mini_clusters(expect(ranks, driver), PROFILE, nodes, "f")
 
 
 def test_rows_tell_the_worst_group() -> None:

@@ -104,7 +104,7 @@ def test_what_all_gpus_get_wrong_is_not_blamed_on_each(loads):
         ({"product": {"tiles_checked": 0}}, "too few repetitions"),
         ({"product": {"repetitions": 0, "checksums": {}}}, "too few repetitions"),
         ({"product": {"repetitions": 98449}}, "98448 of 98449 results reported"),
-        ({"memory": {"tested_bytes": 76515744153}}, "tested 90.0 % of its memory"),
+        ({"memory": {"bytes": 76515744153}}, "tested 90.0 % of its memory"),
         ({"memory": {"total_bytes": 0}}, "tested 0.0 % of its memory"),
         ({"memory": {"patterns": {"0x00": 1}}}, "memory without 0xff, 0x55, 0xaa, address, inverted address"),
         ({"products": {}}, "bf16: no result, and the class expects it"),
@@ -120,7 +120,7 @@ def test_what_was_not_measured_is_incomplete(loads, change, reason):
 
 
 def test_run_of_the_whole_time_and_memory_share_at_the_boundary_pass(loads):
-    assert alone(changed(loads, seconds=594.0, memory={"tested_bytes": 76515744154})).verdict == "pass"
+    assert alone(changed(loads, seconds=594.0, memory={"bytes": 76515744154})).verdict == "pass"
 
 
 def test_missing_gpu_is_incomplete_with_the_reason(loads):

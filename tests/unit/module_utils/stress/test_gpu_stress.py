@@ -28,7 +28,7 @@ def test_healthy_output(lines):
     load = loads.gpus["0000:0b:00.0"]
     assert set(load.products) == {"bf16", "fp8"}
     assert load.products["bf16"].result == "8a3c5d7e9f1b2c4d"
-    assert load.memory.tested_bytes > 0.9 * load.memory.total_bytes
+    assert load.memory.bytes > 0.9 * load.memory.total_bytes
 
 
 def test_collect_names_the_gpus_of_the_class_and_bounds_the_time(expect):

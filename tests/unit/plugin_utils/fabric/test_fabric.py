@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.roce.settings import PortSettings
-from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import stated
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError, plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.cabling_plan import (
     cables_of,
     switches_of,
@@ -78,10 +79,11 @@ def test_variables_read_back_the_same(path: Any) -> None:
 
 def test_class_gets_link_layer_and_mtu_of_the_fabric() -> None:
     roce = fleet(ROCE).classes["grand_teton_h100"]
-    assert (roce["nic"]["link_layer"], roce["nic"]["mtu_bytes"], roce["fabric"]["kind"]) == ("Ethernet", 9000, "roce")
+    roce_nic, roce_fabric = stated(roce.nic), stated(roce.fabric)
+    assert (roce_nic.link_layer, roce_nic.mtu_bytes, roce_fabric.kind) == ("Ethernet", 9000, "roce")
     infiniband = fleet(INFINIBAND).classes["dgx_h100"]
-    assert infiniband["nic"]["link_layer"] == "InfiniBand"
-    assert infiniband["fabric"] == {
+    assert stated(infiniband.nic).link_layer == "InfiniBand"
+    assert plain(infiniband.fabric) == {
         "kind": "infiniband",
         "routing": "adaptive",
         "port": None,
@@ -107,8 +109,8 @@ def test_dcqcn_marks_packets_as_taking_part() -> None:
     declared = data(ROCE)
     declared["fabric"]["dcqcn"] = True
     roce = Fleet.from_data(declared, FILE)
-    expect = roce.classes["grand_teton_h100"]["fabric"]["port"]
-    assert (expect["cm_tos"], expect["dcqcn"]) == (106, True)
+    port = stated(stated(roce.classes["grand_teton_h100"].fabric).port)
+    assert (port.cm_tos, port.dcqcn) == (106, True)
 
 
 def test_best_effort_leaves_priorities_alone_and_reads_back() -> None:
@@ -135,22 +137,22 @@ def test_notifications_are_marked_only_where_there_are_some() -> None:
     declared = data(ROCE)
     for dcqcn, marks in ((False, (None, None)), (True, (48, 6))):
         declared["fabric"]["dcqcn"] = dcqcn
-        port = Fleet.from_data(declared, FILE).classes["grand_teton_h100"]["fabric"]["port"]
-        assert (port["cnp_dscp"], port["cnp_priority"]) == marks
+        port = stated(stated(Fleet.from_data(declared, FILE).classes["grand_teton_h100"].fabric).port)
+        assert (port.cnp_dscp, port.cnp_priority) == marks
 
 
 def test_device_wide_class_only_where_control_is_marked_like_data() -> None:
     declared = data(ROCE)
     declared["fabric"]["qos"]["control"] = declared["fabric"]["qos"]["data"]
-    port = Fleet.from_data(declared, FILE).classes["grand_teton_h100"]["fabric"]["port"]
-    assert port["traffic_class"] == 104
+    port = stated(stated(Fleet.from_data(declared, FILE).classes["grand_teton_h100"].fabric).port)
+    assert port.traffic_class == 104
 
 
 def test_control_marked_unlike_data_needs_an_nccl_that_can_do_it() -> None:
     declared = data(ROCE)
-    assert Fleet.from_data(declared, FILE).classes["grand_teton_h100"]["fabric"]["nccl_least"] == "2.22.3"
+    assert stated(Fleet.from_data(declared, FILE).classes["grand_teton_h100"].fabric).nccl_least == "2.22.3"
     declared["fabric"]["qos"]["control"] = declared["fabric"]["qos"]["data"]
-    assert Fleet.from_data(declared, FILE).classes["grand_teton_h100"]["fabric"]["nccl_least"] is None
+    assert stated(Fleet.from_data(declared, FILE).classes["grand_teton_h100"].fabric).nccl_least is None
 
 
 def test_port_file_with_a_wrong_value_names_it() -> None:
@@ -245,7 +247,7 @@ def test_cables_are_verified_where_switches_are_declared_unless_somebody_says_no
     data["fabric"]["verify_cabling"] = False
     unverified = Fleet.from_data(data, FILE)
     assert unverified.fabric.verify_cabling is False
-    assert [expect["fabric"]["verify_cabling"] for expect in unverified.classes.values()] == [False]
+    assert [stated(expect.fabric).verify_cabling for expect in unverified.classes.values()] == [False]
 
 
 def test_rail_without_a_declared_port_cannot_be_verified() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, GpuStack, Package
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.nccl import DEBUGGING_AIDS, nccl_variables
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import Fabric, Nccl
@@ -39,12 +40,12 @@ ON_INFINIBAND = {
 ETHERNET = Fabric(kind="ethernet", socket_interface="eth0")
 
 
-def node_of(whole: Fleet) -> tuple[Fabric, tuple[Rail, ...], dict[str, Any]]:
+def node_of(whole: Fleet) -> tuple[Fabric, tuple[Rail, ...], Expectations]:
     node = next(node for node in whole.nodes if node.rails)
-    return whole.fabric, node.rails, dict(whole.classes[str(node.hardware_class)])
+    return whole.fabric, node.rails, whole.classes[str(node.hardware_class)]
 
 
-def given(fabric: Fabric, rails: tuple[Rail, ...], expect: dict[str, Any]) -> dict[str, str]:
+def given(fabric: Fabric, rails: tuple[Rail, ...], expect: Expectations) -> dict[str, str]:
     found = nccl_variables(fabric, rails, expect)
     assert len({each.name for each in found}) == len(found)
     for each in found:
@@ -198,7 +199,9 @@ def test_rdma_may_not_be_enabled_on_ethernet_nor_go_without_rails() -> None:
 @pytest.mark.parametrize(("version", "good"), [("2.21.5-1+cuda12.4", False), ("2.22.3-1+cuda12.6", True)])
 def test_declared_nccl_too_old_for_control_of_its_own_is_an_error(version: str, good: bool) -> None:
     fabric, rails, expect = node_of(fleet(ROCE))
-    expect = {**expect, "gpu_stack": {"packages": [{"name": "libnccl2", "version": version}], "services": []}}
+    assert expect.gpu is not None
+    driver = replace(expect.gpu, driver="570.86.15")
+    expect = replace(expect, gpu=driver, gpu_stack=GpuStack((Package("libnccl2", version),), ()))
     if good:
         assert given(fabric, rails, expect) == ON_ROCE
     else:

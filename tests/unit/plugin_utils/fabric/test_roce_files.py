@@ -27,7 +27,7 @@ def ports_of(**fabric: Any) -> list[dict[str, Any]]:
     variables = roce.node_variables()["gpu-0001"]
     assert variables["rails"][0]["device"] == node.rails[0].device
     declared = {**json.loads(json.dumps(roce.fabric.to_dict())), **fabric}
-    return roce_ports(variables, declared, roce.classes["grand_teton_h100"])
+    return roce_ports(variables, declared, roce.variables()["classes"]["grand_teton_h100"])
 
 
 def port(**changes: Any) -> PortSettings:
@@ -47,7 +47,7 @@ def test_lookup_gives_each_rail_with_its_gateway() -> None:
 def test_lookup_gives_nothing_on_another_fabric() -> None:
     infiniband = fleet(INFINIBAND)
     node = next(node for node in infiniband.node_variables().values() if node["rails"])
-    assert roce_ports(node, infiniband.fabric.to_dict(), infiniband.classes["dgx_h100"]) == []
+    assert roce_ports(node, infiniband.fabric.to_dict(), infiniband.variables()["classes"]["dgx_h100"]) == []
 
 
 def test_lookup_names_what_the_backend_cannot_do() -> None:
@@ -59,7 +59,9 @@ def test_lookup_misses_a_rail_that_the_class_has() -> None:
     roce = fleet(ROCE)
     node = roce.node_variables()["gpu-0001"]
     with pytest.raises(FleetError, match="rails: found 7 rails, expected 8"):
-        roce_ports({**node, "rails": node["rails"][:7]}, roce.fabric.to_dict(), roce.classes["grand_teton_h100"])
+        roce_ports(
+            {**node, "rails": node["rails"][:7]}, roce.fabric.to_dict(), roce.variables()["classes"]["grand_teton_h100"]
+        )
 
 
 def test_settings_are_read_back_by_the_unit() -> None:

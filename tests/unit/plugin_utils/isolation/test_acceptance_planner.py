@@ -19,6 +19,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptanc
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import details, told
 
+from tests.fleets import collectives
 from tests.isolation.campaign import plan_of
 from tests.isolation.fleet import FAULTS, Fleet, Spec, as_json, expectations
 
@@ -37,7 +38,7 @@ def campaign(
 ) -> tuple[Conclusion, list[Round], Seen, Settings]:
     """Play a campaign; ``change`` spoils an observation, ``listed`` sends it through JSON."""
     members = list(fleet.nodes if members is None else members)
-    settings = Settings.from_expect(expectations(fleet.spec, **expect), fleet.places())
+    settings = Settings.of(collectives(expectations(fleet.spec, **expect)), fleet.places())
     seen: Seen = []
     rounds: list[Round] = []
     while len(rounds) < MOST_ROUNDS:
@@ -461,7 +462,7 @@ def test_who_is_convicted_stays_so_when_the_campaign_has_to_stop() -> None:
 
 def test_settings_that_cannot_be_judged_by_run_nothing() -> None:
     subject = fleet(4)
-    settings = Settings.from_expect(expectations(subject.spec, floors=[]), {})
+    settings = Settings.of(collectives(expectations(subject.spec, floors=[])), {})
     conclusion = next_round(subject.nodes, (), (), settings)
     assert isinstance(conclusion, Conclusion)
     assert not passed(conclusion)
@@ -887,7 +888,7 @@ def test_details_keep_each_nodes_slowest_exchange() -> None:
 
 def test_observations_are_not_changed_by_planning() -> None:
     subject = fleet(4, rails=1)
-    settings = Settings.from_expect(expectations(subject.spec), subject.places())
+    settings = Settings.of(collectives(expectations(subject.spec)), subject.places())
     step = next_round(subject.nodes, (), (), settings)
     assert isinstance(step, Round)
     items = [as_json(item) for item in subject.run(plan_of(step))]

@@ -11,6 +11,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptanc
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline import adopted, proposed
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
 
+from tests.fleets import collectives
 from tests.isolation.campaign import plan_of
 from tests.isolation.fleet import expectations
 from tests.unit.plugin_utils.isolation.test_acceptance_planner import campaign, fleet, passed
@@ -41,7 +42,7 @@ def test_too_few_healthy_nodes_propose_nothing() -> None:
 def test_few_nodes_are_judged_by_the_adopted_baseline() -> None:
     baseline = {("sendrecv", 2, 268435456): 46.0, ("sendrecv", 2, 65536): 65536 / 19_000}
     subject = fleet(4, "one_slow_10", rails=8)
-    settings = Settings.from_expect(expectations(subject.spec), subject.places(), baseline)
+    settings = Settings.of(collectives(expectations(subject.spec)), subject.places(), baseline)
     seen: list[tuple[int, dict[str, object], dict[str, object]]] = []
     while not isinstance(step := next_round(subject.nodes, (), seen, settings), Conclusion):
         seen += [(step.number, plan_of(step), item) for item in subject.run(plan_of(step))]

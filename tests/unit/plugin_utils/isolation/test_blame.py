@@ -41,6 +41,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix im
     Wrong,
 )
 
+from tests.fleets import collectives
 from tests.isolation.fleet import Spec, expectations
 
 NAMES = tuple(f"n{number}" for number in range(8))
@@ -62,7 +63,7 @@ def made(
     suspects: Sequence[Suspect] = (), again: Pairs = NO_PAIRS, slow: Mapping[int, float] | None = None, **other: Any
 ) -> Facts:
     """Return facts of eight nodes that all met; ``slow`` says by how much a node is, in the sweep and again."""
-    settings = Settings.from_expect(expectations(Spec.usual(8, "clean", 0.01, rails=1)))
+    settings = Settings.of(collectives(expectations(Spec.usual(8, "clean", 0.01, rails=1))))
     by_node = np.zeros(len(NAMES))
     for node, slowdown in (slow or {}).items():
         by_node[node] = slowdown

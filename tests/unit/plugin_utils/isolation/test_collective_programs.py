@@ -14,11 +14,12 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import permutation_pairs
 
+from tests.fleets import collectives
 from tests.isolation.fleet import Spec, expectations
 
 
 def settings(hosts: int, **other: object) -> Settings:
-    return Settings.from_expect(expectations(Spec.usual(hosts, "clean", 0.01), **other))
+    return Settings.of(collectives(expectations(Spec.usual(hosts, "clean", 0.01), **other)))
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 7, 8, 31, 32])
@@ -43,7 +44,7 @@ def test_few_nodes_meet_often_enough_for_an_intermittent_fault() -> None:
 @pytest.mark.parametrize("hosts", [232, 512])
 def test_every_pair_meets_once_where_there_are_many(hosts: int) -> None:
     rails = 8 if hosts == 232 else 4
-    chosen = Settings.from_expect(expectations(Spec(hosts, "clean", 0.01, rails=rails)))
+    chosen = Settings.of(collectives(expectations(Spec(hosts, "clean", 0.01, rails=rails))))
     assert sweep_shifts(hosts, chosen) == list(range(hosts - 1))
 
 

@@ -6,12 +6,14 @@ import copy
 from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
     Settings,
-    SettingsError,
     bus_bandwidth,
     size_text,
 )
+
+from tests.fleets import collectives
 
 MIB = 2**20
 EXPECT: dict[str, Any] = {
@@ -37,6 +39,7 @@ EXPECT: dict[str, Any] = {
     "straggler": {"p99_over_p50": 1.5, "last_share": 0.3},
     "budget_minutes": None,
 }
+INSIDE = {"collective": "all_reduce", "nodes_min": 1, "size_bytes": 16, "microseconds": 60}
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
@@ -54,7 +57,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 
 def test_settings_are_read_whole() -> None:
-    settings = Settings.from_expect(EXPECT, {"n1": {"rack": "r1", "pod": None}})
+    settings = Settings.of(collectives(EXPECT), {"n1": {"rack": "r1", "pod": None}})
     assert settings.fault() == ""
     assert settings.pairs.sizes_bytes == (65536, 256 * MIB)
     assert settings.groups.collectives == ("all_reduce", "all_gather")
@@ -68,7 +71,7 @@ def test_settings_are_read_whole() -> None:
 def test_checks_are_those_that_the_class_can_answer() -> None:
     expect = {**EXPECT, "ranks_per_node": 1, "straggler": None, "train": None, "latency": []}
     expect["pairs"] = {**EXPECT["pairs"], "sizes_bytes": [256 * MIB]}
-    assert Settings.from_expect(expect).checks() == ("pair_bandwidth", "data", "group_bandwidth")
+    assert Settings.of(collectives(expect)).checks() == ("pair_bandwidth", "data", "group_bandwidth")
 
 
 @pytest.mark.parametrize(
@@ -76,70 +79,68 @@ def test_checks_are_those_that_the_class_can_answer() -> None:
     [(1, 450), (2, 400), (3, 400), (4, 340), (500, 340)],
 )
 def test_floor_of_the_largest_groups_that_are_not_larger_holds(nodes: int, floor: float) -> None:
-    assert Settings.from_expect(EXPECT).floor("all_reduce", nodes, 1024 * MIB) == floor
+    assert Settings.of(collectives(EXPECT)).floor("all_reduce", nodes, 1024 * MIB) == floor
 
 
 def test_what_holds_inside_a_node_says_nothing_between_nodes() -> None:
     expect = changed("floors", EXPECT["floors"][:2])
-    assert Settings.from_expect(expect).floor("all_reduce", 2, 1024 * MIB) is None
+    assert Settings.of(collectives(expect)).floor("all_reduce", 2, 1024 * MIB) is None
 
 
 def test_healthy_is_what_floor_or_baseline_ask_for() -> None:
     key = ("sendrecv", 2, 256 * MIB)
-    assert Settings.from_expect(EXPECT).healthy(2, 256 * MIB) == pytest.approx(40 / 0.95)
-    assert Settings.from_expect(EXPECT, {}, {key: 46.0}).healthy(2, 256 * MIB) == 46.0
-    assert Settings.from_expect(EXPECT, {}, {key: 30.0}).healthy(2, 256 * MIB) == pytest.approx(40 / 0.95)
-    assert Settings.from_expect(EXPECT).healthy(2, 65536) is None
+    assert Settings.of(collectives(EXPECT)).healthy(2, 256 * MIB) == pytest.approx(40 / 0.95)
+    assert Settings.of(collectives(EXPECT), {}, {key: 46.0}).healthy(2, 256 * MIB) == 46.0
+    assert Settings.of(collectives(EXPECT), {}, {key: 30.0}).healthy(2, 256 * MIB) == pytest.approx(40 / 0.95)
+    assert Settings.of(collectives(EXPECT)).healthy(2, 65536) is None
 
 
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ("ranks_per_node", 0, "collective.ranks_per_node is 0, expected a whole number of at least 1"),
-        ("ranks_per_node", True, "collective.ranks_per_node is True"),
-        ("step_seconds", ..., "collective.step_seconds is missing"),
-        ("step_seconds", -1, "collective.step_seconds is -1, expected a number above 0"),
-        ("pairs", [], "collective.pairs is [], expected a mapping"),
-        ("pairs.sizes_bytes", [], "collective.pairs.sizes_bytes is [], expected a list of sizes"),
-        ("pairs.sizes_bytes", [8, "9"], "collective.pairs.sizes_bytes.1 is '9'"),
-        ("pairs.seconds", float("nan"), "collective.pairs.seconds is nan"),
-        ("groups.collectives", ["gossip"], "collective.groups.collectives[0] is 'gossip', expected one of all_reduce"),
-        ("floors", {}, "collective.floors is {}, expected a list"),
-        ("floors.0", 7, "collective.floors[0].collective is missing"),
-        ("floors.0.busbw_gb_per_s", 0, "collective.floors[0].busbw_gb_per_s is 0, expected a number above 0"),
-        ("latency.0.microseconds", ..., "collective.latency[0].microseconds is missing"),
-        ("cohort.margin", 1.5, "collective.cohort.margin is 1.5, expected a share between 0 and 1"),
-        ("cohort.peers", 1, "collective.cohort.peers is 1, expected a whole number of at least 2"),
-        ("hold.share", "half", "collective.hold.share is 'half'"),
-        ("straggler", 3, "collective.straggler is 3, expected a mapping"),
-        ("train", 3, "collective.train is 3, expected a mapping or null"),
-        ("budget_minutes", 0, "collective.budget_minutes is 0, expected a number above 0"),
+        ("ranks_per_node", 0, "collective.ranks_per_node: found 0, expected a whole number of at least 1"),
+        ("ranks_per_node", True, "collective.ranks_per_node: found true"),
+        ("step_seconds", ..., "collective.step_seconds: found nothing"),
+        ("step_seconds", -1, "collective.step_seconds: found -1, expected a number above 0"),
+        ("pairs", [], "collective.pairs: found an empty list, expected a mapping"),
+        ("pairs.sizes_bytes", [], "collective.pairs.sizes_bytes: found an empty list, expected multiples of 4 bytes"),
+        ("pairs.sizes_bytes", [8, "9"], 'collective.pairs.sizes_bytes[1]: found "9"'),
+        ("pairs.seconds", float("nan"), "collective.pairs.seconds: found NaN"),
+        ("groups.collectives", ["gossip"], 'groups.collectives[0]: found "gossip", expected one of all_reduce'),
+        ("floors", {}, "collective.floors: found a mapping, expected a list"),
+        ("floors.0", 7, "collective.floors[0]: found 7, expected a mapping"),
+        ("floors.0.busbw_gb_per_s", 0, "collective.floors[0].busbw_gb_per_s: found 0, expected a number above 0"),
+        ("floors.0.size_bytes", 4096, "floors[0].size_bytes: found 4096, expected one of collective.pairs.sizes_bytes"),
+        ("floors.1.collective", "all_to_all", "expected one of collective.groups.collectives"),
+        ("latency.0.microseconds", ..., "collective.latency[0].microseconds: found nothing"),
+        ("latency.0.size_bytes", 16, "latency[0].size_bytes: found 16, expected one of collective.groups.sizes_bytes"),
+        ("cohort.margin", 1.5, "collective.cohort.smallest: found 0.1, expected at least the margin 1.5"),
+        ("cohort.smallest", 0.01, "collective.cohort.smallest: found 0.01, expected at least the margin 0.05"),
+        ("cohort.peers", 1, "collective.cohort.peers: found 1, expected a whole number of at least 2"),
+        ("hold.share", "half", 'collective.hold.share: found "half"'),
+        ("hold.share", 1, "collective.hold.share: found 1, expected a number above 0 and below 1"),
+        ("straggler", 3, "collective.straggler: found 3, expected a mapping"),
+        ("straggler.last_share", 1.5, "straggler.last_share: found 1.5, expected a number above 0 and below 1"),
+        ("train", 3, "collective.train: found 3, expected a mapping, or null"),
+        ("budget_minutes", 0, "collective.budget_minutes: found 0, expected a number above 0"),
     ],
 )
 def test_settings_that_cannot_be_read_name_key_found_and_expected(path: str, value: Any, said: str) -> None:
-    with pytest.raises(SettingsError) as raised:
-        Settings.from_expect(changed(path, value))
+    with pytest.raises(ReadError) as raised:
+        Settings.of(collectives(changed(path, value)))
     assert said in str(raised.value)
-
-
-def test_no_mapping_at_all_is_refused() -> None:
-    with pytest.raises(SettingsError, match="collective is NoneType, expected a mapping"):
-        Settings.from_expect(None)
 
 
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
         ("floors", [], "no sendrecv floor for two nodes"),
-        ("floors.0.size_bytes", 4096, "a floor for sendrecv at 4 KiB, which is not in pairs.sizes_bytes"),
         ("floors.1.size_bytes", 4096, "a floor for all_reduce at 4 KiB, which is not in groups.sizes_bytes"),
-        ("floors.1.collective", "all_to_all", "a floor for all_to_all, which is not measured"),
-        ("latency.0.size_bytes", 16, "the latency of all_reduce at 16 B, which is not measured"),
-        ("cohort.smallest", 0.01, "cohort.smallest is 0.01, expected at least its margin 0.05"),
+        ("latency", [INSIDE], "the latency of all_reduce at 16 B, which is not measured"),
     ],
 )
 def test_settings_by_which_nothing_can_be_judged_say_why(path: str, value: Any, said: str) -> None:
-    assert said in Settings.from_expect(changed(path, value)).fault()
+    assert said in Settings.of(collectives(changed(path, value))).fault()
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_sum
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import StoredRound
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import measured
 
+from tests.fleets import collectives
 from tests.isolation.campaign import plan_of
 from tests.isolation.fleet import Fleet, Spec, as_json, expectations
 
@@ -61,7 +62,7 @@ def play(
     **expect: Any,
 ) -> tuple[Conclusion, list[Round], Seen, Settings]:
     names = list(subject.nodes if members is None else members)
-    settings = Settings.from_expect(expectations(subject.spec, **expect), subject.places(), None, profile)
+    settings = Settings.of(collectives(expectations(subject.spec, **expect)), subject.places(), None, profile)
     seen: Seen = []
     rounds: list[Round] = []
     while len(rounds) < 8:
@@ -383,7 +384,7 @@ def test_nodes_in_service_that_are_busy_leave_the_node_incomplete() -> None:
 def test_profile_that_is_named_and_not_measured_is_asked_for() -> None:
     subject = fleet(8)
     _conclusion, _rounds, seen, settings = play(subject, None)
-    asking = Settings.from_expect(expectations(subject.spec), subject.places(), None, PROFILE)
+    asking = Settings.of(collectives(expectations(subject.spec)), subject.places(), None, PROFILE)
     step = next_round(subject.nodes, (), seen, asking)
     assert isinstance(step, Round) and step.kind == "mini_clusters"
     assert settings.mini_clusters is None
@@ -430,7 +431,7 @@ def test_other_profile_is_not_passed_by_what_was_measured_for_the_last_one() -> 
         LatencyProfile("mini_cluster", "all_reduce", SIZES, {**PROFILE.limits, 64: 60.0}),
         LatencyProfile("mini_cluster", "all_reduce", SIZES, {16: 10.0}),
     ):
-        asking = Settings.from_expect(expectations(subject.spec), subject.places(), None, other)
+        asking = Settings.of(collectives(expectations(subject.spec)), subject.places(), None, other)
         assert not isinstance(next_round(subject.nodes, (), seen, asking), Conclusion)
         assert not passed(conclude_early(subject.nodes, (), seen, asking, "stopped"))
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, StoredRound
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.recorded_campaigns import (
     campaigns_of,
@@ -14,6 +16,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.recorded_cam
     recorded_campaign,
     told_by_classes,
 )
+
+from tests.fleets import collectives, fleet_of
 
 from ....browser.observed import Sick, Site, rounds
 
@@ -34,6 +38,7 @@ COLLECTIVE: dict[str, Any] = {
     "straggler": None,
     "budget_minutes": None,
 }
+HGX = expectations_of("hgx_h100", {}, "test") | {"collective": plain(collectives(COLLECTIVE))}
 
 
 def plan(campaign: str, started: float, program: bool = True) -> StoredRound:
@@ -91,23 +96,23 @@ def test_a_campaign_is_read_without_keeping_its_observations(tmp_path: Path) -> 
 
 
 def test_a_round_is_told_by_what_its_class_expects() -> None:
-    fleet = {"nodes": SITE.places, "classes": {"hgx_h100": {"collective": COLLECTIVE}}}
+    fleet = {"nodes": SITE.places, "classes": {"hgx_h100": HGX}}
     walk, _ = rounds(SITE, 7, Sick({"gpu-0003": 2.0}))
-    told = told_by_classes(fleet)(walk)
+    told = told_by_classes(fleet_of(fleet))(walk)
     assert "28 exchanges" in told and "gpu-0003" in told
 
 
-@pytest.mark.parametrize("classes", [None, {}, {"hgx_h100": {}}, {"hgx_h100": {"collective": {"ranks_per_node": "x"}}}])
-def test_without_expectations_the_jobs_speak_for_themselves(classes: Any) -> None:
+@pytest.mark.parametrize("fleet", [{"nodes": SITE.places}, {"classes": {"hgx_h100": HGX}}])
+def test_of_nodes_that_the_fleet_has_no_more_the_jobs_speak_for_themselves(fleet: Any) -> None:
     walk, _ = rounds(SITE, 7)
-    assert told_by_classes({"nodes": SITE.places, "classes": classes})(walk) == "1 of 1 job went through"
+    assert told_by_classes(fleet_of(fleet))(walk) == "1 of 1 job went through"
 
 
 @pytest.mark.parametrize("observations", [[None], ["x"], [{"group": 3}], [{}], None])
 def test_garbled_observations_are_told_as_far_as_they_can_be(observations: Any) -> None:
-    fleet = {"nodes": SITE.places, "classes": {"hgx_h100": {"collective": COLLECTIVE}}}
+    fleet = {"nodes": SITE.places, "classes": {"hgx_h100": HGX}}
     walk, _ = rounds(SITE, 7)
-    assert isinstance(told_by_classes(fleet)(replace(walk, observations=observations)), str)
+    assert isinstance(told_by_classes(fleet_of(fleet))(replace(walk, observations=observations)), str)
 
 
 def test_who_never_came_and_why_a_job_failed_is_told() -> None:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import STATES
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import (
     STATES_SHOWN,
-    ReportError,
     Row,
     Verdict,
     printable,
@@ -41,20 +41,21 @@ def test_verdicts_survive_a_round_trip() -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        ("text", "verdicts is str, expected a list"),
-        ({}, "verdicts is dict, expected a list"),
-        ([1], r"verdicts\[0\] is int, expected a mapping"),
-        ([{"node": "", "state": "new", "findings": []}], r"verdicts\[0\].node is '', expected text"),
-        ([{"node": "a", "findings": []}], r"verdicts\[0\].state is None, expected text"),
-        ([{"node": "a", "state": "new", "stage": 3, "findings": []}], r"stage is int, expected text"),
-        ([{"node": "a", "state": "new"}], r"findings is NoneType, expected a list"),
-        ([{"node": "a", "state": "new", "findings": [{"check": "cpu"}]}], r"verdicts\[0\] \(a\): finding: missing"),
-        ([{"node": "a", "state": "new", "findings": [7]}], r"verdicts\[0\] \(a\)"),
-        ([plain("a", "new"), plain("a", "held")], "node 'a' is there twice"),
+        ("text", 'verdicts: found "text", expected a list'),
+        ({}, "verdicts: found a mapping, expected a list"),
+        ([1], r"verdicts\[0\]: found 1, expected a mapping"),
+        ([{**plain("a", "new"), "node": ""}], r'verdicts\[0\].node: found "", expected text'),
+        ([{"node": "a", "findings": []}], r"verdicts\[0\].state: found nothing, expected text"),
+        ([{**plain("a", "new"), "stage": 3}], r"stage: found 3, expected text"),
+        ([{"node": "a", "state": "new", "stage": ""}], r"findings: found nothing, expected a list"),
+        ([{**plain("a", "new"), "findings": [{"check": "cpu"}]}], r"findings\[0\]: found finding: missing fields"),
+        ([{**plain("a", "new"), "findings": [7]}], r"verdicts\[0\].findings\[0\]: found finding is int"),
+        ([{**plain("a", "new"), "evidence": [7]}], r"evidence\[0\]: found 7, expected text"),
+        ([plain("a", "new"), plain("a", "held")], "node 'a' twice"),
     ],
 )
 def test_wrong_data_is_named(data: object, says: str) -> None:
-    with pytest.raises(ReportError, match=says):
+    with pytest.raises(ReadError, match=says):
         verdicts_from(data)
 
 

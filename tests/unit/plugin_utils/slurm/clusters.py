@@ -81,7 +81,7 @@ def variables_of(data: dict[str, Any]) -> dict[str, Any]:
 
 def cluster(data: dict[str, Any]) -> Cluster:
     """Return what Slurm's files are made from."""
-    return cluster_of(variables_of(data))
+    return cluster_of(Fleet.from_data(data, FILE))
 
 
 def files(data: dict[str, Any]) -> dict[str, str]:

@@ -205,7 +205,7 @@ def test_every_release_gets_only_what_it_has(version: str, topology: str) -> Non
 
 def test_lab_says_what_it_always_said() -> None:
     fleet = Fleet.load(LAB)
-    text = files_of(cluster_of({**fleet.variables(), "nodes": fleet.node_variables()}))
+    text = files_of(cluster_of(fleet))
     keys = settings(text["slurm.conf"])
     assert (keys["SlurmdTimeout"], keys["KillWait"], keys["MessageTimeout"]) == ("20", "5", "60")
     assert (keys["ProctrackType"], keys["TaskPlugin"], keys["PrologFlags"]) == (
@@ -229,11 +229,3 @@ def test_12500_nodes_stay_small_through_folding() -> None:
     leaves = [line for line in text["topology.conf"].splitlines() if " Nodes=" in line]
     below = [name for line in leaves for name in expand(line.partition("Nodes=")[2])]
     assert len(below) == len(set(below)) == 12500
-
-
-def test_variables_are_enough_and_read_no_rails() -> None:
-    fleet = Fleet.from_data(site(), "site.fleet.yml")
-    variables = {**fleet.variables(), "nodes": fleet.node_variables()}
-    for node in variables["nodes"].values():
-        del node["rails"]
-    assert files_of(cluster_of(variables)) == files(site())

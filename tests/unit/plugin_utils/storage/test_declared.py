@@ -13,7 +13,6 @@ import yaml
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import STAGES, expect_digest_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.storage_of_host import exports_of
 
 LAB = Path(__file__).parents[4] / "inventory" / "lab" / "lab.fleet.yml"
 FILE = "site.fleet.yml"
@@ -41,14 +40,14 @@ def with_tier(number: int, **changes: Any) -> dict[str, Any]:
 
 
 def mounts(data: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    found: list[dict[str, Any]] = Fleet.from_data(data, FILE).classes["lab_h100"]["mounts"]
+    found: list[dict[str, Any]] = Fleet.from_data(data, FILE).variables()["classes"]["lab_h100"]["mounts"]
     return {each["path"]: each for each in found}
 
 
 def test_fleet_without_storage_has_no_tiers_no_mounts_and_no_stage() -> None:
     fleet = Fleet.load(LAB)
     assert fleet.variables()["storage"] == {"tiers": [], "checkpoint": None}
-    assert fleet.classes["lab_h100"]["mounts"] is None
+    assert fleet.classes["lab_h100"].mounts is None
     assert "storage" not in fleet.policy.stages
 
 
@@ -138,19 +137,21 @@ def test_address_on_the_network_of_storage_and_ipv6_are_what_is_mounted() -> Non
 
 def test_compute_nodes_may_mount_by_all_their_addresses_and_nobody_else() -> None:
     fleet = Fleet.from_data(with_tier(1, drives=["0000:01:00.0"]), FILE)
-    (export,) = exports_of("nfs-1", {**fleet.variables(), "nodes": fleet.node_variables()})
+    (export,) = fleet.exports_of("nfs-1")
     assert (export["path"], export["drives"], export["protocol"]) == ("/srv/checkpoints", ["0000:01:00.0"], "tcp")
     # gpu-01 to gpu-04 are 10.77.0.11 to .14, the controller 10.77.0.10.
     assert {"10.77.0.11/32", "10.77.0.12/31", "10.77.0.14/32"} <= {*export["clients"]}
     assert not {"10.77.0.10/31", "10.77.0.0/24", "10.77.0.8/29"} & {*export["clients"]}
-    assert exports_of("ctl", {**fleet.variables(), "nodes": fleet.node_variables()}) == []
+    assert fleet.exports_of("ctl") == []
     fleet = Fleet.from_data(with_tier(1, clients=["10.77.0.0/24"]), FILE)
-    (export,) = exports_of("nfs-1", {**fleet.variables(), "nodes": fleet.node_variables()})
+    (export,) = fleet.exports_of("nfs-1")
     assert export["clients"] == ["10.77.0.0/24"]
 
 
 def test_another_mount_makes_other_evidence_of_preflight_health_and_storage_alone() -> None:
-    before, after = (Fleet.from_data(data, FILE).classes["lab_h100"] for data in (lab(), with_tier(1, write_ms=9)))
+    before, after = (
+        Fleet.from_data(data, FILE).variables()["classes"]["lab_h100"] for data in (lab(), with_tier(1, write_ms=9))
+    )
     others = [stage for stage in STAGES if expect_digest_of(stage, before) != expect_digest_of(stage, after)]
     assert others == ["preflight", "storage", "health"]
 

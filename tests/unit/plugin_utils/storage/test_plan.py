@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import read
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import Case, Policy, Trouble, judge
 from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan import (
     DAY_SECONDS,
@@ -176,7 +177,8 @@ def test_history_counts_time_and_faults_in_service(steps: list, node_days: float
     assert history_of(moves(*steps), {"a", "b"}, 100 * DAY_SECONDS) == History(node_days, faults)
 
 
-POLICY = Policy.from_fleet(
+POLICY = read(
+    Policy,
     {
         "stages": ["preflight"],
         "burn_in_profile": "short",
@@ -185,7 +187,7 @@ POLICY = Policy.from_fleet(
         "close_limit_percent": 20,
         "retest": True,
         "heartbeat_seconds": None,
-    }
+    },
 )
 
 

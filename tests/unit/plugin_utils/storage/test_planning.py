@@ -22,17 +22,25 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.measure
     fleet_plan,
     gpus_per_node,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
+from tests.fleets import fleet_of
+
+LAB = expectations_of("lab_h100", {}, "test")
 FLEET: dict[str, Any] = {
     "cluster": "lab",
     "nodes": {
         "ctl": {"role": "controller", "hardware_class": None},
         **{f"n{number:02}": {"role": "compute", "hardware_class": "h100"} for number in range(20)},
     },
-    "classes": {"h100": {"gpu": {"count": 8}}, "small": {"gpu": {"count": 4}}, "none": {"gpu": None}},
+    "classes": {
+        "h100": LAB,
+        "small": {**LAB, "gpu": {**LAB["gpu"], "count": 4, "parts": LAB["gpu"]["parts"][:4]}},
+        "none": {**LAB, "gpu": None, "gpu_stack": None},
+    },
     "storage": {
-        "tiers": [],
+        "tiers": [{"name": "checkpoints", "kind": "existing", "path": "/weka", "filesystem": "wekafs"}],
         "checkpoint": {
             "tier": "checkpoints",
             "model": {"parameters": 70_000_000_000, "ranks": 160, "bytes_per_parameter": 14},
@@ -59,7 +67,7 @@ def with_checkpoint(**changes: Any) -> dict[str, Any]:
 
 
 def test_without_a_ledger_the_declaration_alone_is_planned() -> None:
-    plan = fleet_plan(FLEET, None, 0.0)
+    plan = fleet_plan(fleet_of(FLEET), None, 0.0)
     assert [row.gpus for row in plan.rows][:3] == [160, 1024, 2048]
     assert plan.job.rate == FailureRate(6.5, "Meta's RSC-1 (arXiv 2410.21680); there is no ledger yet")
     assert plan.job.save.source == "declared target, not measured"
@@ -76,8 +84,8 @@ def test_ten_faults_that_the_ledger_saw_in_service_are_the_rate(ledger: Ledger, 
         # Its own health check.
         writer.decide(names[faults - 1], "quarantined", "Xid 79", "health", 50 * DAY_SECONDS)
     with ledger.reading() as reader:
-        plan = fleet_plan(FLEET, reader, 100 * DAY_SECONDS)
-        given = fleet_plan(FLEET, reader, 100 * DAY_SECONDS, Wishes(failures_per_1000_node_days=3))
+        plan = fleet_plan(fleet_of(FLEET), reader, 100 * DAY_SECONDS)
+        given = fleet_plan(fleet_of(FLEET), reader, 100 * DAY_SECONDS, Wishes(failures_per_1000_node_days=3))
     assert plan.job.rate.per_1000_node_days == pytest.approx(rate)
     assert f"{faults} faults in" in plan.job.rate.source
     assert given.job.rate == FailureRate(3, "given for this plan")
@@ -102,8 +110,8 @@ def test_the_fastest_save_that_stage_storage_measured_is_planned_with(ledger: Le
     with ledger.writing() as writer:
         assert writer.add_evidence(evidence, 30.0) == []
     with ledger.reading() as reader:
-        save = fleet_plan(FLEET, reader, 100.0).job.save
-        behind = fleet_plan(FLEET, reader, 100.0, Wishes(blocking_seconds=5)).job.save
+        save = fleet_plan(fleet_of(FLEET), reader, 100.0).job.save
+        behind = fleet_plan(fleet_of(FLEET), reader, 100.0, Wishes(blocking_seconds=5)).job.save
     assert (save.blocking_seconds, save.complete_seconds) == (pytest.approx(100), pytest.approx(100))
     assert save.source == "stage storage, evidence e-n00: 9.8 GB/s by 20 nodes"
     assert (behind.blocking_seconds, behind.complete_seconds) == (5, pytest.approx(100))
@@ -114,7 +122,7 @@ def test_newer_evidence_of_a_node_takes_the_place_of_older(ledger: Ledger) -> No
     with ledger.writing() as writer:
         writer.add_evidence([older, replace(newer, id="e-newer")], 30.0)
     with ledger.reading() as reader:
-        assert fleet_plan(FLEET, reader, 100.0).job.save.complete_seconds == pytest.approx(200)
+        assert fleet_plan(fleet_of(FLEET), reader, 100.0).job.save.complete_seconds == pytest.approx(200)
 
 
 def test_evidence_without_a_figure_leaves_the_declared_target(ledger: Ledger) -> None:
@@ -123,11 +131,11 @@ def test_evidence_without_a_figure_leaves_the_declared_target(ledger: Ledger) ->
             [measured("n00", None, "not measured"), measured("gone", 9.8, "no node of the fleet")], 30.0
         )
     with ledger.reading() as reader:
-        assert fleet_plan(FLEET, reader, 100.0).job.save.source == "declared target, not measured"
+        assert fleet_plan(fleet_of(FLEET), reader, 100.0).job.save.source == "declared target, not measured"
 
 
 def test_a_declared_rate_and_a_declared_interval_are_planned_with() -> None:
-    plan = fleet_plan(with_checkpoint(failures_per_1000_node_days=2.34, interval_seconds=3600), None, 0.0)
+    plan = fleet_plan(fleet_of(with_checkpoint(failures_per_1000_node_days=2.34, interval_seconds=3600)), None, 0.0)
     assert plan.job.rate == FailureRate(2.34, "declared; there is no ledger yet")
     at_16k = next(row for row in plan.rows if row.gpus == 16384)
     assert at_16k.declared_loss_percent is not None and at_16k.declared_loss_percent > at_16k.loss_percent
@@ -135,16 +143,16 @@ def test_a_declared_rate_and_a_declared_interval_are_planned_with() -> None:
 
 
 def test_a_save_that_is_written_behind_the_job_stops_it_for_less() -> None:
-    plan = fleet_plan(FLEET, None, 0.0, Wishes(blocking_seconds=5))
+    plan = fleet_plan(fleet_of(FLEET), None, 0.0, Wishes(blocking_seconds=5))
     assert (plan.job.save.blocking_seconds, plan.job.save.complete_seconds) == (5, 60)
-    whole = fleet_plan(FLEET, None, 0.0)
+    whole = fleet_plan(fleet_of(FLEET), None, 0.0)
     assert all(row.loss_percent < other.loss_percent for row, other in zip(plan.rows, whole.rows, strict=True))
 
 
 def test_the_more_common_number_of_gpus_counts() -> None:
     fleet = deepcopy(FLEET)
     fleet["nodes"]["n00"]["hardware_class"] = "small"
-    assert gpus_per_node(fleet) == 8
+    assert gpus_per_node(fleet_of(fleet)) == 8
 
 
 @pytest.mark.parametrize(
@@ -152,7 +160,6 @@ def test_the_more_common_number_of_gpus_counts() -> None:
     [
         ({**FLEET, "storage": {}}, {}, "storage.checkpoint: found nothing"),
         ({**FLEET, "storage": {"tiers": [], "checkpoint": None}}, {}, "storage.checkpoint: found nothing"),
-        (with_checkpoint(failures_per_1000_node_days=0), {}, "failures_per_1000_node_days: found 0, expected above 0"),
         (FLEET, {"restart_seconds": -1}, "restart_seconds: found -1, expected at least 0"),
         (FLEET, {"wanted_loss_percent": 0}, "wanted_loss_percent: found 0, expected above 0"),
         (FLEET, {"blocking_seconds": 0}, "blocking_seconds: found 0, expected above 0"),
@@ -167,11 +174,11 @@ def test_the_more_common_number_of_gpus_counts() -> None:
 )
 def test_what_cannot_be_planned_is_named(fleet: dict[str, Any], wishes: dict[str, Any], says: str) -> None:
     with pytest.raises(PlanningError, match=says):
-        fleet_plan(fleet, None, 0.0, Wishes(**wishes))
+        fleet_plan(fleet_of(fleet), None, 0.0, Wishes(**wishes))
 
 
 def test_lines_are_a_table_with_its_sources() -> None:
-    lines = plan_lines(fleet_plan(FLEET, None, 0.0))
+    lines = plan_lines(fleet_plan(fleet_of(FLEET), None, 0.0))
     assert "16384   2048          1.8 h      14 min  13.0 %        16.9 %" in lines[2 + 5]
     text = "\n".join(lines)
     for source in (
