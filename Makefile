@@ -16,8 +16,8 @@ export ANSIBLE_HOME := $(CURDIR)/build/ansible
 # Tests start thousands of interpreters: none of them shall compile Muster again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Files of tests stay together: their fixtures are made once.
-PARALLEL := --numprocesses=auto --dist=loadfile
+# Files of tests stay together: their fixtures are made once. Some tests wait: three workers keep two cores busy.
+PARALLEL = --numprocesses=$$(($$(nproc) * 3 / 2)) --dist=loadfile --no-loadscope-reorder
 BENCH := PYTHONPATH=collections:. $(BIN)/python -m tests.bench
 PARTS := PYTHONPATH=. $(BIN)/python -m tests.parts
 
@@ -59,7 +59,7 @@ types: $(VENV)/.ready ## Check types
 	mypy -p ansible_collections.muster.cluster.plugins
 
 unit: $(VENV)/.ready ## Run the unit tests
-	pytest $(PARALLEL) tests/unit tests/architecture
+	pytest $(PARALLEL) tests/architecture tests/unit
 
 judged: $(VENV)/.ready ## Judge recorded, mutated and healthy outputs again; OpenSM and a GPU, if any
 	pytest $(PARALLEL) tests/oracle tests/recorded tests/fuzz tests/infiniband tests/gpu

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatch
+from fnmatch import translate
 
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 
@@ -43,7 +44,8 @@ class FakeHost:
 
     def paths(self, *patterns: str) -> list[str]:
         """Return the paths of ``outputs`` that the patterns name."""
-        return sorted(path for path in self.outputs if any(fnmatch(path, pattern) for pattern in patterns))
+        named = re.compile("|".join(map(translate, patterns)))
+        return sorted(filter(named.match, self.outputs))
 
     def _output(self, key: str) -> Output:
         self.asked.add(key)
