@@ -44,7 +44,8 @@ class FakeHost:
 
     def paths(self, *patterns: str) -> list[str]:
         """Return the paths of ``outputs`` that the patterns name."""
-        named = re.compile("|".join(map(translate, patterns)))
+        # Without a pattern nothing is named.
+        named = re.compile("|".join(map(translate, patterns)) or "(?!)")
         return sorted(filter(named.match, self.outputs))
 
     def _output(self, key: str) -> Output:
