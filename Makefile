@@ -11,10 +11,13 @@ export PYTHONUNBUFFERED := 1
 # Root's ControlMaster sockets and Ansible's temporary files stay inside the checkout.
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 
-.PHONY: help demo test quick test-long lint types ansible-lint unit recorded packaging browser lab lab-down survival sanity bench bench-full clean
+.PHONY: help demo test quick test-long lint types ansible-lint unit judged recorded packaging browser lab lab-down survival sanity bench bench-full clean
 
-# Files of tests stay together: their fixtures are made once.
-PARALLEL := --numprocesses=auto --dist=loadfile
+# Tests start thousands of interpreters: none of them shall compile Muster again.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Files of tests stay together: their fixtures are made once. Some tests wait: three workers keep two cores busy.
+PARALLEL = --numprocesses=$$(($$(nproc) * 3 / 2)) --dist=loadfile --no-loadscope-reorder
 BENCH := PYTHONPATH=collections:. $(BIN)/python -m tests.bench
 PARTS := PYTHONPATH=. $(BIN)/python -m tests.parts
 
@@ -55,8 +58,11 @@ ansible-lint: $(VENV)/.ready ## Check roles and playbooks
 types: $(VENV)/.ready ## Check types
 	mypy -p ansible_collections.muster.cluster.plugins
 
-unit: $(VENV)/.ready ## Run the unit tests, and those on a GPU where there is one
-	pytest $(PARALLEL) tests/unit tests/architecture tests/recorded tests/fuzz tests/infiniband tests/gpu tests/oracle
+unit: $(VENV)/.ready ## Run the unit tests
+	pytest $(PARALLEL) tests/architecture tests/unit
+
+judged: $(VENV)/.ready ## Judge recorded, mutated and healthy outputs again; OpenSM and a GPU, if any
+	pytest $(PARALLEL) tests/oracle tests/recorded tests/fuzz tests/infiniband tests/gpu
 
 recorded: $(VENV)/.ready ## Judge what real machines printed (RECORDED=DIR), beside the true verdicts
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded $(RECORDED)

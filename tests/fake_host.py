@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatch
+from fnmatch import translate
 
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 
@@ -43,7 +44,9 @@ class FakeHost:
 
     def paths(self, *patterns: str) -> list[str]:
         """Return the paths of ``outputs`` that the patterns name."""
-        return sorted(path for path in self.outputs if any(fnmatch(path, pattern) for pattern in patterns))
+        # Without a pattern nothing is named.
+        named = re.compile("|".join(map(translate, patterns)) or "(?!)")
+        return sorted(filter(named.match, self.outputs))
 
     def _output(self, key: str) -> Output:
         self.asked.add(key)

@@ -16,6 +16,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger impor
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.fleet_comparison import Summary, values_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import measured
 
+from tests import warm_ansible
+
 from ...browser.observed import Sick, Site, rounds
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,7 +64,7 @@ def exported(at: Path, name: str, hardware_class: str = "hgx_h100") -> Path:
 
 
 def play(at: Path, left: Path, right: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return warm_ansible.run(
         [
             *(Path(sys.executable).parent / "ansible-playbook", "muster.cluster.compare"),
             *("-e", f"compare_left={left}", "-e", f"compare_right={right}", "-e", f"compare_directory={at}/out"),
@@ -70,10 +72,6 @@ def play(at: Path, left: Path, right: Path, *arguments: str) -> subprocess.Compl
         ],
         cwd=at,
         env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
     )
 
 

@@ -20,6 +20,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
+from tests import warm_ansible
 from tests.fleets import LAB, LEDGER_ID, small_fleet, variables_of
 
 from ...browser.observed import Sick, Site, rounds
@@ -65,14 +66,10 @@ def site(tmp_path: Path) -> dict[str, Any]:
 def play(at: Path, data: dict[str, Any], *arguments: str) -> subprocess.CompletedProcess[str]:
     (at / "play.yml").write_text(PLAYBOOK)
     (at / "data.json").write_text(json.dumps({"data": data}))
-    return subprocess.run(
+    return warm_ansible.run(
         [Path(sys.executable).parent / "ansible-playbook", "play.yml", "-e", "@data.json", *arguments],
         cwd=at,
         env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
     )
 
 

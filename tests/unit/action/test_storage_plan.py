@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
+from tests import warm_ansible
 from tests.fleets import LEDGER_ID, small_fleet, variables_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,7 +34,7 @@ def fleet(tmp_path: Path) -> dict[str, Any]:
 
 def play(at: Path, fleet: dict[str, Any], *arguments: str) -> subprocess.CompletedProcess[str]:
     (at / "data.json").write_text(json.dumps({"muster_fleet": fleet, "storage_plan_file": "out/plan.json"}))
-    return subprocess.run(
+    return warm_ansible.run(
         [
             Path(sys.executable).parent / "ansible-playbook",
             ROOT / "playbooks/storage_plan.yml",
@@ -41,10 +42,6 @@ def play(at: Path, fleet: dict[str, Any], *arguments: str) -> subprocess.Complet
         ],
         cwd=at,
         env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
     )
 
 

@@ -10,6 +10,8 @@ import yaml
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
+from tests import warm_ansible
+
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
 LAB = ROOT / "inventory" / "lab" / "lab.fleet.yml"
@@ -24,9 +26,9 @@ VALUES = (
 
 def ansible(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     argv = [str(BIN / command[0]), *command[1:]]
-    return subprocess.run(
-        argv, cwd=ROOT, env={**os.environ, **environment}, text=True, capture_output=True, check=False, timeout=120
-    )
+    if command[0] not in warm_ansible.COMMANDS:
+        return subprocess.run(argv, cwd=ROOT, text=True, capture_output=True, check=False, timeout=120)
+    return warm_ansible.run(argv, cwd=ROOT, env={**os.environ, **environment})
 
 
 def listed(path: Path) -> dict[str, Any]:

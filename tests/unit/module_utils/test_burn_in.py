@@ -34,7 +34,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host import Ou
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import Count
-from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import build
 
 from tests.typed import typed
 
@@ -579,7 +578,7 @@ def test_second_reboot_on_the_way_back_is_not_planned(world):
 
 
 @pytest.fixture
-def program(tmp_path, expect):
+def program(tmp_path, expect, node_program):
     """The real program with stand-ins for the tools, a plan of one minute, and its own state directory."""
     root = tmp_path / "root" / "proc" / "sys" / "kernel" / "random"
     root.mkdir(parents=True)
@@ -594,11 +593,10 @@ def program(tmp_path, expect):
         "expect": expect,
     }
     (tmp_path / "plan.json").write_text(json.dumps({**plan, "stop_on_fail": False}))
-    (tmp_path / "muster").write_bytes(build())
 
     def command(*words):
         plan_and_state = ["--plan", str(tmp_path / "plan.json"), "--state-directory", str(tmp_path / "state")]
-        return [sys.executable, str(tmp_path / "muster"), "burn-in", *words, *plan_and_state]
+        return [sys.executable, str(node_program), "burn-in", *words, *plan_and_state]
 
     return command
 

@@ -15,7 +15,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge
 from ansible_collections.muster.cluster.plugins.module_utils.host.evidence_store import EvidenceStore
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import build
 
 from tests.typed import typed
 
@@ -68,14 +67,11 @@ def test_file_without_its_probe_and_broken_bundle_are_errors(tmp_path):
         saved_outputs(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("kib", "status", "last"), [(1024000, 0, "pass"), (512000, 1, "fail"), ("N/A", 2, "incomplete")]
-)
-def test_program_judges_one_file(tmp_path, expect, kib, status, last):
-    (tmp_path / "muster").write_bytes(build())
+@pytest.mark.parametrize(("kib", "said"), [(1024000, (0, "pass")), (512000, (1, "fail")), ("N/A", (2, "incomplete"))])
+def test_program_judges_one_file(node_program, tmp_path, expect, kib, said):
     (tmp_path / "meminfo.txt").write_text(MEMINFO.format(kib))
-    command = [sys.executable, str(tmp_path / "muster"), "judge", "--probe", "meminfo", "--expect", "-"]
+    command = [sys.executable, str(node_program), "judge", "--probe", "meminfo", "--expect", "-"]
     done = subprocess.run(
         [*command, str(tmp_path / "meminfo.txt")], input=json.dumps(expect), capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (status, last), done.stdout + done.stderr
+    assert (done.returncode, done.stdout.splitlines()[-1]) == said, done.stdout + done.stderr

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,11 @@ sys.path.insert(0, str(ROOT / "molecule" / "lab"))
 
 import lab  # noqa: E402 -- found on the path just set
 import lab_files  # noqa: E402 -- as above
-import lab_roce  # noqa: E402 -- as above
 from lab_state import declared  # noqa: E402
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
+# What a file or directory is, and when it was changed.
+State = tuple[int, ...]
 
 
 def show(place: Path, **faults: Any) -> None:
@@ -31,29 +34,66 @@ def show(place: Path, **faults: Any) -> None:
     lab_files.write_files(place, state)
 
 
+class FirstHost:
+    """A healthy lab host, which each test finds as it was made.
+
+    Its 1,400 files are made once; whatever a test has added, removed or changed is put right.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        show(place)
+        self._states = dict(self._found())
+        self._contents = {
+            path: Path(path).read_bytes() for path, state in self._states.items() if not _is_directory(state)
+        }
+
+    def restore(self) -> None:
+        found = dict(self._found())
+        for path in sorted(found, reverse=True):
+            wanted = self._states.get(path)
+            if wanted is None or _is_directory(wanted) != _is_directory(found[path]):
+                Path(path).rmdir() if _is_directory(found.pop(path)) else Path(path).unlink()
+        for path, state in sorted(self._states.items()):
+            if found.get(path) == state:
+                continue
+            if _is_directory(state):
+                Path(path).mkdir(exist_ok=True)
+            else:
+                Path(path).unlink(missing_ok=True)
+                Path(path).write_bytes(self._contents[path])
+            Path(path).chmod(stat.S_IMODE(state[0]))
+            self._states[path] = _state(path)
+
+    def _found(self) -> Iterator[tuple[str, State]]:
+        for folder, folders, files in os.walk(self.place):
+            # What tools share stays compiled.
+            folders[:] = [name for name in folders if name != "__pycache__"]
+            for name in (*folders, *files):
+                path = os.path.join(folder, name)  # noqa: PTH118 -- a Path of each is what takes the time
+                yield path, _state(path)
+
+
+def _state(path: str) -> State:
+    """Return the mode of what is there; of a file also what changes whenever somebody changes it."""
+    found = os.lstat(path)
+    return (found.st_mode,) if stat.S_ISDIR(found.st_mode) else (found.st_mode, found.st_ino, found.st_ctime_ns)
+
+
+def _is_directory(state: State) -> bool:
+    return stat.S_ISDIR(state[0])
+
+
 @pytest.fixture(scope="session")
-def first_host(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, frozenset[Path]]:
-    """A healthy lab host, and what there is on it."""
-    place = tmp_path_factory.mktemp("host")
-    show(place)
-    return place, frozenset(place.rglob("*"))
+def first_host(tmp_path_factory: pytest.TempPathFactory) -> FirstHost:
+    return FirstHost(tmp_path_factory.mktemp("host"))
 
 
 @pytest.fixture
-def host_place(first_host: tuple[Path, frozenset[Path]]) -> Path:
-    """What a healthy lab host called gpu-01 sees as /opt/lab.
-
-    Its 1,400 files are made once; whatever the test before has added, removed or changed is put right.
-    """
-    place, known = first_host
-    for path in sorted(place.rglob("*"), reverse=True):
-        # A setting stays where a fault comes, but not from one test to the next. What tools share stays compiled.
-        if path in known and not lab_roce.is_setting(str(path.relative_to(place)).removeprefix("root/")):
-            continue
-        if "__pycache__" not in path.parts:
-            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-    show(place)
-    return place
+def host_place(first_host: FirstHost) -> Path:
+    """What a healthy lab host called gpu-01 sees as /opt/lab."""
+    first_host.restore()
+    return first_host.place
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
-from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import build
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
 SetFaults = Callable[..., None]
@@ -20,7 +19,7 @@ Examine = Callable[[], dict[tuple[str, str], Finding]]
 
 
 @pytest.fixture
-def burn_in(host_place: Path) -> Examine:
+def burn_in(host_place: Path, node_program: Path) -> Examine:
     """Examine the host once, as burn-in does."""
     lab = expectations_of("lab_h100", {}, "lab")
     # An HGX H100 with the firmware and the BMC of a lab host, which a site declares for its own.
@@ -32,12 +31,11 @@ def burn_in(host_place: Path) -> Examine:
     boot_id = host_place / "root" / "proc" / "sys" / "kernel" / "random" / "boot_id"
     boot_id.parent.mkdir(parents=True, exist_ok=True)
     boot_id.write_text("11111111-2222-3333-4444-555555555555\n", encoding="ascii")
-    (host_place / "muster").write_bytes(build())
     words = ["examine", "--stage", "burn_in", "--node", "gpu-01", "--no-store"]
 
     def run() -> dict[tuple[str, str], Finding]:
         done = subprocess.run(
-            [sys.executable, str(host_place / "muster"), *words],
+            [sys.executable, str(node_program), *words],
             input=json.dumps({**expect, "tools": tools}),
             capture_output=True,
             text=True,

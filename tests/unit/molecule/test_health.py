@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import build
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
 SetFaults = Callable[..., None]
@@ -18,7 +17,7 @@ BOOT = "11111111-2222-3333-4444-555555555555"
 
 
 @pytest.fixture
-def muster(host_place: Path) -> Callable[..., tuple[int, dict[str, Any]]]:
+def muster(host_place: Path, node_program: Path) -> Callable[..., tuple[int, dict[str, Any]]]:
     """Run ``muster health`` on the host, which had its preflight."""
     expect = expectations_of("hgx_h100", {}, "lab")
     expect["gpu"]["nvml"] = None
@@ -27,7 +26,6 @@ def muster(host_place: Path) -> Callable[..., tuple[int, dict[str, Any]]]:
     boot_id.parent.mkdir(parents=True)
     boot_id.write_text(BOOT + "\n", encoding="ascii")
     (host_place / "expect.json").write_text(json.dumps(expect), encoding="utf-8")
-    (host_place / "muster").write_bytes(build())
     record = host_place / "state" / "evidence" / "preflight" / "a" / "evidence.json"
     record.parent.mkdir(parents=True)
     record.write_text(
@@ -36,7 +34,7 @@ def muster(host_place: Path) -> Callable[..., tuple[int, dict[str, Any]]]:
     common = ["--expect", str(host_place / "expect.json"), "--state-directory", str(host_place / "state")]
 
     def run(*words: str) -> tuple[int, dict[str, Any]]:
-        command = [sys.executable, str(host_place / "muster"), "health", *common, *words]
+        command = [sys.executable, str(node_program), "health", *common, *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
         return done.returncode, json.loads(done.stdout)
 

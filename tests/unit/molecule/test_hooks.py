@@ -1,4 +1,4 @@
-"""Slurm's hooks on a lab host: the wrappers as the role installs them, the real archive, a simulated scontrol."""
+"""Slurm's hooks on a lab host: the wrappers as the role installs them, the real program, a simulated scontrol."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import build
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import defaults
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
@@ -84,14 +83,13 @@ class Lab:
 
 
 @pytest.fixture
-def lab(host_place: Path) -> Lab:
+def lab(host_place: Path, node_program: Path) -> Lab:
     expect = expectations_of("lab_h100", {}, "lab")
     expect["tools"] = {"path": f"{host_place}/bin:/usr/bin:/bin", "root": str(host_place / "root")}
     boot_id = host_place / "root" / "proc" / "sys" / "kernel" / "random" / "boot_id"
     boot_id.parent.mkdir(parents=True)
     boot_id.write_text(BOOT + "\n", encoding="ascii")
     (host_place / "expect.json").write_text(json.dumps(expect), encoding="utf-8")
-    (host_place / "muster").write_bytes(build())
     record = host_place / "state" / "evidence" / "preflight" / "a" / "evidence.json"
     record.parent.mkdir(parents=True)
     record.write_text(json.dumps({"boot_id": BOOT, "finished": 1.0, "findings": [{"verdict": "pass"}]}))
@@ -103,7 +101,7 @@ def lab(host_place: Path) -> Lab:
     lab.slurm("IDLE")
     arguments = f"--expect {host_place}/expect.json --state-directory {host_place}/state"
     lab.program(
-        f'#!/bin/sh\nword=$1; shift\nexec {sys.executable} {host_place}/muster "$word" "$@" {arguments}'
+        f'#!/bin/sh\nword=$1; shift\nexec {sys.executable} {node_program} "$word" "$@" {arguments}'
         + f' $([ "$word" = health ] || echo --run-directory {host_place}/run)\n'
     )
     (host_place / "tmp").mkdir()

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
+from tests import warm_ansible
+
 ROOT = Path(__file__).resolve().parents[3]
 FOREIGN = "00000000-0000-4000-8000-000000000000"
 
@@ -29,9 +31,7 @@ def play(playbook: str, inventory: Path, *arguments: str) -> subprocess.Complete
     """Run one of the project's playbooks, as an operator would."""
     argv = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory), f"playbooks/{playbook}.yml"]
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
-    return subprocess.run(
-        [*argv, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=120
-    )
+    return warm_ansible.run([*argv, *arguments], cwd=ROOT, env=environment)
 
 
 def stopped(run: subprocess.CompletedProcess[str], said: str) -> None:

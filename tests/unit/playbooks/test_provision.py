@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import warm_ansible
+
 ROOT = Path(__file__).resolve().parents[3]
 # Nobody listens there: ssh is refused at once.
 GONE = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_connection": "ssh"}
@@ -51,9 +53,7 @@ def run(tmp_path):
         environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
         environment["ANSIBLE_COLLECTIONS_PATH"] = str(ROOT / "collections")
         command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.yml", "play.yml"]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
-        )
+        done = warm_ansible.run(command, cwd=tmp_path, env=environment)
         return done.stdout + done.stderr
 
     return played

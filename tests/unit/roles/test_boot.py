@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests import warm_ansible
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -44,14 +45,10 @@ def play(tmp_path: Path) -> Callable[[str], str]:
         for host in ("gpu-1", "gpu-2"):
             (tmp_path / host / "proc/sys/kernel/random/boot_id").write_text(f"{boot_id}\n")
         command = [Path(sys.executable).with_name("ansible-playbook"), "-i", "gpu-1,gpu-2"]
-        return subprocess.run(
+        return warm_ansible.run(
             [*command, "-e", f"@{tmp_path}/given.json", tmp_path / "play.json"],
             cwd=ROOT,
             env={**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections")},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
         ).stdout
 
     return run

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+
+from tests import warm_ansible
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,9 +27,7 @@ def play(tmp_path):
         command = [Path(sys.executable).parent / "ansible-playbook", "--check", "-i", "hosts.yml", "play.yml"]
         environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
         environment["ANSIBLE_COLLECTIONS_PATH"] = str(ROOT / "collections")
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
-        )
+        return warm_ansible.run(command, cwd=tmp_path, env=environment)
 
     return run
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm_ansible
+
 ROOT = Path(__file__).resolve().parents[3]
 WRITTEN = "/etc/systemd/network/51-muster-ib-mlx5_0.network"
 
@@ -40,14 +42,10 @@ def check(tmp_path):
     def run(link_layer: str) -> subprocess.CompletedProcess[str]:
         (base / "ports/1/link_layer").write_text(f"{link_layer}\n")
         command = [Path(sys.executable).with_name("ansible-playbook"), "--check", "--diff", "-i", "gpu-1,"]
-        return subprocess.run(
+        return warm_ansible.run(
             [*command, "-e", f"@{tmp_path}/given.json", tmp_path / "play.json"],
             cwd=ROOT,
             env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "ANSIBLE_NOCOLOR": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
         )
 
     return run

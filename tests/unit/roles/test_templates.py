@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import warm_ansible
 
 ROOT = Path(__file__).parents[3]
 
@@ -32,14 +33,10 @@ def render(tmp_path):
         (tmp_path / "play.json").write_text(json.dumps([play]))
         playbook = Path(sys.executable).with_name("ansible-playbook")
         python = f"ansible_python_interpreter={sys.executable}"
-        done = subprocess.run(
+        done = warm_ansible.run(
             [playbook, "-i", "localhost,", "-c", "local", "-e", python, tmp_path / "play.json"],
             cwd=ROOT,
             env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return (tmp_path / "out").read_text()

@@ -5,6 +5,7 @@ import re
 import struct
 import sys
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy
@@ -48,14 +49,25 @@ def page_of(one: Recorded, site: Site = SMALL) -> str:
     return report_page(verdicts, {}, About(START, "lab", recorded=(one,)), site.places)
 
 
+@cache
+def sick_view() -> CampaignView:
+    """Drawn once for all tests that only look at it."""
+    return view(recorded())
+
+
+@cache
+def sick_page() -> str:
+    return page_of(recorded())
+
+
 def test_a_slow_node_and_a_slow_rail_are_told_apart() -> None:
-    rows = table(view(recorded()), "Slow with everybody")
+    rows = table(sick_view(), "Slow with everybody")
     assert [(nodes, cells[0]) for nodes, cells in rows] == [(("gpu-0011",), "3"), (("gpu-0007",), "all")]
     assert rows[0][1][1] in ("62%", "63%") and rows[1][1][1] in ("83%", "84%")
 
 
 def test_a_slow_pair_is_named_and_no_pair_of_a_slow_node() -> None:
-    rows = table(view(recorded()), "Slow only together")
+    rows = table(sick_view(), "Slow only together")
     assert [(nodes, cells[0]) for nodes, cells in rows] == [(("gpu-0002", "gpu-0015"), "across pods")]
 
 
@@ -86,18 +98,18 @@ def test_a_slow_pair_of_few_nodes_is_no_slow_node() -> None:
 
 
 def test_of_more_nodes_the_median_stands_for_all() -> None:
-    assert " GB/s, the median of all pairs; the worst cell is at 6" in view(recorded()).figures[0].caption
+    assert " GB/s, the median of all pairs; the worst cell is at 6" in sick_view().figures[0].caption
 
 
 def test_who_comes_last_leads_the_stragglers() -> None:
-    rows = table(view(recorded()), "Iterations of the slowest")
+    rows = table(sick_view(), "Iterations of the slowest")
     assert {rows[0][0], rows[1][0]} == {("gpu-0007",), ("gpu-0011",)}
     counted = {nodes[0]: int(cells[3].split(" of ")[0].replace(",", "")) for nodes, cells in rows}
     assert max(counted, key=lambda node: counted[node]) == "gpu-0007"
 
 
 def test_mini_clusters_are_judged_by_their_limit_or_said_to_be_unmeasured() -> None:
-    rows = table(view(recorded()), "Mini-clusters (mini cluster)")
+    rows = table(sick_view(), "Mini-clusters (mini cluster)")
     assert [(cells[0], cells[1]) for _, cells in rows] == [
         (gpus, size) for gpus in ("16", "32", "48") for size in ("64 KiB", "1 MiB")
     ]
@@ -119,7 +131,7 @@ def test_distances_follow_the_declared_places() -> None:
 
 
 def test_timeline_shows_rounds_in_their_time() -> None:
-    first, second = view(recorded()).rounds
+    first, second = sick_view().rounds
     assert (first.number, first.kind, first.nodes, first.took, first.left) == (1, "walk", 16, "4 min", 0.0)
     assert (first.width, second.left, second.width) == (60.0, 65.0, 35.0)
     assert (
@@ -179,7 +191,7 @@ def test_nodes_without_places_are_drawn_all_the_same() -> None:
 
 
 def test_page_stays_one_strict_file() -> None:
-    html = page_of(recorded())
+    html = sick_page()
     assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:\"" in html
     assert not re.search(r"<(script|link|iframe|object|form|img)\b", html)
     for remote in ("http:", "https:", "@import", "xmlns", "<metadata"):
@@ -203,14 +215,14 @@ def test_page_allows_images_only_where_one_is() -> None:
 
 
 def test_heat_map_is_an_image_of_one_dot_a_cell() -> None:
-    html = page_of(recorded())
+    html = sick_page()
     (encoded,) = re.findall(r'href="data:image/png;base64,\s*([^"]+)"', html)[:1]
     png = base64.b64decode(encoded)
     assert struct.unpack(">II", png[16:24]) == (16, 16)
 
 
 def test_every_figure_says_in_words_what_it_shows() -> None:
-    seen = view(recorded())
+    seen = sick_view()
     titles = [figure.title for figure in seen.figures]
     assert len(titles) == len(set(titles)) >= 11
     for figure in seen.figures:
@@ -221,7 +233,7 @@ def test_every_figure_says_in_words_what_it_shows() -> None:
 
 
 def test_same_rounds_same_page() -> None:
-    assert page_of(recorded()) == page_of(recorded())
+    assert page_of(recorded()) == sick_page()
 
 
 def test_page_without_matplotlib_has_the_rest_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
