@@ -153,8 +153,8 @@ def small_files(machine: str, directory: str) -> dict[str, Any]:
         **{
             "directory": directory,
             "run": f"run-{time.time_ns()}",
-            "rendezvous": machine,
-            "rendezvous_address": "127.0.0.1",
+            "hub": machine,
+            "hub_address": "127.0.0.1",
         },
         **{"ranks": 1, "shard_bytes": MIB, "files": 20, "checkpoint_bytes": MIB},
         **{"python": "/usr/bin/python3", "program": program},

@@ -82,12 +82,12 @@ class StorageCodec:
 
     def command(self, job: Job, deadline_seconds: int) -> list[str]:
         """Return the command of one node. What a job leaves on the storage has that job's name."""
-        rendezvous = job.group[0]
+        hub = job.group[0]
         own = {
             "program": self.program,
             "run": job.name,
-            "rendezvous": rendezvous,
-            "rendezvous_address": job.addresses.get(rendezvous, rendezvous),
+            "hub": hub,
+            "hub_address": job.addresses.get(hub, hub),
         }
         seconds = self.timeout_seconds, deadline_seconds
         # When a node is lost, or leaves early, the others go on.

@@ -39,14 +39,15 @@ NAMED_PARTS = 3
 class Request:
     """What all nodes are given. ``directory`` is the tier's for such tests, ``run`` a name that no run had before.
 
-    A rank writes ``shard_bytes`` and makes ``files`` small files; PyTorch saves ``checkpoint_bytes``.
-    ``timeout_seconds`` bounds each step on the storage, ``deadline_seconds`` everything.
+    The nodes meet at ``hub``, on ``port`` of ``hub_address``. A rank writes ``shard_bytes`` and makes ``files`` small
+    files; PyTorch saves ``checkpoint_bytes``. ``timeout_seconds`` bounds each step on the storage, ``deadline_seconds``
+    everything.
     """
 
     directory: str
     run: str
-    rendezvous: str
-    rendezvous_address: str
+    hub: str
+    hub_address: str
     ranks: int
     shard_bytes: int
     files: int
@@ -60,9 +61,7 @@ class Request:
     @classmethod
     def read(cls, spec: Mapping[str, Any], port: int, timeout_seconds: float, deadline_seconds: float) -> Request:
         """Return the request in ``spec``; raises KeyError, TypeError or ValueError for one that is none."""
-        texts = {
-            key: str(spec[key]) for key in ("directory", "run", "rendezvous", "rendezvous_address", "python", "program")
-        }
+        texts = {key: str(spec[key]) for key in ("directory", "run", "hub", "hub_address", "python", "program")}
         numbers = {key: int(spec[key]) for key in ("ranks", "shard_bytes", "files", "checkpoint_bytes")}
         if min(numbers.values()) < 1 or not texts["directory"].startswith("/") or "/" in texts["run"]:
             raise ValueError("numbers above 0, an absolute directory and a run without slashes are expected")
@@ -83,7 +82,7 @@ class Trial:
 
     def run(self, member: Member, checkpoint: CheckpointProcess) -> None:
         """Take every step; raises StorageError, TimeoutError or RendezvousError where this node cannot go on."""
-        request, leads = self.request, self.node == self.request.rendezvous
+        request, leads = self.request, self.node == self.request.hub
         prepared = self._order("prepare", {rank: {"owner": self._owner(self.node, rank)} for rank in self.ranks})
         checks = [prepared[rank]["checks"] for rank in self.ranks]
         checkpoint.ready(request.timeout_seconds)
@@ -280,13 +279,13 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
             2 if slurm.ranks == 1 else 1,
         )
         answer.checkpoint = checkpoint
-        if slurm.node == request.rendezvous:
+        if slurm.node == request.hub:
             rendezvous = Rendezvous(
                 request.port, key, slurm.ranks, JOIN_SECONDS, request.timeout_seconds + MARGIN_SECONDS
             )
             rendezvous.start()
         patience = JOIN_SECONDS + 2 * (request.timeout_seconds + MARGIN_SECONDS)
-        member = Member((request.rendezvous_address, request.port), key, slurm.node, JOIN_SECONDS, patience)
+        member = Member((request.hub_address, request.port), key, slurm.node, JOIN_SECONDS, patience)
         Trial(request, slurm.node, workers, report).run(member, checkpoint)
         member.leave()
         if rendezvous:

@@ -76,7 +76,7 @@ def test_node_that_slurm_lost_is_unavailable() -> None:
 def test_job_meets_at_its_first_node_and_survives_the_loss_of_one() -> None:
     argv = WORK.argv(Job("muster-round-a-1-0-b", GROUP, {"gpu-01": "10.0.0.1"}, 27300))
     spec = json.loads(next(word for word in argv if word.startswith("--spec=")).partition("=")[2])
-    assert (spec["rendezvous"], spec["rendezvous_address"], spec["run"]) == (
+    assert (spec["hub"], spec["hub_address"], spec["run"]) == (
         "gpu-01",
         "10.0.0.1",
         "muster-round-a-1-0-b",

@@ -115,7 +115,7 @@ def run(place: Path, port: int, tmp_path: Path) -> Iterator[Callable[..., dict[s
     def start(*nodes: str, timeout: float = 5, deadline: float = 40, **faults: str) -> dict[str, dict[str, Any]]:
         nodes = nodes or NODES
         spec = {
-            **{"directory": str(place), "run": "test-1", "rendezvous": nodes[0], "rendezvous_address": "127.0.0.1"},
+            **{"directory": str(place), "run": "test-1", "hub": nodes[0], "hub_address": "127.0.0.1"},
             **{"ranks": 2, "shard_bytes": SHARD, "files": 20, "checkpoint_bytes": 4096},
             **{"python": sys.executable, "program": str(program)},
         }
