@@ -4,7 +4,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: host_addresses
-author: The Muster developers
+author: The Muster developers (@muster-cluster)
 version_added: 0.1.0
 short_description: Address of every declared host
 description:

@@ -351,8 +351,8 @@ class _Channels:
         return Channel(*about, unit, x, value, sigma, threshold, expected, reference)
 
     def _expected(self, check: str, size: int, reference: Any) -> float:
-        bar = _median_of(reference, self.counts) * (1 - self.cohort.margin)
-        return size / bar / 1e3 if check == "pair_latency" else bar
+        floor = _median_of(reference, self.counts) * (1 - self.cohort.margin)
+        return size / floor / 1e3 if check == "pair_latency" else floor
 
     def _noise(self, x: Any, by_limit: bool) -> tuple[float, float]:
         """Return the noise of one row, and from where on it is slow."""
