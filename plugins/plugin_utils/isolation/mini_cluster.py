@@ -242,7 +242,7 @@ class MiniClusters:
     def remarks(self) -> list[str]:
         """Return which sizes of mini-cluster nobody measured."""
         return [
-            f"mini-clusters of {gpus} GPUs take {self.nodes_each[gpus]} nodes and were not measured: none passes them"
+            f"mini-clusters of {gpus} GPUs take {self.nodes_each[gpus]} nodes and were not measured, so no node passes"
             for gpus, found in self.trials.items()
             if not found
         ]

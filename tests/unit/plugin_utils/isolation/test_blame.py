@@ -148,6 +148,13 @@ def test_both_of_a_pair_are_held_if_neither_is_slow_with_others() -> None:
     assert verdicts(blame.slow_pairs(slow_node)) == {"n0": CLEARED, "n1": CLEARED}
 
 
+def test_pair_whose_later_exchanges_cannot_be_read_was_not_sound_in_them() -> None:
+    facts = made([Suspect(PAIR, (0, 1), 0, 0.2, 1.0, 1, True)], [(0, 1)] * 4)
+    unread = np.full(4, np.nan)
+    facts = replace(facts, channels=(replace(facts.channels[0], again=unread, again_value=unread),))
+    assert verdicts(blame.slow_pairs(facts)) == {"n0": OPEN, "n1": OPEN}
+
+
 @pytest.mark.parametrize(("strong", "found"), [(True, {"n0": OPEN, "n1": OPEN}), (False, {})])
 def test_pair_that_was_not_measured_again_is_open_if_noise_does_not_make_it(
     strong: bool, found: dict[str, str]
