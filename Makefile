@@ -59,9 +59,10 @@ types: $(VENV)/.ready ## Check types
 	mypy -p ansible_collections.muster.cluster.plugins
 
 unit: $(VENV)/.ready ## Run the unit tests
-	pytest $(PARALLEL) tests/architecture tests/unit
+	pytest $(PARALLEL) -m "not pytorch" tests/architecture tests/unit
 
-judged: $(VENV)/.ready ## Judge recorded, mutated and healthy outputs again; OpenSM and a GPU, if any
+judged: $(VENV)/.ready ## Judge recorded, mutated and healthy outputs again; run PyTorch, OpenSM and a GPU, if any
+	pytest $(PARALLEL) -m pytorch tests/unit/module_utils
 	pytest $(PARALLEL) tests/oracle tests/recorded tests/fuzz tests/infiniband tests/gpu
 
 recorded: $(VENV)/.ready ## Judge what real machines printed (RECORDED=DIR), beside the true verdicts

@@ -41,6 +41,7 @@ RUN = Path("/run") / f"muster-lab-{hashlib.sha256(str(BUILD).encode()).hexdigest
 NETWORK = RUN.name
 SUITE = "bookworm"
 TORCH = "2.13.0"
+HOST_PYTHON = (3, 11)
 # PyTorch asks for it when ranks exchange objects, and does not install it.
 NUMPY = "2.4.6"
 # Command -> Debian or Ubuntu package.
@@ -399,9 +400,9 @@ def install_torch(lock: int) -> None:
     unfinished = BUILD / "torch.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     # Compiled here it loads in a third of the time there, where it cannot be kept compiled.
-    compiled = "--compile" if sys.version_info[:2] == (3, 11) else "--no-compile"
+    compiled = "--compile" if sys.version_info[:2] == HOST_PYTHON else "--no-compile"
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", compiled]
-    pip += ["--target", str(unfinished), "--python-version=3.11", "--only-binary=:all:"]
+    pip += ["--target", str(unfinished), "--python-version={}.{}".format(*HOST_PYTHON), "--only-binary=:all:"]
     # The CPU build where pip finds one; the ordinary one works as well, but brings gigabytes of CUDA. LAB_PIP_ARGS may
     # name an index that has the CPU build.
     tries = [[f"torch=={TORCH}+cpu"], [f"torch=={TORCH}"]]

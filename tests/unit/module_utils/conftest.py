@@ -1,8 +1,9 @@
-"""What the tests of node code share: a class, a healthy host that plays back outputs, and recorded files."""
+"""What the tests of node code share: a class, a healthy host, recorded files, and PyTorch."""
 
 import copy
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,11 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes import clock
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
 from tests.fake_host import FakeHost
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "molecule" / "lab"))
+
+import lab  # noqa: E402 -- found on the path just set
 
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "recorded"
 HEALTHY = Path(__file__).resolve().parents[2] / "healthy"
@@ -186,6 +192,16 @@ def expect():
 @pytest.fixture
 def fake_host():
     return healthy_host()
+
+
+@pytest.fixture(scope="session")
+def torch():
+    """Where PyTorch lies for a process's PYTHONPATH: the lab's, installed when it is missing."""
+    if sys.version_info[:2] != lab.HOST_PYTHON:
+        pytest.skip("the lab's PyTorch is for Python {}.{}".format(*lab.HOST_PYTHON))
+    with lab.locked() as lock:
+        lab.install_torch(lock)
+    return lab.BUILD / "torch"
 
 
 @pytest.fixture

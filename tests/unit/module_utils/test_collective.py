@@ -21,7 +21,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.collectives.collect
 from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import unpack
 
 ROOT = Path(__file__).resolve().parents[3]
-TORCH = ROOT / "build" / "lab" / "torch"
 RUN = f"import sys, {collective.__name__} as collective; sys.exit(collective.main())"
 SLURM = {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_NODELIST": "gpu-[01-02]"}
 TIMES = {"iterations": 3, "warmup": 1, "seconds": 20}
@@ -143,15 +142,10 @@ def test_wrong_arguments_are_refused(arguments: tuple[str, ...], tmp_path: Path)
     assert process.returncode == 2
 
 
-needs_torch = pytest.mark.skipif(
-    not TORCH.exists() or sys.version_info[:2] != (3, 11), reason="needs the lab's PyTorch, which is for Python 3.11"
-)
-
-
 class Crowd:
     """Real ranks over loopback, ``each`` of them on each of ``nodes`` pretended nodes."""
 
-    def __init__(self, moves: list[dict[str, Any]], nodes: int, each: int = 1) -> None:
+    def __init__(self, torch: Path, moves: list[dict[str, Any]], nodes: int, each: int = 1) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -164,7 +158,7 @@ class Crowd:
                     **{"SLURM_STEP_NODELIST": f"gpu-[01-0{nodes}]", "SLURMD_NODENAME": f"gpu-0{rank // each + 1}"},
                     **{"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
                 },
-                TORCH,
+                torch,
             )
             for rank in range(nodes * each)
         ]
@@ -184,8 +178,8 @@ class Crowd:
         return found
 
 
-@needs_torch
-def test_two_nodes_of_two_ranks_walk_every_kind_of_move() -> None:
+@pytest.mark.pytorch
+def test_two_nodes_of_two_ranks_walk_every_kind_of_move(torch: Path) -> None:
     groups = {"kind": "groups", "sizes": [8, 65536], **TIMES, "groups": [[0, 1]]}
     names = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
     moves = [
@@ -195,7 +189,7 @@ def test_two_nodes_of_two_ranks_walk_every_kind_of_move() -> None:
         {"name": "apart", "collective": "all_reduce", **groups, "groups": [[1], [0]]},
         {"name": "train", "kind": "train", "hidden": 16, "layers": 2, "steps": 2, "warmup": 1, "seconds": 30},
     ]
-    answers = Crowd(moves, 2, 2).answers()
+    answers = Crowd(torch, moves, 2, 2).answers()
     for rank, (status, record) in answers.items():
         assert (status, record["error"], record["phase"]) == (0, "", "end"), record
         assert (record["node"], record["rank"], record["local_rank"]) == (f"gpu-0{rank // 2 + 1}", rank, rank % 2)
@@ -214,23 +208,23 @@ def test_two_nodes_of_two_ranks_walk_every_kind_of_move() -> None:
     assert [sum(column) for column in zip(*last, strict=True)] == [TIMES["iterations"]] * 2
 
 
-@needs_torch
-def test_groups_of_some_follow_groups_of_others() -> None:
+@pytest.mark.pytorch
+def test_groups_of_some_follow_groups_of_others(torch: Path) -> None:
     groups = {"kind": "groups", "collective": "all_reduce", "sizes": [8], **TIMES}
     parts = [[[0, 1]], [[0, 1]], [[0, 2]], [[1, 2], [0]], [[0, 1, 2]], [[2, 1]]]
     moves = [{"name": str(number), **groups, "groups": part} for number, part in enumerate(parts)]
-    for rank, (status, record) in Crowd(moves, 3).answers().items():
+    for rank, (status, record) in Crowd(torch, moves, 3).answers().items():
         assert (status, record["error"]) == (0, "")
         for number, part in enumerate(parts):
             took_part = any(rank in group for group in part)
             assert (record["results"][str(number)]["ns"] != [None]) == took_part
 
 
-@needs_torch
+@pytest.mark.pytorch
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
-def test_rank_that_is_stopped_or_dies_ends_the_walk_of_all(how: signal.Signals) -> None:
+def test_rank_that_is_stopped_or_dies_ends_the_walk_of_all(torch: Path, how: signal.Signals) -> None:
     endless = {**WALK, "sizes": [65536], "iterations": 10_000_000, "seconds": 12}
-    crowd = Crowd([{**WALK, "name": "first"}, endless], 2)
+    crowd = Crowd(torch, [{**WALK, "name": "first"}, endless], 2)
     # What it does first takes no time beside loading torch, after which it holds sockets to the store and to its peer.
     while _sockets(crowd.ranks[1].pid) < SOCKETS:
         assert crowd.ranks[1].poll() is None, "it ended before it met the other"
@@ -296,9 +290,9 @@ print(json.dumps({
 """
 
 
-@needs_torch
-def test_every_wrong_element_is_counted() -> None:
-    path = f"{ROOT / 'collections'}:{TORCH}"
+@pytest.mark.pytorch
+def test_every_wrong_element_is_counted(torch: Path) -> None:
+    path = f"{ROOT / 'collections'}:{torch}"
     done = subprocess.run(
         [sys.executable, "-c", VERIFY],
         env={**os.environ, "PYTHONPATH": path},

@@ -363,7 +363,7 @@ def test_names_that_slurm_cannot_fold_and_linux_not_take_are_named_before_srun_i
         argv_of(slurm_round.Job("j", group, {}, 29401), moves={"moves": [WALK]})
 
 
-@pytest.mark.parametrize("nodes", [512])
+@pytest.mark.parametrize("nodes", [128])
 def test_answers_of_many_ranks_become_one_observation(nodes: int) -> None:
     group = tuple(f"gpu-{number:04d}" for number in range(nodes))
     codec = replace(CODEC, tasks_per_node=8, moves={"moves": [{**WALK, "shifts": list(range(32))}]})
@@ -384,4 +384,4 @@ def test_answers_of_many_ranks_become_one_observation(nodes: int) -> None:
     assert len(seen["results"]) == 64
     assert seen["results"][3]["ns"][nodes - 1] == [6_000_003] * 8
     assert len(json.dumps(seen["results"])) < 100 * nodes * 64 * 2
-    assert peak < 200 * 2**20
+    assert peak < 50 * 2**20

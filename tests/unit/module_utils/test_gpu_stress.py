@@ -20,15 +20,11 @@ from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_s
 from tests.typed import typed
 
 ROOT = Path(__file__).resolve().parents[3]
-TORCH = ROOT / "build" / "lab" / "torch"
 RUN = f"import sys, {gpu_stress.__name__} as program; sys.exit(program.main())"
 ONE, TWO, THREE = "0000:1b:00.0", "0000:ab:00.0", "0000:cd:00.0"
-needs_torch = pytest.mark.skipif(
-    not TORCH.exists() or sys.version_info[:2] != (3, 11), reason="needs the lab's PyTorch, which is for Python 3.11"
-)
 
 
-def start(*arguments: str, path: Path = TORCH) -> subprocess.Popen[str]:
+def start(path: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", RUN, "--device=cpu", *arguments],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT / 'collections'}:{path}"},
@@ -38,8 +34,8 @@ def start(*arguments: str, path: Path = TORCH) -> subprocess.Popen[str]:
     )
 
 
-def output_of(*arguments: str, path: Path = TORCH) -> Output:
-    process = start(*arguments, path=path)
+def output_of(path: Path, *arguments: str) -> Output:
+    process = start(path, *arguments)
     output, error = process.communicate(timeout=120)
     return Output(output, error, process.returncode)
 
@@ -59,18 +55,19 @@ def judged(output: Output, expect: dict[str, Any], gpus: tuple[str, ...]) -> dic
     return {finding.subject.split()[2]: finding for finding in findings}
 
 
-@needs_torch
-def test_sound_gpus_pass_and_agree(expect: dict[str, Any]) -> None:
-    found = judged(output_of(f"--gpus={ONE},{TWO}", "--seconds=1"), expect, (ONE, TWO))
+@pytest.mark.pytorch
+def test_sound_gpus_pass_and_agree(torch: Path, expect: dict[str, Any]) -> None:
+    found = judged(output_of(torch, f"--gpus={ONE},{TWO}", "--seconds=1"), expect, (ONE, TWO))
     assert {finding.verdict for finding in found.values()} == {"pass"}, found
     assert "100.0 % of memory" in found[ONE].reason
 
 
-@needs_torch
-def test_flipped_bits_and_lost_processes_are_told_of_their_gpus_alone(expect: dict[str, Any]) -> None:
+@pytest.mark.pytorch
+def test_flipped_bits_and_lost_processes_are_told_of_their_gpus_alone(torch: Path, expect: dict[str, Any]) -> None:
     gpus = tuple(f"0000:{bus:02x}:00.0" for bus in range(1, 6))
     result, memory, crash, hang, sound = gpus
     output = output_of(
+        torch,
         f"--gpus={','.join(gpus)}",
         "--seconds=1",
         "--start-seconds=15",
@@ -94,9 +91,9 @@ def test_flipped_bits_and_lost_processes_are_told_of_their_gpus_alone(expect: di
     assert "not ready within 15 s" in found[hang].reason
 
 
-@needs_torch
-def test_processes_end_with_their_supervisor() -> None:
-    process = start(f"--gpus={ONE},{TWO}", "--seconds=60")
+@pytest.mark.pytorch
+def test_processes_end_with_their_supervisor(torch: Path) -> None:
+    process = start(torch, f"--gpus={ONE},{TWO}", "--seconds=60")
     assert process.stdout is not None
     while '"ready"' not in process.stdout.readline():
         pass
@@ -119,7 +116,7 @@ def alive(pid: int) -> bool:
 
 def test_without_torch_every_gpu_is_missing_with_the_reason(tmp_path: Path, expect: dict[str, Any]) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('no torch on this host')")
-    output = output_of(f"--gpus={ONE},{TWO}", "--seconds=1", path=tmp_path)
+    output = output_of(tmp_path, f"--gpus={ONE},{TWO}", "--seconds=1")
     found = judged(output, expect, (ONE, TWO))
     assert {finding.verdict for finding in found.values()} == {"incomplete"}
     assert "ImportError in import of torch: no torch on this host" in found[ONE].reason
@@ -136,7 +133,7 @@ def test_without_torch_every_gpu_is_missing_with_the_reason(tmp_path: Path, expe
     ],
 )
 def test_wrong_arguments_are_refused(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    assert output_of(*arguments, path=tmp_path).rc == 2
+    assert output_of(tmp_path, *arguments).rc == 2
 
 
 LISTED = "00000000:1B:00.0, GPU-11111111-2222-3333-4444-555555555555\n"
@@ -213,9 +210,9 @@ print(json.dumps({{
 """
 
 
-@needs_torch
-def test_every_wrong_bit_is_seen() -> None:
-    path = f"{ROOT / 'collections'}:{TORCH}"
+@pytest.mark.pytorch
+def test_every_wrong_bit_is_seen(torch: Path) -> None:
+    path = f"{ROOT / 'collections'}:{torch}"
     program = FILL.format(load="ansible_collections.muster.cluster.plugins.module_utils.gpu_load.gpu_load")
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program],

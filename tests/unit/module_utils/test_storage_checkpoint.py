@@ -14,11 +14,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.save_test.storage_c
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import build
 
-TORCH = Path(__file__).parents[3] / "build" / "lab" / "torch"
-needs_torch = pytest.mark.skipif(
-    not TORCH.exists() or sys.version_info[:2] != (3, 11), reason="needs the lab's PyTorch, which is for Python 3.11"
-)
-
 
 @pytest.fixture
 def port() -> int:
@@ -38,9 +33,11 @@ def process(program: str, port: int, ranks: int = 1, python: str = sys.executabl
     return CheckpointProcess(python, program, 2**20, port, ranks)
 
 
-@needs_torch
-def test_two_ranks_save_and_one_loads(program: str, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(TORCH))
+@pytest.mark.pytorch
+def test_two_ranks_save_and_one_loads(
+    torch: Path, program: str, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(torch))
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     ranks = process(program, port, 2)
     ranks.ready(60)
@@ -70,10 +67,12 @@ sys.exit(s.main())
 """
 
 
-@needs_torch
-def test_state_that_comes_back_changed_is_an_error(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.pytorch
+def test_state_that_comes_back_changed_is_an_error(
+    torch: Path, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "changed.py").write_text(CHANGED)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TORCH), *sys.path]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(torch), *sys.path]))
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     ranks = process(str(tmp_path / "changed.py"), port, 2)
     ranks.ready(60)

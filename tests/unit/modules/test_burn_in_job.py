@@ -1,9 +1,6 @@
 """When burn_in_job starts a run, and when it attaches."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
@@ -13,7 +10,8 @@ from ansible_collections.muster.cluster.plugins.modules.burn_in_job import (
     why_discarded,
 )
 
-COLLECTIONS = Path(__file__).resolve().parents[3] / "collections"
+from tests.run_module import run_module
+
 PLAN = {"profile": "quick", "steps": [{"seconds": 60.0}], "interval_seconds": 5.0, "expect": {"class": "x"}}
 STATE = {
     "id": "a",
@@ -99,17 +97,7 @@ def start(tmp_path):
         tool = tmp_path / "muster"
         tool.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(status)}\nEND\n")
         tool.chmod(0o755)
-        common = {"tool": str(tool), "_ansible_check_mode": True}
-        done = subprocess.run(
-            [sys.executable, "-m", "ansible_collections.muster.cluster.plugins.modules.burn_in_job"],
-            input=json.dumps({"ANSIBLE_MODULE_ARGS": {**PLAN_HERE, **plan, **common}}),
-            env={"PYTHONPATH": str(COLLECTIONS), "PATH": "/usr/bin:/bin"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        return json.loads(done.stdout)
+        return run_module("burn_in_job", check=True, tool=str(tool), **{**PLAN_HERE, **plan})
 
     return run
 

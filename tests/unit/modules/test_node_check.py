@@ -1,17 +1,16 @@
 """node_check asks for one examination, and takes no other answer."""
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.modules.node_check import health_in
 
-COLLECTIONS = Path(__file__).resolve().parents[3] / "collections"
+from tests.run_module import run_module
+
 EXPECT = {"class": "x", "clock": {"offset_ms": 0.5}, "collective": {"backend": "gloo"}}
 # Answers as asked, but for what ANSWER says otherwise.
 TOOL = """#!{python}
@@ -31,16 +30,7 @@ def check(tmp_path):
         tool.write_text(TOOL.format(python=sys.executable, evidence=json.dumps(evidence), answer=json.dumps(answer)))
         tool.chmod(0o755)
         arguments = {"node": "gpu-01", "expect": EXPECT, "tool": str(tool), "health": _health}
-        done = subprocess.run(
-            [sys.executable, "-m", "ansible_collections.muster.cluster.plugins.modules.node_check"],
-            input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
-            env={"PYTHONPATH": str(COLLECTIONS), "PATH": "/usr/bin:/bin"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        return json.loads(done.stdout)
+        return run_module("node_check", **arguments)
 
     return run
 

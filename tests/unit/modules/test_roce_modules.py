@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.muster.cluster.plugins.module_utils.cli import main as muster
-from ansible_collections.muster.cluster.plugins.modules import file_set, roce_port
+
+from tests.run_module import run_module
 
 SOFT = {
     "device": "rxe0",
@@ -28,16 +27,6 @@ SOFT = {
     "rings": None,
     "buffers": None,
 }
-
-
-def run(module: Any, capsys: pytest.CaptureFixture[str], check: bool = False, **arguments: Any) -> dict[str, Any]:
-    with (
-        patch_module_args({**arguments, "_ansible_check_mode": check, "_ansible_diff": True}),
-        pytest.raises(SystemExit),
-    ):
-        module.main()
-    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return answer
 
 
 def lay(root: Path, files: dict[str, str]) -> None:
@@ -69,41 +58,41 @@ def files(root: Path) -> dict[str, str]:
     return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
 
 
-def test_ports_are_set_then_left_alone(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ports_are_set_then_left_alone(root: Path) -> None:
     ports = [{**SOFT, "rail": 0, "gateway": None}]
-    first = run(roce_port, capsys, ports=ports, root=str(root), wait_seconds=0)
+    first = run_module("roce_port", ports=ports, root=str(root), wait_seconds=0)
     assert first["changed"]
     assert first["ports"][0]["after"]["mtu_bytes"] == 9000
     assert "mtu_bytes: 1500\n" in first["diff"][0]["before"]
     assert (root / "sys/class/net/eth1/mtu").read_text() == "9000\n"
-    second = run(roce_port, capsys, ports=ports, root=str(root), wait_seconds=0)
+    second = run_module("roce_port", ports=ports, root=str(root), wait_seconds=0)
     assert (second["changed"], second["diff"]) == (False, [])
 
 
-def test_check_mode_leaves_no_trace(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_mode_leaves_no_trace(root: Path) -> None:
     before = files(root)
-    result = run(roce_port, capsys, check=True, ports=[SOFT], root=str(root))
+    result = run_module("roce_port", check=True, ports=[SOFT], root=str(root))
     assert result["changed"]
     assert files(root) == before
 
 
-def test_check_mode_before_the_driver_is_there_warns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = run(roce_port, capsys, check=True, ports=[SOFT], root=str(tmp_path))
+def test_check_mode_before_the_driver_is_there_warns(tmp_path: Path) -> None:
+    result = run_module("roce_port", check=True, ports=[SOFT], root=str(tmp_path))
     assert result["changed"]
     assert "failed" not in result
 
 
-def test_port_without_its_gid_fails(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_without_its_gid_fails(root: Path) -> None:
     ports = [{**SOFT, "ip": "172.16.0.9/31"}]
-    result = run(roce_port, capsys, ports=ports, root=str(root), wait_seconds=0)
+    result = run_module("roce_port", ports=ports, root=str(root), wait_seconds=0)
     assert result["failed"]
     assert result["msg"] == "rxe0 (eth1): no RoCE v2 GID of 172.16.0.9, found those of 172.16.0.1"
 
 
-def test_unsupported_setting_fails_in_check_mode_too(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unsupported_setting_fails_in_check_mode_too(root: Path) -> None:
     before = files(root)
     for check in (True, False):
-        result = run(roce_port, capsys, check=check, ports=[SOFT, {**SOFT, "traffic_class": 104}], root=str(root))
+        result = run_module("roce_port", check=check, ports=[SOFT, {**SOFT, "traffic_class": 104}], root=str(root))
         assert result["msg"] == "rxe0: backend inbox cannot set traffic_class (declared: 104)"
     assert files(root) == before
 
@@ -126,7 +115,7 @@ def test_unit_names_a_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.Ca
     assert str(path) in capsys.readouterr().err
 
 
-def test_files_are_written_once_and_stale_ones_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_written_once_and_stale_ones_removed(tmp_path: Path) -> None:
     (tmp_path / "50-muster-old.network").write_text("old")
     (tmp_path / "10-site.network").write_text("site")
     new = tmp_path / "new" / "50-muster-a.network"
@@ -135,17 +124,17 @@ def test_files_are_written_once_and_stale_ones_removed(tmp_path: Path, capsys: p
         "absent": [f"{tmp_path}/50-muster-*.network", f"{tmp_path}/new/50-muster-*.network"],
     }
     before = files(tmp_path)
-    assert run(file_set, capsys, check=True, **arguments)["changed"]
+    assert run_module("file_set", check=True, **arguments)["changed"]
     assert files(tmp_path) == before
-    first = run(file_set, capsys, **arguments)
+    first = run_module("file_set", **arguments)
     assert (first["written"], first["removed"]) == ([str(new)], [str(tmp_path / "50-muster-old.network")])
     assert files(tmp_path) == {"10-site.network": "site", "new/50-muster-a.network": "a\n"}
     assert new.stat().st_mode & 0o777 == 0o600
-    assert not run(file_set, capsys, **arguments)["changed"]
+    assert not run_module("file_set", **arguments)["changed"]
 
 
-def test_mode_alone_is_a_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mode_alone_is_a_change(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("a")
     path.chmod(0o644)
-    assert run(file_set, capsys, files=[{"path": str(path), "content": "a", "mode": "0600"}])["changed"]
+    assert run_module("file_set", files=[{"path": str(path), "content": "a", "mode": "0600"}])["changed"]

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_preflight import preflight_faults
 
-ROOT = Path(__file__).parents[3]
+from tests.run_module import run_module
+
 NAME = socket.gethostname()
 CONF = (
     f"SlurmctldHost={NAME}(127.0.0.1)\nSlurmctldParameters=enable_configless\nNodeName=n[1-2] NodeAddr=10.0.0.[1-2]\n"
 )
-
-
-def run(name, arguments):
-    done = subprocess.run(
-        [sys.executable, "-m", f"ansible_collections.muster.cluster.plugins.modules.{name}"],
-        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
-        env={"PYTHONPATH": f"{ROOT}/collections", "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    return json.loads(done.stdout)
 
 
 def test_addresses_that_are_numbers_need_no_looking_up():
@@ -47,8 +31,9 @@ def test_addresses_that_are_numbers_need_no_looking_up():
 )
 def test_what_cannot_work_is_said_before_anything_is_changed(slurm_conf, addresses, why):
     assert why in "; ".join(preflight_faults(slurm_conf, addresses))
-    arguments = {"packages": ["munge"], "version": "22.05", "addresses": addresses, "_ansible_check_mode": True}
-    result = run("slurm_packages", arguments | ({} if slurm_conf is None else {"slurm_conf": slurm_conf}))
+    arguments = {"packages": ["munge"], "version": "22.05", "addresses": addresses}
+    conf = {} if slurm_conf is None else {"slurm_conf": slurm_conf}
+    result = run_module("slurm_packages", check=True, **arguments, **conf)
     assert result["failed"]
     assert why in result["msg"]
 
@@ -62,7 +47,7 @@ def test_what_cannot_work_is_said_before_anything_is_changed(slurm_conf, address
     ],
 )
 def test_files_that_are_none(tmp_path, files, why):
-    result = run("slurm_config", {"files": files, "partitions": [], "work_directory": str(tmp_path)})
+    result = run_module("slurm_config", files=files, partitions=[], work_directory=str(tmp_path))
     assert result["failed"]
     assert why in result["msg"]
     assert list(tmp_path.iterdir()) == []

@@ -2,15 +2,12 @@
 
 import hashlib
 import io
-import json
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 
-COLLECTIONS = Path(__file__).resolve().parents[3] / "collections"
+from tests.run_module import run_module
 
 
 def archive(path, members):
@@ -32,18 +29,8 @@ def build(tmp_path):
             **{"name": "tool-1", "key": "abc", "source": str(source), "sha256": digest},
             **{"build": [["sh", "build.sh"]], "files": ["out/tool"], "directory": str(tmp_path / "kept")},
             **changed,
-            "_ansible_check_mode": check,
         }
-        done = subprocess.run(
-            [sys.executable, "-m", "ansible_collections.muster.cluster.plugins.modules.tool_archive"],
-            input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
-            env={"PYTHONPATH": str(COLLECTIONS), "PATH": "/usr/bin:/bin"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        return json.loads(done.stdout)
+        return run_module("tool_archive", check, **arguments)
 
     return run
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.examine
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
+from tests.run_module import run_module
 from tests.typed import typed
 
 LAB = expectations_of("lab_h100", {}, "lab")
@@ -46,21 +45,7 @@ def module(host_place: Path, path_of: str) -> Module:
     script.chmod(0o755)
     (own / "muster-pcie.service").write_text("disabled\n")
 
-    def run(name: str, check: bool = False, **arguments: Any) -> dict[str, Any]:
-        given = {**arguments, "tool_path": path_of, "_ansible_check_mode": check, "_ansible_diff": True}
-        done = subprocess.run(
-            [sys.executable, "-m", f"ansible_collections.muster.cluster.plugins.modules.{name}"],
-            input=json.dumps({"ANSIBLE_MODULE_ARGS": given}),
-            env={**os.environ, "PYTHONPATH": str(COLLECTIONS)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        assert done.stdout, done.stderr
-        return json.loads(done.stdout)
-
-    return run
+    return partial(run_module, tool_path=path_of)
 
 
 def trace(place: Path) -> dict[str, str]:

@@ -106,7 +106,7 @@ def test_port_is_set_to_what_the_declaration_says() -> None:
 
 
 def test_dcqcn_marks_packets_as_taking_part() -> None:
-    declared = data(ROCE)
+    declared = small_roce()
     declared["fabric"]["dcqcn"] = True
     roce = Fleet.from_data(declared, FILE)
     port = stated(stated(roce.classes["grand_teton_h100"].fabric).port)
@@ -114,7 +114,7 @@ def test_dcqcn_marks_packets_as_taking_part() -> None:
 
 
 def test_best_effort_leaves_priorities_alone_and_reads_back() -> None:
-    declared = data(ROCE)
+    declared = small_roce()
     for key in ("dcqcn", "buffers"):
         declared["fabric"].pop(key, None)
     declared["fabric"] |= {"backend": "inbox", "qos": "best_effort"}
@@ -127,14 +127,14 @@ def test_best_effort_leaves_priorities_alone_and_reads_back() -> None:
 
 @pytest.mark.parametrize(("backend", "dcqcn"), [("doca", False), ("inbox", None)])
 def test_dcqcn_is_by_default_what_the_backend_can_do(backend: str, dcqcn: bool | None) -> None:
-    declared = data(ROCE)
+    declared = small_roce()
     declared["fabric"].pop("dcqcn", None)
     declared["fabric"]["backend"] = backend
     assert Fleet.from_data(declared, FILE).fabric.dcqcn is dcqcn
 
 
 def test_notifications_are_marked_only_where_there_are_some() -> None:
-    declared = data(ROCE)
+    declared = small_roce()
     for dcqcn, marks in ((False, (None, None)), (True, (48, 6))):
         declared["fabric"]["dcqcn"] = dcqcn
         port = stated(stated(Fleet.from_data(declared, FILE).classes["grand_teton_h100"].fabric).port)
@@ -142,14 +142,14 @@ def test_notifications_are_marked_only_where_there_are_some() -> None:
 
 
 def test_device_wide_class_only_where_control_is_marked_like_data() -> None:
-    declared = data(ROCE)
+    declared = small_roce()
     declared["fabric"]["qos"]["control"] = declared["fabric"]["qos"]["data"]
     port = stated(stated(Fleet.from_data(declared, FILE).classes["grand_teton_h100"].fabric).port)
     assert port.traffic_class == 104
 
 
 def test_control_marked_unlike_data_needs_an_nccl_that_can_do_it() -> None:
-    declared = data(ROCE)
+    declared = small_roce()
     assert stated(Fleet.from_data(declared, FILE).classes["grand_teton_h100"].fabric).nccl_least == "2.22.3"
     declared["fabric"]["qos"]["control"] = declared["fabric"]["qos"]["data"]
     assert stated(Fleet.from_data(declared, FILE).classes["grand_teton_h100"].fabric).nccl_least is None
