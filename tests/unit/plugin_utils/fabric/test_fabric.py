@@ -18,7 +18,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fabric_of_hos
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import Rail
 
-from .examples import INFINIBAND, ROCE, data, fleet, small_roce
+from .examples import INFINIBAND, ROCE, fleet, small_roce
 
 FILE = "site.fleet.yml"
 
