@@ -86,7 +86,7 @@ lab-down: $(VENV)/.ready ## Remove every trace of the lab
 	@$(BIN)/python molecule/lab/lab.py down
 
 survival: $(VENV)/.ready ## Run the demo, then everything it must survive
-	pytest tests/lab
+	pytest --durations=0 tests/lab
 
 bench: $(VENV)/.ready ## Measure what takes a quarter of an hour; prints and writes build/bench.json
 	@$(BENCH)
