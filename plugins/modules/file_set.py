@@ -113,11 +113,11 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils.host.file_set import (
+    Applied,
     Block,
     FileSet,
     FileSetError,
     FileWanted,
-    Settled,
     UnitWanted,
     decoded,
 )
@@ -167,11 +167,11 @@ def secret_of(params: dict[str, Any]) -> FileWanted:
 def main() -> None:
     """Write, remove, and see to the units."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
-    params, done = module.params, Settled()
+    params, done = module.params, Applied()
     try:
         files = [*(file_of(each) for each in params["files"]), *(secret_of(each) for each in params["secrets"])]
         units = tuple(UnitWanted(**{**each, "files": tuple(each["files"])}) for each in params["units"])
-        FileSet(tuple(files), tuple(params["absent"]), units).settle(LocalHost(), module.check_mode, done)
+        FileSet(tuple(files), tuple(params["absent"]), units).apply(LocalHost(), module.check_mode, done)
     except (FileSetError, SystemdError, OSError, ValueError) as exc:
         module.fail_json(msg=str(exc), changed=done.changed, **asdict(done))
     module.exit_json(changed=done.changed, **asdict(done))

@@ -156,7 +156,7 @@ def main() -> None:
         if params["state"] == "tried":
             configuration.try_out()
             module.exit_json(changed=False)
-        module.exit_json(**configuration.settle(module.check_mode).to_dict())
+        module.exit_json(**configuration.apply(module.check_mode).to_dict())
     except SlurmGateError as exc:
         module.fail_json(msg=str(exc))
     except ConfigurationError as exc:

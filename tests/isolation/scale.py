@@ -28,7 +28,7 @@ from typing import Any
 from ansible_collections.muster.cluster.plugins.action.accept import ActionModule
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, PASS, worst
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import Means, prove
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import Runtime, prove
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet as Declared
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import LedgerAddress
@@ -87,7 +87,7 @@ class Accept(ActionModule):
         self._used_interpreter = None
         # Modelled, so that no budget runs out on a busy machine.
         clock = iter(range(10**6, 2 * 10**6))
-        self.means = Means(self._run_round, lambda _: None, lambda: float(next(clock)))
+        self.means = Runtime(self._run_round, lambda _: None, lambda: float(next(clock)))
 
     def _execute_module(self, module_args: Mapping[str, Any], **_: Any) -> dict[str, Any]:
         self._pipe.send({key: module_args[key] for key in ("groups", "program")})

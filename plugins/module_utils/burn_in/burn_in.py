@@ -160,7 +160,7 @@ class _Run:
 
     def _steps(self) -> None:
         if self.rebooted:
-            self._settle()
+            self._await_boot()
         self._examine()
         while self.next_step < len(self.plan.steps):
             step = self.plan.steps[self.next_step]
@@ -200,7 +200,7 @@ class _Run:
         if load.running:
             raise _Ended(f"{', '.join(load.alive)} could not be killed: the host cannot be examined beside it")
 
-    def _settle(self) -> None:
+    def _await_boot(self) -> None:
         """Wait until the boot after a planned reboot is over; raises _Ended if the host took too long to come back."""
         clock, host = self.environment.clock, self.environment.host
         began = clock.monotonic()

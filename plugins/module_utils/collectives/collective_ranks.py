@@ -34,9 +34,9 @@ class Ranks:
     def barrier(self, group: Any = None) -> None:
         """Wait for all of a group, and for the device."""
         self.distributed.barrier(group=group)
-        self.settle()
+        self.synchronize()
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Wait until the device has done all it was asked to."""
         if self.device.type == "cuda":
             self.torch.cuda.synchronize(self.device)

@@ -45,7 +45,7 @@ def train(ranks: Ranks, guard: Guard, move: Move, group: Any, members: Sequence[
         ranks.barrier(group)
         begin = time.perf_counter_ns()
         model.step(number + move.warmup)
-        ranks.settle()
+        ranks.synchronize()
         if number >= 0:
             steps.append(time.perf_counter_ns() - begin)
             compute.append(model.compute_nanoseconds())
@@ -166,6 +166,6 @@ class _Model:
         return result
 
     def compute_nanoseconds(self) -> int:
-        """Return how long the last step computed; the device has to have settled."""
+        """Return how long the last step computed; the device must have been synchronized."""
         spans = sum(round(begin.elapsed_time(end) * 1e6) for begin, end in self.spans)
         return max(1, spans + self.nanoseconds)

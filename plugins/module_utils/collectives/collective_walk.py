@@ -208,10 +208,10 @@ class Walk:
         for iteration in range(-move.warmup, move.iterations):
             self.guard.stage(OWN)
             self.pattern.fill(exercise.sent, self.ranks.me, iteration)
-            self.ranks.settle()
+            self.ranks.synchronize()
             self.guard.stage(MEETING)
             exercise.ready()
-            self.ranks.settle()
+            self.ranks.synchronize()
             taken = self.ranks.timed(exercise.run)
             self.guard.stage(OWN)
             wrong += int(exercise.wrong(iteration).item())

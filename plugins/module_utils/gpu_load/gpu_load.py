@@ -69,7 +69,7 @@ class Device:
         else:
             torch.set_num_threads(1)
 
-    def settle(self) -> float:
+    def synchronize(self) -> float:
         """Wait until all work is done and return the time."""
         if self.cuda:
             self.torch.cuda.synchronize()
@@ -153,10 +153,10 @@ class Product:
         """Return TFLOP/s of products that nobody checks, over about ``seconds``."""
         count, spent = 1, 0.0
         while True:
-            begin = self.device.settle()
+            begin = self.device.synchronize()
             for _ in range(count):
                 self.multiply()
-            spent = self.device.settle() - begin
+            spent = self.device.synchronize() - begin
             if spent >= seconds / 2:
                 return self.flops * count / spent / 1e12
             count = min(count * 8, max(count + 1, int(count * seconds / max(spent, 1e-6))))
@@ -227,7 +227,7 @@ class Memory:
 
     def write(self, pattern: str) -> None:
         """Write a pattern to all of it."""
-        begin = self.device.settle()
+        begin = self.device.synchronize()
         for number, chunk in enumerate(self.chunks):
             if pattern in _SIGNED:
                 chunk.fill_(_SIGNED[pattern])
@@ -235,7 +235,7 @@ class Memory:
             self.device.torch.add(self.ramp, self._base(number), out=chunk)
             if pattern.startswith("inverted"):
                 chunk.bitwise_not_()
-        self.seconds += self.device.settle() - begin
+        self.seconds += self.device.synchronize() - begin
         # Reading the ramp and inverting in place are traffic as well.
         self.moved_bytes += self.bytes * (1 if pattern in _SIGNED else 2 if pattern == "address" else 4)
         self.written = pattern
@@ -247,7 +247,7 @@ class Memory:
     def verify(self) -> None:
         """Read all of it and count the words that are not as they were written."""
         torch, pattern = self.device.torch, self.written
-        begin = self.device.settle()
+        begin = self.device.synchronize()
         bounds = []
         for chunk in self.chunks:
             if pattern.startswith("inverted"):
@@ -257,7 +257,7 @@ class Memory:
             # Least and largest word in one pass: both as expected means that every word is.
             bounds.append(torch.stack(torch.aminmax(chunk)))
         found = torch.stack(bounds).tolist()
-        self.seconds += self.device.settle() - begin
+        self.seconds += self.device.synchronize() - begin
         self.moved_bytes += self.bytes * (1 if pattern in _SIGNED else 4 if pattern == "address" else 6)
         for number, (least, largest) in enumerate(found):
             expected = _SIGNED.get(pattern, self._base(number))
@@ -270,10 +270,10 @@ class Memory:
         count, spent = 2, 0.0
         while spent < seconds / 2:
             count *= 2
-            begin = self.device.settle()
+            begin = self.device.synchronize()
             for number in range(count):
                 self.chunks[(2 * number + 1) % len(self.chunks)].copy_(self.chunks[2 * number % len(self.chunks)])
-            spent = self.device.settle() - begin
+            spent = self.device.synchronize() - begin
         moved = 2 * count * len(self.ramp) * 8
         self.copy_gb_per_s = max(self.copy_gb_per_s, moved / spent / 1e9)
 
@@ -324,7 +324,7 @@ def _unsupported(device: Device, kind: str) -> str:
     try:
         small = Product(device, kind, (64, 64, 64))
         small.multiply()
-        device.settle()
+        device.synchronize()
     except (RuntimeError, NotImplementedError, ValueError) as exc:
         return f"{type(exc).__name__}: {exc}"[:200]
     return ""
@@ -347,14 +347,14 @@ class Load:
 
     def run(self, seconds: float, report: Callable[[Mapping[str, Any]], None]) -> None:
         """Work for ``seconds``; memory holds a pattern while the products heat it, and is read afterwards."""
-        begin = self.device.settle()
+        begin = self.device.synchronize()
         end = begin + seconds
         interval = max(1.0, seconds / 60)
         reported = begin
         # At least one cycle for each pattern where there is time for it.
         length = min(self.sizes.cycle_seconds, max(seconds / len(PATTERNS), 2 * self.sizes.batch_seconds))
         cycle = 0
-        while cycle < len(PATTERNS) or self.device.settle() < end:
+        while cycle < len(PATTERNS) or self.device.synchronize() < end:
             # Overwrites what was there.
             self.memory.copy(self.sizes.batch_seconds / 5)
             self.memory.write(PATTERNS[cycle % len(PATTERNS)])
@@ -376,7 +376,7 @@ class Load:
                 self.memory.flip_bit()
             self.memory.verify()
             cycle += 1
-        self.seconds = self.device.settle() - begin
+        self.seconds = self.device.synchronize() - begin
 
     def _plain(self, kind: str, cycle: int) -> None:
         # Beside the checked products of the same cycle, at the same temperature and power.
@@ -388,7 +388,7 @@ class Load:
         product, tally = self.products[kind], self.tallies[kind]
         while True:
             count = tally.batch
-            begin = self.device.settle()
+            begin = self.device.synchronize()
             sums = []
             for number in range(count):
                 product.multiply()
@@ -396,7 +396,7 @@ class Load:
                     product.flip_bit()
                 sums.append(product.checksum())
             found = self.device.torch.stack(sums).tolist()
-            now = self.device.settle()
+            now = self.device.synchronize()
             spent = max(now - begin, 1e-9)
             if spent >= self.sizes.batch_seconds / 2:
                 tally.rates.append(product.flops * count / spent / 1e12)

@@ -94,7 +94,7 @@ class UnitWanted:
 
 
 @dataclass
-class Settled:
+class Applied:
     """What was done, or would be: paths and units by what happened to them."""
 
     written: list[str] = field(default_factory=list)
@@ -140,13 +140,13 @@ class FileSet:
     absent: tuple[str, ...] = ()
     units: tuple[UnitWanted, ...] = ()
 
-    def settle(self, host: Host, check: bool = False, done: Settled | None = None) -> Settled:
+    def apply(self, host: Host, check: bool = False, done: Applied | None = None) -> Applied:
         """Write what differs, remove what is absent, and see to the units.
 
         All files are read before the first is written. Raises FileSetError, SystemdError or OSError; ``done`` then
         holds what was done before.
         """
-        done = Settled() if done is None else done
+        done = Applied() if done is None else done
         for file, found, content in [(file, *_wanted_content(file, check)) for file in self.files]:
             mode = found.mode if file.mode is None else file.mode
             if (found.content, found.mode, found.owner) == (content, mode, file.owner or found.owner):
@@ -162,7 +162,7 @@ class FileSet:
                 Path(path).unlink()
             done.removed.append(path)
             done.diff.append(_difference(FileWanted(path, None), found, b"", None))
-        _settle_units(Systemd(host), self.units, done, check)
+        _run_units(Systemd(host), self.units, done, check)
         return done
 
 
@@ -178,7 +178,7 @@ def outdated(properties: Mapping[str, str], files: Iterable[str]) -> bool:
     return any(now - running < Path(path).stat().st_mtime <= now for path in files if Path(path).exists())
 
 
-def _settle_units(systemd: Systemd, units: Sequence[UnitWanted], done: Settled, check: bool) -> None:
+def _run_units(systemd: Systemd, units: Sequence[UnitWanted], done: Applied, check: bool) -> None:
     touched = {*done.written, *done.removed}
     if units and not check and any(path.startswith(UNIT_DIRECTORY) for path in touched):
         systemd.reload_files()
@@ -193,7 +193,7 @@ def _settle_units(systemd: Systemd, units: Sequence[UnitWanted], done: Settled, 
 
 
 def _steps(
-    unit: UnitWanted, properties: Mapping[str, str], written: bool, done: Settled, check: bool
+    unit: UnitWanted, properties: Mapping[str, str], written: bool, done: Applied, check: bool
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield systemctl's verbs for a unit, each with the list of ``done`` in which it counts."""
     runs = properties.get("ActiveState") in RUNNING

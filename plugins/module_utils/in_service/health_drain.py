@@ -37,7 +37,7 @@ def run(expect_path: str, state_directory: str, node: str, host: Host | None = N
         if beat.verdict != PASS:
             # Of its own, as an examination at the same time may replace the heartbeat.
             within(FILE_SECONDS, lambda: _left(mark))
-        told, trouble = settle(host or LocalHost(os.environ.get("PATH") or TOOL_PATH), node, beat)
+        told, trouble = drain_or_lift(host or LocalHost(os.environ.get("PATH") or TOOL_PATH), node, beat)
     if trouble:
         finding = Finding("drain", "host", INCOMPLETE, None, None, "", trouble, "investigate")
         beat = _with(beat, finding)
@@ -49,7 +49,7 @@ def run(expect_path: str, state_directory: str, node: str, host: Host | None = N
     return EXIT_STATUS[beat.verdict]
 
 
-def settle(host: Host, node: str, beat: Heartbeat) -> tuple[str, str]:
+def drain_or_lift(host: Host, node: str, beat: Heartbeat) -> tuple[str, str]:
     """Drain the node or give it back, as the run asks; return what was done and why it could not be done."""
     try:
         nodes = parse_nodes(_scontrol(host, "show", "node", node, "--oneliner"))

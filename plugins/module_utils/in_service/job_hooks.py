@@ -65,7 +65,7 @@ def run(hook: str, expect_path: str, state_directory: str, run_directory: str, n
             expect = read_expectations(json.loads(Path(expect_path).read_text(encoding="utf-8")))
             host = HealthHost(expect.tools.path, expect.tools.root, state_directory)
         except (OSError, ValueError) as exc:
-            return _told([_finding(hook, f"expectations in {expect_path}: {exc}")], hook, "")
+            return _answer([_finding(hook, f"expectations in {expect_path}: {exc}")], hook, "")
         if hook == "prolog":
             findings, boot = before_job(host, expect, kept)
         else:
@@ -74,7 +74,7 @@ def run(hook: str, expect_path: str, state_directory: str, run_directory: str, n
             findings = [*end_leftovers(LocalHost(), job, int(uid)), *findings]
         if findings:
             _keep(findings, {"hook": hook, "job": job}, node, boot, expect, EvidenceStore(state_directory))
-        return _told(findings, hook, boot)
+        return _answer(findings, hook, boot)
 
     answer = within(SECONDS[hook], work)
     if answer is None:
@@ -263,7 +263,7 @@ def _keep(  # noqa: PLR0913, PLR0917 -- one record's fields
         store.write(evidence)
 
 
-def _told(findings: Iterable[Finding], hook: str, boot: str) -> str:
+def _answer(findings: Iterable[Finding], hook: str, boot: str) -> str:
     return json.dumps({"hook": hook, "boot_id": boot, "findings": [item.to_dict() for item in findings]})
 
 

@@ -76,7 +76,7 @@ def argv_of(test: RailTest, gid_index: int | None, server_address: str | None) -
 
 
 def parse(text: str, test: RailTest) -> Result:
-    """Return what a whole report says; raises PerftestError for one that is cut, garbled, or of another test."""
+    """Return what a whole report says; raises PerftestError for one that is cut, unreadable, or of another test."""
     if "\ufffd" in text:
         raise PerftestError("text that is not Unicode, expected a report of perftest")
     lines = text.splitlines()

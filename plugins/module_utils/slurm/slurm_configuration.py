@@ -124,17 +124,17 @@ class Configuration:
         if pending is not None or any(before[name] != text for name, text in self.wanted.files.items()):
             self._try(before, self._gone(before))
 
-    def settle(self, check: bool = False) -> Result:
+    def apply(self, check: bool = False) -> Result:
         """Make the wanted files live and have slurmctld run on them; return what was done."""
         result = Result()
         if check:
-            self._settle(result, check)
+            self._apply(result, check)
             return result
         try:
             Path(self.places.directory).mkdir(mode=0o755, parents=True, exist_ok=True)
             Path(self.places.work).mkdir(mode=0o755, parents=True, exist_ok=True)
             with self._alone():
-                self._settle(result, check)
+                self._apply(result, check)
         except (OSError, ConfigurationError) as exc:
             # What was only planned did not change anything.
             raise ConfigurationError(str(exc), {**result.to_dict(), "changed": self.touched}) from exc
@@ -150,7 +150,7 @@ class Configuration:
         finally:
             os.close(directory)
 
-    def _settle(self, result: Result, check: bool) -> None:
+    def _apply(self, result: Result, check: bool) -> None:
         before, pending = self.swap.before(self.wanted.files)
         running = self.slurmctld.runs()
         result.undone = bool(pending)

@@ -113,7 +113,7 @@ class Applier:
         self._enable(wanted)
         self._set_modules()
         for mount in self.wish.mounts:
-            self._settle(mount)
+            self._apply_mount(mount)
         if f"{UNITS}/{SETTINGS}" in wanted:
             self._set_lustre(f"{UNITS}/{SETTINGS}" in written)
         return self.outcome
@@ -216,7 +216,7 @@ class Applier:
         name = Path(os.readlink(link)).name if source and link.is_symlink() else ""  # noqa: PTH115 -- text
         return self.host.read(f"/sys/class/block/{name}/dev").stdout.strip() if name else ""
 
-    def _settle(self, mount: expectations.Mount) -> None:
+    def _apply_mount(self, mount: expectations.Mount) -> None:
         """Mount what is not, as it is declared, and hold the result against the declaration."""
         name, unit = f"tier {mount.tier}", unit_name(mount.path)
         found, why = self._state(mount)

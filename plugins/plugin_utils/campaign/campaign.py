@@ -28,7 +28,7 @@ RESUME_SECONDS = 15 * 60
 LEAST_ROUND_SECONDS = 20
 # What a round may take beyond its collectives: waiting for Slurm, launch, cancelling.
 SPARE_SECONDS = 120
-# Findings of one node that are told while it runs; the evidence has them all.
+# Findings of one node that are shown while it runs; the evidence has them all.
 TOLD_FINDINGS = 3
 
 RunRound = Callable[[dict[str, Any]], list[dict[str, Any]]]
@@ -67,7 +67,7 @@ class Work(Protocol):
     def round_seconds(self, step: Round) -> int:
         """Return how long a round may take at the most."""
 
-    def told(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
+    def summary(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
         """Return a round's outcome in one line."""
 
     def proposal(self, seen: Seen, conclusion: Conclusion) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class Campaign:
 
 
 @dataclass(frozen=True)
-class Means:
+class Runtime:
     """How a campaign reaches the world: ``run_round`` raises RoundError, ``clock`` gives seconds since the epoch."""
 
     run_round: RunRound
@@ -115,20 +115,20 @@ class Means:
     clock: Callable[[], float]
 
 
-def prove(request: Request, work_of: WorkOf, means: Means) -> dict[str, Any]:
+def prove(request: Request, work_of: WorkOf, runtime: Runtime) -> dict[str, Any]:
     """Bring every cohort's campaign to its conclusion and return the task's result; raises LedgerError."""
     fleet = request.fleet
     ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=request.check)
     if request.check:
-        return _prove(request, work_of, ledger, means)
+        return _prove(request, work_of, ledger, runtime)
     # A killed playbook's worker lives on until its round ends: two must never walk the same campaign.
     with ledger.locked(request.round_seconds + SPARE_SECONDS, work="proving"):
-        return _prove(request, work_of, ledger, means)
+        return _prove(request, work_of, ledger, runtime)
 
 
-def _prove(request: Request, work_of: WorkOf, ledger: Ledger, means: Means) -> dict[str, Any]:
+def _prove(request: Request, work_of: WorkOf, ledger: Ledger, runtime: Runtime) -> dict[str, Any]:
     cohorts, skipped = cohorts_of(request)
-    end = means.clock() + request.budget_seconds
+    end = runtime.clock() + request.budget_seconds
     result: dict[str, Any] = {"changed": False, "campaigns": [], "evidence": {}, "skipped": skipped}
     for cohort in cohorts:
         try:
@@ -136,7 +136,7 @@ def _prove(request: Request, work_of: WorkOf, ledger: Ledger, means: Means) -> d
         except NothingToProve as exc:
             skipped.update(dict.fromkeys(cohort.members, str(exc)))
             continue
-        walk = Walk(request, cohort, work, ledger, means)
+        walk = Walk(request, cohort, work, ledger, runtime)
         summary, evidence = walk.planned() if request.check else walk.concluded(end)
         result["campaigns"].append(summary)
         result["evidence"].update({item.node: [item.to_dict()] for item in evidence})
@@ -152,15 +152,15 @@ def plan_of(step: Round) -> dict[str, Any]:
 class Walk:
     """One cohort's way from its first round, or from where an earlier run was interrupted, to evidence."""
 
-    def __init__(self, request: Request, cohort: Cohort, work: Work, ledger: Ledger, means: Means) -> None:
+    def __init__(self, request: Request, cohort: Cohort, work: Work, ledger: Ledger, runtime: Runtime) -> None:
         self.request = request
         self.cohort = cohort
         self.work = work
         self.stage = work.stage
         self.ledger = ledger
-        self.run_round = means.run_round
-        self.tell = means.tell
-        self.clock = means.clock
+        self.run_round = runtime.run_round
+        self.tell = runtime.tell
+        self.clock = runtime.clock
 
     def planned(self) -> tuple[dict[str, Any], list[Evidence]]:
         """Return what would be done next, having done nothing."""
@@ -282,8 +282,8 @@ class Walk:
         with self.ledger.writing() as writer:
             writer.save_round(ended)
         campaign.rounds[-1] = ended
-        told = self.work.told(step.number, begun.plan, seen)
-        self.tell(f"{self.stage} round {step.number} ({step.kind}, {self.clock() - start:.0f} s): {told}")
+        summary = self.work.summary(step.number, begun.plan, seen)
+        self.tell(f"{self.stage} round {step.number} ({step.kind}, {self.clock() - start:.0f} s): {summary}")
 
     def _evidence(self, campaign: Campaign, conclusion: Conclusion, concluded: bool) -> list[Evidence]:
         finished = self.clock()

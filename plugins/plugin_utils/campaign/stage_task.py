@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from ansible.module_utils.common.text.converters import to_text
 from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import (
-    Means,
     RoundError,
+    Runtime,
     WorkOf,
     led,
     prove,
@@ -47,7 +47,7 @@ class CampaignAction(MusterAction):
         parent = os.getppid()
         run_round = led(self._run_round, lambda: os.getppid() == parent)
         request = Request(**{**given, "fleet": Fleet.from_variables(given["fleet"])}, check=self.check)
-        return prove(request, type(self).work_of, Means(run_round, Display().display, time.time))
+        return prove(request, type(self).work_of, Runtime(run_round, Display().display, time.time))
 
     def _run_round(self, arguments: dict[str, Any]) -> list[dict[str, Any]]:
         try:

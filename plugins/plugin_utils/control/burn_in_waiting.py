@@ -93,7 +93,7 @@ def wait_for(node: Node, deadline: float, show: Callable[[HostProgress], None]) 
             failed, eta = int(status.get("failed", 0)), float(status.get("eta_seconds", 0))
             show(HostProgress(ended, failed, eta, waiting=waiting))
             if not waiting:
-                return _told(status, node.host)
+                return _ended(status, node.host)
         left = deadline - time.time()
         # The end is known to the second; there is no point in waking up long after it.
         expected = max(FIRST_DELAY_SECONDS, float(status.get("eta_seconds") or delay))
@@ -101,9 +101,9 @@ def wait_for(node: Node, deadline: float, show: Callable[[HostProgress], None]) 
         delay = min(delay * DELAY_GROWTH, LONGEST_DELAY_SECONDS)
 
 
-def _told(status: Mapping[str, Any], host: str) -> dict[str, Any]:
+def _ended(status: Mapping[str, Any], host: str) -> dict[str, Any]:
     """Return the last status with the evidence of a run that has ended, or why it is none of this node's burn-in."""
-    told = {
+    ended = {
         "status": status["status"],
         "id": status.get("id", ""),
         "evidence": None,
@@ -112,12 +112,12 @@ def _told(status: Mapping[str, Any], host: str) -> dict[str, Any]:
         "eta_seconds": status.get("eta_seconds", 0),
     }
     if status["status"] != "finished":
-        return told
+        return ended
     if status.get("evidence") is None:
         why = status.get("message", "its evidence is missing")
-        return {**told, "failed": True, "msg": f"burn-in has ended, {why}"}
+        return {**ended, "failed": True, "msg": f"burn-in has ended, {why}"}
     try:
         evidence = evidence_in(status["evidence"], id=str(status.get("id")), node=host, stage="burn_in")
     except EvidenceError as exc:
-        return {**told, "failed": True, "msg": f"burn-in has ended, {exc}"}
-    return {**told, "evidence": evidence.to_dict()}
+        return {**ended, "failed": True, "msg": f"burn-in has ended, {exc}"}
+    return {**ended, "evidence": evidence.to_dict()}

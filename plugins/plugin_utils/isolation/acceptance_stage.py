@@ -22,7 +22,11 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
     Settings,
     places_of,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import details, told, versions_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import (
+    details,
+    round_summary,
+    versions_of,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import (
     ranks_by_node,
     transport_findings,
@@ -150,9 +154,9 @@ class Acceptance(StageWork):
             "patience_seconds": self.request.partner_wait_seconds if waited_for else 0,
         }
 
-    def told(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
+    def summary(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
         """Return a round in one line."""
-        return "" if self.settings is None else told(number, plan, items, self.settings)
+        return "" if self.settings is None else round_summary(number, plan, items, self.settings)
 
     def details(self, seen: Seen) -> Mapping[str, Mapping[str, Any]]:
         """Return by node what its evidence keeps of the rounds, and the versions of the libraries it used."""

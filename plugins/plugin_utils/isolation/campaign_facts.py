@@ -223,7 +223,7 @@ def reference_of(facts: Facts) -> Reference:
     """Return who is proven by exchanges with others that are: nobody suspected, or of whom too little is known."""
     matrix, partners = facts.matrix, facts.partners
     nodes, pairs = in_common(facts.wrong)
-    out = {*facts.hung, *matrix.unavailable, *matrix.garbled, *facts.ask_inside, *nodes}
+    out = {*facts.hung, *matrix.unavailable, *matrix.unreadable, *facts.ask_inside, *nodes}
     out |= {node for pair in pairs for node in pair}
     blamed = _suspected(facts)
     blamed[[matrix.index[node] for node in out if node in matrix.index]] = True

@@ -1,7 +1,7 @@
 """What the finished rounds saw, as arrays: every exchange of two nodes by rail and size, every group's operations.
 
-What cannot be read is never taken for a measurement: a node of which a row is garbled or missing is named with why, so
-that nothing passes by it.
+What cannot be read is never taken for a measurement: a node of which a row is unreadable or missing is named with
+why, so that nothing passes by it.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Exchanges:
 class Matrix:
     """What rounds showed of ``nodes``: exchanges of pairs at ``sizes`` over so many ``rails``, and everything else.
 
-    ``garbled`` says by node what could not be read of it.
+    ``unreadable`` says by node what could not be read of it.
     """
 
     nodes: tuple[str, ...]
@@ -154,7 +154,7 @@ class Matrix:
     wrong: list[Wrong]
     groups: list[GroupResult]
     halts: list[Halt]
-    garbled: dict[str, str]
+    unreadable: dict[str, str]
     unavailable: dict[str, str]
 
     def broken(self, number: int, node: str) -> str:
@@ -193,13 +193,13 @@ class JobReading:
     wrong: list[Wrong] = field(default_factory=list)
     groups: list[GroupResult] = field(default_factory=list)
     halts: list[Halt] = field(default_factory=list)
-    garbled: dict[str, str] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
 
-    def garble(self, nodes: Iterable[str], why: str) -> None:
+    def note_unreadable(self, nodes: Iterable[str], why: str) -> None:
         """Note for nodes of which something cannot be read what that was, the first time."""
         for node in nodes:
-            self.garbled.setdefault(node, why)
+            self.unreadable.setdefault(node, why)
 
 
 class Readings:
@@ -228,11 +228,11 @@ class Readings:
     def matrix(self, seen: Seen, exchanges: Seen | None = None) -> Matrix:
         """Return everything that these rounds showed; only those in ``exchanges``, where given, of pairs."""
         found = [self.of(*each) for each in seen]
-        garbled: dict[str, str] = {}
+        unreadable: dict[str, str] = {}
         unavailable: dict[str, str] = {}
         for each in found:
-            for node, why in each.garbled.items():
-                garbled.setdefault(node, why)
+            for node, why in each.unreadable.items():
+                unreadable.setdefault(node, why)
             unavailable.update(each.unavailable)
         return Matrix(
             self.nodes,
@@ -242,7 +242,7 @@ class Readings:
             [wrong for each in found for wrong in each.wrong],
             [group for each in found for group in each.groups],
             [halt for each in found for halt in each.halts],
-            garbled,
+            unreadable,
             unavailable,
         )
 
@@ -276,11 +276,11 @@ class _Reader:
         where = f"round {number}"
         if not group or any(node not in self.index for node in group) or len(set(group)) != len(group):
             for job in _list(plan.get("groups")):
-                found.garble([str(node) for node in _list(job)], f"{where}: an observation of unknown nodes")
+                found.note_unreadable([str(node) for node in _list(job)], f"{where}: an observation of unknown nodes")
             return
         gone = item.get("unavailable") or {}
         if not isinstance(gone, Mapping):
-            found.garble(group, f"{where}: unavailable is {type(gone).__name__}, expected a mapping")
+            found.note_unreadable(group, f"{where}: unavailable is {type(gone).__name__}, expected a mapping")
             gone = {}
         found.unavailable.update({str(node): str(why) for node, why in gone.items() if node in group})
         program = plan.get("program")
@@ -291,10 +291,10 @@ class _Reader:
             try:
                 key = (str(result["move"]), int(result["step"]), int(result["bytes"]))
             except (KeyError, TypeError, ValueError):
-                found.garble(group, f"{where}: a result without move, step or bytes")
+                found.note_unreadable(group, f"{where}: a result without move, step or bytes")
                 continue
             if key[0] not in known or key in results:
-                found.garble(group, f"{where}: a result of {key[0]!r} that was not asked for, or twice")
+                found.note_unreadable(group, f"{where}: a result of {key[0]!r} that was not asked for, or twice")
                 continue
             results[key] = result
         finished = item.get("ok") is True and item.get("started") is True
@@ -302,7 +302,7 @@ class _Reader:
             # What did not start measured nothing, whatever it says.
             results = {}
         if finished and not moves:
-            found.garble(group, f"{where}: no program")
+            found.note_unreadable(group, f"{where}: no program")
         for move in moves:
             job = _Job(number, move, group, results, finished)
             if move["kind"] == "pairs":
@@ -322,7 +322,7 @@ class _Reader:
             if result is not None:
                 self._grouped(job, members, used, result)
             elif job.finished:
-                self.found.garble(used, f"round {job.number}: {move['name']} has no result at {size} B")
+                self.found.note_unreadable(used, f"round {job.number}: {move['name']} has no result at {size} B")
 
     def _grouped(self, job: _Job, members: Sequence[Sequence[int]], used: set[str], result: Mapping[str, Any]) -> None:
         move, group = job.move, job.group
@@ -332,7 +332,7 @@ class _Reader:
         self._wrong(job.number, result, group, {}, move["name"])
         last = result.get("last") or {}
         if not isinstance(last, Mapping) or not all(isinstance(count, int) for count in last.values()):
-            self.found.garble(group, f"{where}: last is not a mapping of numbers")
+            self.found.note_unreadable(group, f"{where}: last is not a mapping of numbers")
             last = {}
         with np.errstate(invalid="ignore"):
             ratios = (slowest / middle).max(axis=1).tolist()
@@ -443,7 +443,7 @@ class _Reader:
                 if result is None:
                     if job.finished:
                         absent = [node for node, there in zip(job.group, took.tolist(), strict=True) if there]
-                        self.found.garble(absent, f"{where} has no result at {size} B")
+                        self.found.note_unreadable(absent, f"{where} has no result at {size} B")
                     continue
                 blocks[size][:, at] = self._times(result, job.group, took, job.finished, where)
                 self._wrong_of_pairs(job, at, size, met[at])
@@ -468,14 +468,14 @@ class _Reader:
         for key in ("ns", "ns_p99"):
             values, bad = _rows(result.get(key), len(group), self.rails)
             if values is None:
-                self.found.garble(group, f"{where}: {key} has not {len(group)} rows of {self.rails} numbers")
+                self.found.note_unreadable(group, f"{where}: {key} has not {len(group)} rows of {self.rails} numbers")
                 nothing = np.full((len(group), self.rails), np.nan)
                 return nothing, nothing
             for index in bad:
-                self.found.garble([group[index]], f"{where}: {key} of it is not {self.rails} times above 0")
+                self.found.note_unreadable([group[index]], f"{where}: {key} of it is not {self.rails} times above 0")
             if finished and not bad:
                 for lacking in np.flatnonzero(np.isnan(values[:, 0]) & took).tolist():
-                    self.found.garble([group[lacking]], f"{where}: {key} has nothing of it")
+                    self.found.note_unreadable([group[lacking]], f"{where}: {key} has nothing of it")
             both.append(values)
         return both[0], both[1]
 
@@ -490,7 +490,7 @@ class _Reader:
         wrong = result.get("wrong")
         if not isinstance(wrong, Mapping) or any(node not in group for node in wrong):
             said = f"round {number}: {where}: wrong is {wrong!r:.80}, expected who received wrong data"
-            self.found.garble(group, said)
+            self.found.note_unreadable(group, said)
             return
         for node, rails in wrong.items():
             ranks = tuple(rank for rank in _list(rails) if isinstance(rank, int))

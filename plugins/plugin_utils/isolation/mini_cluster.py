@@ -108,8 +108,8 @@ class MiniClusters:
 
     def _unasked(self, gpus: int, nodes: Sequence[str], partners: Sequence[str]) -> list[Groups]:
         """Return permutations of groups of those that no group tells anything about yet, filled up with others."""
-        told = {node for trial in self.trials[gpus] for node in trial.nodes}
-        asked = [node for node in nodes if node not in told and self._may_ask(gpus, node)]
+        tried = {node for trial in self.trials[gpus] for node in trial.nodes}
+        asked = [node for node in nodes if node not in tried and self._may_ask(gpus, node)]
         if not asked:
             return []
         each, taken = self.nodes_each[gpus], {*asked, *self.blamed[gpus]}
@@ -200,11 +200,11 @@ class MiniClusters:
         profile = self.profile
         if profile is None:
             return _incomplete("no latency profile says what is asked")
-        told = [self._finding(profile, node, gpus) for gpus in profile.limits]
-        bad = [each for each in told if each.verdict != PASS]
+        found = [self._finding(profile, node, gpus) for gpus in profile.limits]
+        bad = [each for each in found if each.verdict != PASS]
         if bad:
             return next((each for each in bad if each.measured is not None), bad[0])
-        worst = max(told, key=lambda each: float(each.measured or 0) / float(each.expected or 1))
+        worst = max(found, key=lambda each: float(each.measured or 0) / float(each.expected or 1))
         sizes = ", ".join(str(gpus) for gpus in profile.limits)
         return replace(worst, reason=f"mini-clusters of {sizes} GPUs, nearest to its limit: {worst.reason}")
 
@@ -248,7 +248,7 @@ class MiniClusters:
         ]
 
 
-def told(matrix: Matrix, ranks_per_node: int) -> list[str]:
+def parts_by_size(matrix: Matrix, ranks_per_node: int) -> list[str]:
     """Return by size of mini-cluster how many groups were measured, and the slowest of them."""
     by_size: dict[int, list[GroupResult]] = {}
     for result in matrix.groups:

@@ -96,11 +96,11 @@ class _Median:
 
     def finding(self, said: str) -> Finding:
         """Return that it passes, or that it does not though nothing confirms it bad."""
-        told = float(f"{self.value:.4g}"), float(f"{self.expected:.4g}"), self.channel.unit
+        values = float(f"{self.value:.4g}"), float(f"{self.expected:.4g}"), self.channel.unit
         if self.reached:
-            return Finding(self.channel.check, SUBJECT, PASS, *told, said)
+            return Finding(self.channel.check, SUBJECT, PASS, *values, said)
         said += ", and not so slow with trusted nodes that it is to blame"
-        return Finding(self.channel.check, SUBJECT, INCOMPLETE, *told, said, "investigate")
+        return Finding(self.channel.check, SUBJECT, INCOMPLETE, *values, said, "investigate")
 
 
 class _Table:
@@ -109,7 +109,7 @@ class _Table:
     def __init__(self, judgement: Judgement, mini_clusters: MiniClusters, stopped: str) -> None:
         self.facts, self.judgement, self.stopped = judgement.facts, judgement, stopped
         self.mini_clusters = mini_clusters
-        self.told: dict[tuple[int, str], Finding] = {}
+        self.group_findings: dict[tuple[int, str], Finding] = {}
         matrix, sweep = self.facts.matrix, self.facts.sweep.exchanges
         self.matrix, self.index = matrix, matrix.index
         whole = sweep.known
@@ -132,8 +132,8 @@ class _Table:
         self.checked: dict[tuple[str, str], list[Blame]] = {}
         for verdict, blames in self.blamed.items():
             for blame in (each for mine in blames.values() for each in mine):
-                told = self.checked.setdefault((blame.node, blame.check), [])
-                told += [blame] if not told or told[0].verdict == verdict else []
+                kept = self.checked.setdefault((blame.node, blame.check), [])
+                kept += [blame] if not kept or kept[0].verdict == verdict else []
         self.known = {*judgement.reference.good, *(blame.node for blame in judgement.blames)}
         senders = {name for name, mine in self.blamed[REJECTED].items() if any(each.check == "data" for each in mine)}
         self.received_wrong: dict[str, str] = {}
@@ -182,8 +182,8 @@ class _Table:
             return self._incomplete(check, self.stopped, "none")
         if node in self.matrix.unavailable:
             return self._incomplete(check, f"not available in Slurm: {self.matrix.unavailable[node]}")
-        if node in self.matrix.garbled:
-            return self._incomplete(check, f"cannot be read: {self.matrix.garbled[node]}")
+        if node in self.matrix.unreadable:
+            return self._incomplete(check, f"cannot be read: {self.matrix.unreadable[node]}")
         if check in PAIR_CHECKS:
             return self._pair(node, check)
         unsettled = self._unsettled(node)
@@ -231,11 +231,11 @@ class _Table:
     def _group(self, group: Judged | None, check: str) -> Finding:
         """Return what all members of a group are told of it."""
         key = id(group), check
-        if key not in self.told:
-            self.told[key] = self._told_of(group, check)
-        return self.told[key]
+        if key not in self.group_findings:
+            self.group_findings[key] = self._group_finding(group, check)
+        return self.group_findings[key]
 
-    def _told_of(self, group: Judged | None, check: str) -> Finding:
+    def _group_finding(self, group: Judged | None, check: str) -> Finding:
         if group is None or not group.whole:
             return self._incomplete(check, "the group of all that passed was not measured")
         worst = group.worst(check)

@@ -1,4 +1,4 @@
-"""What operators are told of a round while a campaign runs, and what each node's evidence keeps of all of them."""
+"""What operators are shown of a round while a campaign runs, and what each node's evidence keeps of all of them."""
 
 from __future__ import annotations
 
@@ -14,34 +14,36 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged, judged_groups
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Matrix, Seen, matrix_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.medians import medians_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.mini_cluster import told as mini_clusters_told
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.mini_cluster import (
+    parts_by_size as mini_cluster_parts,
+)
 
-# More jobs than this are told by number, those that did not come to their end by name.
-TOLD_JOBS = 4
+# More jobs than this are only counted, those that did not come to their end by name.
+NAMED_JOBS = 4
 
 
-def told(number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]], settings: Settings) -> str:
+def round_summary(number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]], settings: Settings) -> str:
     """Return a round in one line: what came of its jobs, the slowest pair, the worst group of each level."""
     nodes = [str(node) for job in plan.get("groups", ()) for node in job]
     seen = [(number, plan, item) for item in items]
     matrix = matrix_of(nodes, seen, settings.pairs.sizes_bytes, settings.ranks_per_node, spread=False)
     parts = [f"{len(nodes)} nodes"] if len(items) == 1 else [f"{len(items)} jobs"]
-    parts += _pairs_told(matrix)
+    parts += _pair_parts(matrix)
     for level in dict.fromkeys(group.level for group in _groups(matrix, settings)):
-        parts.append(_level_told(level, [each for each in _groups(matrix, settings) if each.level == level]))
-    parts += mini_clusters_told(matrix, settings.ranks_per_node)
-    for halt in matrix.halts[:TOLD_JOBS]:
-        who = ", ".join(sorted(halt.suspects)[:TOLD_JOBS]) or ("+".join(halt.group) if len(halt.group) < 3 else "")
+        parts.append(_level_part(level, [each for each in _groups(matrix, settings) if each.level == level]))
+    parts += mini_cluster_parts(matrix, settings.ranks_per_node)
+    for halt in matrix.halts[:NAMED_JOBS]:
+        who = ", ".join(sorted(halt.suspects)[:NAMED_JOBS]) or ("+".join(halt.group) if len(halt.group) < 3 else "")
         parts.append(halt.error + (f" (suspected: {who})" if who else ""))
-    if len(matrix.halts) > TOLD_JOBS:
+    if len(matrix.halts) > NAMED_JOBS:
         parts.append(f"{len(matrix.halts)} jobs did not come to their end")
     if matrix.wrong:
         parts.append(
-            f"wrong data received by {', '.join(sorted({wrong.receiver for wrong in matrix.wrong})[:TOLD_JOBS])}"
+            f"wrong data received by {', '.join(sorted({wrong.receiver for wrong in matrix.wrong})[:NAMED_JOBS])}"
         )
-    if matrix.garbled:
-        node, why = next(iter(matrix.garbled.items()))
-        parts.append(f"{len(matrix.garbled)} nodes cannot be read, {node}: {why}")
+    if matrix.unreadable:
+        node, why = next(iter(matrix.unreadable.items()))
+        parts.append(f"{len(matrix.unreadable)} nodes cannot be read, {node}: {why}")
     return "; ".join(parts)
 
 
@@ -49,8 +51,8 @@ def _groups(matrix: Matrix, settings: Settings) -> list[Judged]:
     return [*judged_groups(matrix, settings, "inside"), *judged_groups(matrix, settings, "groups")]
 
 
-def _pairs_told(matrix: Matrix) -> list[str]:
-    told_of = []
+def _pair_parts(matrix: Matrix) -> list[str]:
+    parts = []
     for at, size in enumerate(matrix.sizes):
         speeds = matrix.exchanges.gb[:, at].min(axis=1)
         rows = np.flatnonzero(~np.isnan(speeds))
@@ -58,14 +60,14 @@ def _pairs_told(matrix: Matrix) -> list[str]:
             continue
         slowest = rows[np.argmin(speeds[rows])]
         pair = f"{matrix.nodes[matrix.exchanges.one[slowest]]}+{matrix.nodes[matrix.exchanges.other[slowest]]}"
-        told_of.append(
+        parts.append(
             f"{len(rows)} exchanges of {size_text(size)}: median {np.median(speeds[rows]):.3g} {UNIT}, "
             f"slowest {pair} {speeds[slowest]:.3g}"
         )
-    return told_of
+    return parts
 
 
-def _level_told(level: str, groups: Sequence[Judged]) -> str:
+def _level_part(level: str, groups: Sequence[Judged]) -> str:
     worst = max(groups, key=lambda group: (group.bad, group.slowdown))
     bad = sum(group.bad or group.doubtful for group in groups)
     said = f"{bad} of {len(groups)} bad, " if bad else ""

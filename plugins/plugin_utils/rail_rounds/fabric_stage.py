@@ -29,8 +29,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.rail_ro
     next_round,
 )
 
-# More groups than this are told by number, the bad ones by name.
-TOLD_GROUPS = 8
+# More groups than this are only counted, the bad ones named.
+NAMED_GROUPS = 8
 
 
 class FabricRounds(StageWork):
@@ -112,16 +112,16 @@ class FabricRounds(StageWork):
             "root": expect.tools.root,
         }
 
-    def told(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
+    def summary(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
         """Return the groups' least bandwidth, or how many of their rails are bad."""
         pairs = [Pair.read(number, item) for item in items]
-        shown = pairs if len(pairs) <= TOLD_GROUPS else [pair for pair in pairs if self._bad(pair)]
-        parts = [self._told(pair) for pair in shown[: 2 * TOLD_GROUPS]]
+        shown = pairs if len(pairs) <= NAMED_GROUPS else [pair for pair in pairs if self._bad(pair)]
+        parts = [self._summary(pair) for pair in shown[: 2 * NAMED_GROUPS]]
         if len(shown) < len(pairs):
             parts.append(f"{len(pairs) - len(shown)} of {len(pairs)} groups good")
         return "; ".join(parts)
 
-    def _told(self, pair: Pair) -> str:
+    def _summary(self, pair: Pair) -> str:
         names, bad = "+".join(pair.group), self._bad(pair)
         if pair.error:
             return f"{names} failed: {pair.error[:200]}"

@@ -22,7 +22,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.recorded_cam
     campaigns_of,
     lost_campaigns,
     recorded_campaign,
-    told_by_classes,
+    summary_by_classes,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import QUIET_STATES, Verdict
 
@@ -81,8 +81,8 @@ def _summary(fleet: Fleet, recorded: Sequence[Recorded]) -> Summary:
 
 def _recorded(fleet: Fleet, ledger: Reader, campaigns: Sequence[str]) -> list[Recorded]:
     classes = {node.name: node.hardware_class for node in fleet.nodes}
-    told_of = told_by_classes(fleet)
-    return [recorded_campaign(ledger, campaign, classes, fleet.policy.latency, told_of) for campaign in campaigns]
+    summary_of = summary_by_classes(fleet)
+    return [recorded_campaign(ledger, campaign, classes, fleet.policy.latency, summary_of) for campaign in campaigns]
 
 
 def _plan(fleet: Fleet, ledger: Reader, now: float, warn: Callable[[str], None]) -> Plan | None:

@@ -135,7 +135,7 @@ class _Reading:
         self.notes: list[str] = []
 
     def job(self, stored: StoredRound, item: Any) -> None:
-        """Take one job's observation in; raises what a garbled one makes Python raise."""
+        """Take one job's observation in; raises what an unreadable one makes Python raise."""
         if not isinstance(item, Mapping):
             raise TypeError(f"{type(item).__name__}, expected a mapping")
         names = [str(node) for node in item["group"]]
@@ -147,7 +147,7 @@ class _Reading:
         for wrong in matrix.wrong:
             self.wrong.setdefault(wrong.receiver, set()).update(wrong.rails)
         reasons: dict[str, list[str]] = {}
-        for node, why in matrix.garbled.items():
+        for node, why in matrix.unreadable.items():
             reasons.setdefault(why, []).append(node)
         for why, nodes in reasons.items():
             more = f" and {len(nodes) - _NAMED} more nodes" if len(nodes) > _NAMED else ""

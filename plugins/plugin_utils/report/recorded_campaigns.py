@@ -14,7 +14,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
     Settings,
     places_of,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import told
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import round_summary
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Reader, StoredRound
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.acceptance_shown import Recorded
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import has_program, measured
@@ -24,7 +24,7 @@ STAGE = "acceptance"
 CAMPAIGNS_AT_MOST = 4
 
 # What one round showed, in one line, by its plan and observations.
-Told = Callable[[StoredRound], str]
+Summary = Callable[[StoredRound], str]
 
 
 def campaigns_of(evidence: Mapping[str, Sequence[Evidence]], plans: Iterable[StoredRound]) -> list[str]:
@@ -63,49 +63,53 @@ def _named(evidence: Mapping[str, Sequence[Evidence]]) -> Counter[str]:
 
 
 def recorded_campaign(
-    ledger: Reader, campaign: str, classes: Mapping[str, str | None], profile: LatencyProfile | None, told_of: Told
+    ledger: Reader,
+    campaign: str,
+    classes: Mapping[str, str | None],
+    profile: LatencyProfile | None,
+    summary_of: Summary,
 ) -> Recorded:
     """Return one campaign; ``classes`` is the hardware class by node."""
     rounds: list[StoredRound] = []
     said: dict[int, str] = {}
 
-    def each_told() -> Iterator[StoredRound]:
+    def summarized() -> Iterator[StoredRound]:
         for stored in ledger.each_round(campaign):
             rounds.append(replace(stored, observations=None))
             if stored.finished is not None:
-                said[stored.number] = told_of(stored)
+                said[stored.number] = summary_of(stored)
             yield stored
 
-    found = measured(each_told())
+    found = measured(summarized())
     named = {node for stored in rounds for group in _groups(stored) for node in group}
     used = sorted({str(classes[node]) for node in named if classes.get(node)})
     return Recorded(campaign, ", ".join(used), tuple(rounds), found, said, profile)
 
 
-def told_by_classes(fleet: Fleet) -> Told:
-    """Return what tells a round as the operator was told it, by the expectations of its nodes' class.
+def summary_by_classes(fleet: Fleet) -> Summary:
+    """Return what puts a round as the operator saw it, by the expectations of its nodes' class.
 
     Of nodes that the fleet has no more the round's jobs speak for themselves.
     """
     places = places_of(fleet)
     known = {name: Settings.of(expect.collective, places) for name, expect in fleet.classes.items()}
 
-    def told_of(stored: StoredRound) -> str:
+    def summary_of(stored: StoredRound) -> str:
         first = next((node for group in _groups(stored) for node in group), "")
         node = fleet.hosts.get(first)
         settings = known.get(node.hardware_class or "") if node else None
         if settings is None or not has_program(stored):
-            return plainly_told(stored)
+            return plain_summary(stored)
         try:
-            return told(stored.number, stored.plan, stored.observations or (), settings)
-        # What a round holds may be garbled in any way; it is not for its summary to keep the page from being written.
+            return round_summary(stored.number, stored.plan, stored.observations or (), settings)
+        # A round may hold anything; it is not for its summary to keep the page from being written.
         except (TypeError, ValueError, KeyError, IndexError, AttributeError):
-            return plainly_told(stored)
+            return plain_summary(stored)
 
-    return told_of
+    return summary_of
 
 
-def plainly_told(stored: StoredRound) -> str:
+def plain_summary(stored: StoredRound) -> str:
     """Return what a round's jobs said of themselves: how many went through, who was missing, what went wrong."""
     items = [item for item in stored.observations or () if isinstance(item, Mapping)]
     good = sum(item.get("ok") is True for item in items)

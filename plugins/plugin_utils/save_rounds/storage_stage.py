@@ -32,7 +32,7 @@ CHECKPOINT_BYTES = 64 * 2**20
 STEPS = 4
 START_SECONDS = 30
 LEAST_STEP_SECONDS = 10
-# More nodes than this are told by number, the bad ones by name.
+# More nodes than this are only counted, the bad ones named.
 TOLD_NODES = 8
 
 
@@ -89,11 +89,11 @@ class StorageRounds(StageWork):
             "python": collective.python,
         }
 
-    def told(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
+    def summary(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
         """Return the save's rate, and what was wrong with whom."""
-        return "; ".join(self._told(Save.read(number, item)) for item in items)
+        return "; ".join(self._summary(Save.read(number, item)) for item in items)
 
-    def _told(self, save: Save) -> str:
+    def _summary(self, save: Save) -> str:
         if not save.started:
             return f"{len(save.group)} nodes: {save.error[:200]}"
         bad = []

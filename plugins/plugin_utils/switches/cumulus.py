@@ -21,7 +21,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_sta
     PortState,
     SwitchState,
     need,
-    told,
+    read_or_unknown,
 )
 
 COMMANDS = {
@@ -51,14 +51,14 @@ Tree = Mapping[str, Any]
 def read(answers: Answers, ports: Iterable[str]) -> SwitchState:
     """Return the state of a switch as its answers tell it."""
     parsed: dict[str, Any] = {
-        "config": told(lambda: _config(answers.data("config")), COMMANDS["config"]),
-        "interfaces": told(lambda: answers.data("interfaces"), COMMANDS["interfaces"]),
-        "lldp": told(lambda: answers.data("lldp"), COMMANDS["lldp"]),
-        "roce": told(lambda: answers.data("roce"), COMMANDS["roce"]),
+        "config": read_or_unknown(lambda: _config(answers.data("config")), COMMANDS["config"]),
+        "interfaces": read_or_unknown(lambda: answers.data("interfaces"), COMMANDS["interfaces"]),
+        "lldp": read_or_unknown(lambda: answers.data("lldp"), COMMANDS["lldp"]),
+        "roce": read_or_unknown(lambda: answers.data("roce"), COMMANDS["roce"]),
     }
-    parsed["qos"] = told(lambda: _Qos(need(parsed["config"]), parsed["roce"]), COMMANDS["config"])
+    parsed["qos"] = read_or_unknown(lambda: _Qos(need(parsed["config"]), parsed["roce"]), COMMANDS["config"])
     return SwitchState(
-        ecmp=told(lambda: _ecmp(need(parsed["config"])), COMMANDS["config"]),
+        ecmp=read_or_unknown(lambda: _ecmp(need(parsed["config"])), COMMANDS["config"]),
         ports={port: _port(port, parsed, answers) for port in ports},
         not_shown=_NOT_SHOWN,
     )
@@ -66,7 +66,7 @@ def read(answers: Answers, ports: Iterable[str]) -> SwitchState:
 
 def _port(port: str, parsed: Tree, answers: Answers) -> PortState:
     def of(name: str, reading: Any) -> Any:
-        return told(lambda: reading(need(parsed[name])), COMMANDS.get(name, COMMANDS["config"]))
+        return read_or_unknown(lambda: reading(need(parsed[name])), COMMANDS.get(name, COMMANDS["config"]))
 
     watchdog = f"watchdog {port}"
     return PortState(
@@ -82,7 +82,7 @@ def _port(port: str, parsed: Tree, answers: Answers) -> PortState:
         neighbours=of("lldp", lambda known: _neighbours(known.get(port, {}))),
         errors=of("interfaces", lambda known: _counted(known[port], "in-errors", "out-errors")),
         discards=of("interfaces", lambda known: _counted(known[port], "in-drops", "out-drops")),
-        storms=told(lambda: _deadlocks(answers.data(watchdog)), PORT_COMMANDS["watchdog"]),
+        storms=read_or_unknown(lambda: _deadlocks(answers.data(watchdog)), PORT_COMMANDS["watchdog"]),
     )
 
 

@@ -27,7 +27,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_sta
     SwitchState,
     Unknown,
     need,
-    told,
+    read_or_unknown,
 )
 
 COMMANDS = {
@@ -54,28 +54,28 @@ _DSCP_ROW = re.compile(r"\s*(\d)\s*:\s+((?:\d+\s*)+)$")
 
 def read(answers: Answers, ports: Iterable[str]) -> SwitchState:
     """Return the state of a switch as its answers tell it."""
-    config = told(lambda: _config(answers.text("config")), COMMANDS["config"])
+    config = read_or_unknown(lambda: _config(answers.text("config")), COMMANDS["config"])
     parsed: dict[str, Any] = {
-        "interfaces": told(lambda: answers.data("interfaces")["interfaces"], COMMANDS["interfaces"]),
-        "lldp": told(lambda: answers.data("lldp")["lldpNeighbors"], COMMANDS["lldp"]),
-        "watchdog": told(lambda: answers.data("watchdog")["interfaces"], COMMANDS["watchdog"]),
-        "pfc": told(lambda: _pfc(answers.text("pfc")), COMMANDS["pfc"]),
-        "trust": told(lambda: _trust(answers.text("trust")), COMMANDS["trust"]),
-        "maps": told(lambda: _classes(answers.text("maps")), COMMANDS["maps"]),
+        "interfaces": read_or_unknown(lambda: answers.data("interfaces")["interfaces"], COMMANDS["interfaces"]),
+        "lldp": read_or_unknown(lambda: answers.data("lldp")["lldpNeighbors"], COMMANDS["lldp"]),
+        "watchdog": read_or_unknown(lambda: answers.data("watchdog")["interfaces"], COMMANDS["watchdog"]),
+        "pfc": read_or_unknown(lambda: _pfc(answers.text("pfc")), COMMANDS["pfc"]),
+        "trust": read_or_unknown(lambda: _trust(answers.text("trust")), COMMANDS["trust"]),
+        "maps": read_or_unknown(lambda: _classes(answers.text("maps")), COMMANDS["maps"]),
     }
     interfaces = dict(need(config).starting("interface")) if isinstance(config, Line) else {}
     return SwitchState(
-        ecmp=told(lambda: _ecmp(need(config)), COMMANDS["config"]),
+        ecmp=read_or_unknown(lambda: _ecmp(need(config)), COMMANDS["config"]),
         ports={port: _port(port, config, interfaces.get(port, Line("")), parsed) for port in ports},
     )
 
 
 def _port(port: str, config: Line | Unknown, own: Line, parsed: Mapping[str, Any]) -> PortState:
     def of(name: str, reading: Any) -> Any:
-        return told(lambda: reading(need(parsed[name])), COMMANDS[name])
+        return read_or_unknown(lambda: reading(need(parsed[name])), COMMANDS[name])
 
     def configured(reading: Any) -> Any:
-        return told(lambda: reading(need(config)), COMMANDS["config"])
+        return read_or_unknown(lambda: reading(need(config)), COMMANDS["config"])
 
     return PortState(
         exists=of("interfaces", lambda known: port in known),

@@ -20,7 +20,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_sta
     PortState,
     SwitchState,
     need,
-    told,
+    read_or_unknown,
 )
 
 COMMANDS = {
@@ -46,21 +46,21 @@ Row = Mapping[str, str]
 def read(answers: Answers, ports: Iterable[str]) -> SwitchState:
     """Return the state of a switch as its answers tell it."""
     parsed: dict[str, Any] = {
-        "config": told(lambda: _config(answers.data("config")), COMMANDS["config"]),
-        "status": told(lambda: _by(answers, "status", "Interface"), COMMANDS["status"]),
-        "counters": told(lambda: _by(answers, "counters", "IFACE"), COMMANDS["counters"]),
-        "lldp": told(lambda: _lldp(answers.text("lldp")), COMMANDS["lldp"]),
-        "storms": told(lambda: ruled_table(answers.text("storms"), COMMANDS["storms"]), COMMANDS["storms"]),
+        "config": read_or_unknown(lambda: _config(answers.data("config")), COMMANDS["config"]),
+        "status": read_or_unknown(lambda: _by(answers, "status", "Interface"), COMMANDS["status"]),
+        "counters": read_or_unknown(lambda: _by(answers, "counters", "IFACE"), COMMANDS["counters"]),
+        "lldp": read_or_unknown(lambda: _lldp(answers.text("lldp")), COMMANDS["lldp"]),
+        "storms": read_or_unknown(lambda: ruled_table(answers.text("storms"), COMMANDS["storms"]), COMMANDS["storms"]),
     }
     return SwitchState(
-        ecmp=told(lambda: _ecmp(need(parsed["config"])), COMMANDS["config"]),
+        ecmp=read_or_unknown(lambda: _ecmp(need(parsed["config"])), COMMANDS["config"]),
         ports={port: _port(port, parsed) for port in ports},
     )
 
 
 def _port(port: str, parsed: Mapping[str, Any]) -> PortState:
     def of(name: str, reading: Any) -> Any:
-        return told(lambda: reading(need(parsed[name])), COMMANDS[name])
+        return read_or_unknown(lambda: reading(need(parsed[name])), COMMANDS[name])
 
     return PortState(
         exists=of("status", lambda rows: port in rows),

@@ -49,7 +49,7 @@ def unasked(plan: SwitchPlan, reason: str) -> Finding:
     return Finding("switch_session", plan.switch.name, INCOMPLETE, reason=reason, action="investigate")
 
 
-def _told(question: str, subject: str, value: T | Unknown, expected: Any, right: Callable[[T], bool]) -> Finding:
+def _finding(question: str, subject: str, value: T | Unknown, expected: Any, right: Callable[[T], bool]) -> Finding:
     """Return what follows from a value, or ``incomplete`` where it was not reported."""
     check, wanted, unit = f"switch_{question}", _text(expected), _UNITS.get(question, "")
     if isinstance(value, Unknown):
@@ -75,37 +75,37 @@ def _ecmp(plan: SwitchPlan, state: SwitchState) -> Finding:
     routing = plan.fabric.routing or ""
     if routing not in HASHED:
         value: Any = Unknown(f"how {plan.switch.system} spreads packets ({routing}) is not read")
-        return _told("ecmp", plan.switch.name, value, routing, bool)
+        return _finding("ecmp", plan.switch.name, value, routing, bool)
     wanted, fields = HASHED[routing], state.ecmp
     missing = frozenset() if isinstance(fields, Unknown) else wanted - fields
     if reasons := [state.not_shown[each] for each in sorted(missing) if each in state.not_shown]:
         fields = Unknown("; ".join(reasons))
-    return _told("ecmp", plan.switch.name, fields, wanted, lambda found: found >= wanted)
+    return _finding("ecmp", plan.switch.name, fields, wanted, lambda found: found >= wanted)
 
 
 def _port(plan: SwitchPlan, port: str, state: PortState) -> Iterator[Finding]:
     subject, ours = f"{plan.switch.name} {port}", plan.ports[port]
-    there = _told("port", subject, state.exists, True, bool)
+    there = _finding("port", subject, state.exists, True, bool)
     yield there
     if there.verdict == FAIL:
         return
-    yield _told("mtu", subject, state.mtu_bytes, plan.fabric.mtu_bytes, lambda mtu: _reaches(mtu, plan))
+    yield _finding("mtu", subject, state.mtu_bytes, plan.fabric.mtu_bytes, lambda mtu: _reaches(mtu, plan))
     lossless = frozenset(plan.lossless)
-    yield _told("pfc", subject, state.pfc, lossless, lambda found: found == lossless)
+    yield _finding("pfc", subject, state.pfc, lossless, lambda found: found == lossless)
     if plan.classes:
-        yield _told("trust", subject, state.trust_dscp, True, bool)
+        yield _finding("trust", subject, state.trust_dscp, True, bool)
         yield _dscp(plan, subject, state)
     if lossless:
-        yield _told("pfc_watchdog", subject, state.watchdog, True, bool)
-        yield _told("headroom", subject, state.headroom, lossless, lambda found: found >= lossless)
-        yield _told("pause_storms", subject, state.storms, 0, lambda count: count == 0)
+        yield _finding("pfc_watchdog", subject, state.watchdog, True, bool)
+        yield _finding("headroom", subject, state.headroom, lossless, lambda found: found >= lossless)
+        yield _finding("pause_storms", subject, state.storms, 0, lambda count: count == 0)
     if plan.marks:
         yield _ecn(plan, subject, state)
     if ours.address:
-        yield _told("address", subject, state.addresses, ours.address, lambda found: ours.address in found)
+        yield _finding("address", subject, state.addresses, ours.address, lambda found: ours.address in found)
     yield from _cable(plan, ours, subject, state.neighbours)
     for question, counted in (("errors", state.errors), ("discards", state.discards)):
-        yield _told(question, subject, counted, 0, lambda counts: not any(counts.values()))
+        yield _finding(question, subject, counted, 0, lambda counts: not any(counts.values()))
 
 
 def _reaches(mtu: int, plan: SwitchPlan) -> bool:
@@ -117,7 +117,7 @@ def _dscp(plan: SwitchPlan, subject: str, state: PortState) -> Finding:
     classes: Any = state.classes
     if not isinstance(classes, Unknown):
         classes = {dscp: classes.get(dscp, "unmapped") for dscp in wanted}
-    return _told("dscp", subject, classes, wanted, lambda found: found == wanted)
+    return _finding("dscp", subject, classes, wanted, lambda found: found == wanted)
 
 
 def _ecn(plan: SwitchPlan, subject: str, state: PortState) -> Finding:
@@ -135,7 +135,7 @@ def _ecn(plan: SwitchPlan, subject: str, state: PortState) -> Finding:
         )
 
     shown = {priority: f"{ecn.min_bytes} to {ecn.max_bytes}" for priority, ecn in wanted.items()}
-    return _told("ecn", subject, marks, shown, right)
+    return _finding("ecn", subject, marks, shown, right)
 
 
 def _cable(plan: SwitchPlan, ours: PortPlan, subject: str, heard: tuple[Neighbour, ...] | Unknown) -> Iterator[Finding]:
@@ -146,16 +146,18 @@ def _cable(plan: SwitchPlan, ours: PortPlan, subject: str, heard: tuple[Neighbou
         return len(found) == 1 and _short(found[0].system) == _short(other.name)
 
     if not ours.host:
-        yield _told("cable", subject, heard, str(other), lambda found: named(found) and other.port in found[0].ports)
+        yield _finding("cable", subject, heard, str(other), lambda found: named(found) and other.port in found[0].ports)
         return
-    host = _told("cable", subject, heard, other.name, named)
+    host = _finding("cable", subject, heard, other.name, named)
     yield host
     siblings = [each for each in plan.ports.values() if each.host and each.other.name == other.name]
     if host.verdict != PASS or len(siblings) == 1:
         return
     if ours.interface is None:
         heard = Unknown(f"{other.port} of {other.name} has no interface in nic.rails of its class to compare with")
-    yield _told("cable_rail", subject, heard, f"{other} ({ours.interface})", lambda on: ours.interface in on[0].ports)
+    yield _finding(
+        "cable_rail", subject, heard, f"{other} ({ours.interface})", lambda on: ours.interface in on[0].ports
+    )
 
 
 def _short(name: str) -> str:

@@ -23,7 +23,7 @@ class Unknown:
     reason: str
 
 
-def told(read: Callable[[], T], where: str) -> T | Unknown:
+def read_or_unknown(read: Callable[[], T], where: str) -> T | Unknown:
     """Return what ``read`` makes of an answer, or why nothing can be made of it; ``where`` names the answer."""
     try:
         return read()

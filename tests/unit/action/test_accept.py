@@ -19,8 +19,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign import campaign as walk
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import (
     Abandoned,
-    Means,
     RoundError,
+    Runtime,
     prove,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
@@ -108,7 +108,7 @@ class Cluster:
         return found
 
     def accept(self, request: Request) -> dict[str, Any]:
-        return prove(request, Acceptance, Means(self.run_round, self.told.append, lambda: self.now))
+        return prove(request, Acceptance, Runtime(self.run_round, self.told.append, lambda: self.now))
 
 
 @pytest.fixture
@@ -276,7 +276,7 @@ def test_nothing_convicts_where_ranks_cannot_run_at_all(ledger: Ledger, tmp_path
             {"group": group, "ok": False, "started": True, "error": error, "ranks": []} for group in arguments["groups"]
         ]
 
-    means = Means(failed, cluster.told.append, lambda: cluster.now)
+    means = Runtime(failed, cluster.told.append, lambda: cluster.now)
     result = prove(request(tmp_path, ("gpu-04", "gpu-05"), partners=["gpu-01", "gpu-02"]), Acceptance, means)
     assert verdicts(result) == {"gpu-04": INCOMPLETE, "gpu-05": INCOMPLETE}
     held = result["campaigns"][0]["held"]
@@ -389,7 +389,7 @@ def test_kill_of_the_playbook_is_not_recorded_as_trouble_with_a_round(
     cluster.trouble = trouble
     run_round = walk.led(cluster.run_round, lambda: alive)
     with pytest.raises(Abandoned):
-        prove(request(tmp_path), Acceptance, Means(run_round, cluster.told.append, lambda: cluster.now))
+        prove(request(tmp_path), Acceptance, Runtime(run_round, cluster.told.append, lambda: cluster.now))
     assert len(cluster.calls) == (lost == "during")
     with ledger.reading() as reader:
         assert reader.records(["acceptance"], NAMES) == {name: [] for name in NAMES}
@@ -405,7 +405,7 @@ def test_two_runs_never_walk_at_the_same_time(ledger: Ledger, tmp_path: Path, mo
 
 def test_observations_about_other_groups_are_not_believed(ledger: Ledger, tmp_path: Path) -> None:
     cluster = Cluster(set())
-    means = Means(lambda arguments: [], cluster.told.append, lambda: cluster.now)
+    means = Runtime(lambda arguments: [], cluster.told.append, lambda: cluster.now)
     result = prove(request(tmp_path), Acceptance, means)
     assert set(verdicts(result).values()) == {INCOMPLETE}
 

@@ -11,7 +11,7 @@ import yaml
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import Means, RoundError, prove
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import RoundError, Runtime, prove
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
@@ -72,7 +72,7 @@ class Cluster:
         return {f"{way}_prio{priority}_bytes": SENT + 10**6 for way in ("rx", "tx")}
 
     def prove(self, request: Request) -> dict[str, Any]:
-        return prove(request, FabricRounds, Means(self.run_round, self.told.append, lambda: self.now))
+        return prove(request, FabricRounds, Runtime(self.run_round, self.told.append, lambda: self.now))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.registr
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import DEPENDS
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
-from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import Means, RoundError, prove
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import RoundError, Runtime, prove
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
@@ -70,7 +70,7 @@ class Cluster:
         return [{"group": group, "started": True, "ok": True, "error": "", "answers": answers, "unavailable": {}}]
 
     def prove(self, request: Request) -> dict[str, Any]:
-        return prove(request, StorageRounds, Means(self.run_round, self.told.append, lambda: self.now))
+        return prove(request, StorageRounds, Runtime(self.run_round, self.told.append, lambda: self.now))
 
 
 @pytest.fixture

@@ -14,11 +14,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_clas
 
 from tests.fake_host import FakeHost
 
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "molecule" / "lab"))
-
-import lab  # noqa: E402 -- found on the path just set
-
+LAB_CODE = Path(__file__).resolve().parents[3] / "molecule" / "lab"
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "recorded"
 HEALTHY = Path(__file__).resolve().parents[2] / "healthy"
 MODEL = "NVIDIA H100 80GB HBM3"
@@ -197,6 +193,9 @@ def fake_host():
 @pytest.fixture(scope="session")
 def torch():
     """Where PyTorch lies for a process's PYTHONPATH: the lab's, installed when it is missing."""
+    sys.path.insert(0, str(LAB_CODE))
+    import lab  # noqa: PLC0415 -- found on the path just set
+
     if sys.version_info[:2] != lab.HOST_PYTHON:
         pytest.skip("the lab's PyTorch is for Python {}.{}".format(*lab.HOST_PYTHON))
     with lab.locked() as lock:

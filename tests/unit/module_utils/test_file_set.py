@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.file_set import (
+    Applied,
     Block,
     FileSet,
     FileSetError,
     FileWanted,
-    Settled,
     UnitWanted,
     decoded,
 )
@@ -57,8 +57,8 @@ class Units(LocalHost):
         return Output()
 
 
-def settle(host: Units, files: list[FileWanted], units: Sequence[UnitWanted] = (), **more: Any) -> Settled:
-    return FileSet(tuple(files), units=tuple(units)).settle(host, **more)
+def apply(host: Units, files: list[FileWanted], units: Sequence[UnitWanted] = (), **more: Any) -> Applied:
+    return FileSet(tuple(files), units=tuple(units)).apply(host, **more)
 
 
 def secret(tmp_path: Path, data: bytes | None = b"k" * 32) -> FileWanted:
@@ -71,96 +71,96 @@ def munge(tmp_path: Path) -> UnitWanted:
 
 def test_secret_is_written_and_its_unit_restarted_then_neither(tmp_path: Path) -> None:
     host = Units(running=100)
-    first = settle(host, [secret(tmp_path)], [munge(tmp_path)])
+    first = apply(host, [secret(tmp_path)], [munge(tmp_path)])
     assert first.restarted == ["munge"] and first.written == [str(tmp_path / "munge.key")]
     assert (tmp_path / "munge.key").read_bytes() == b"k" * 32
     assert (tmp_path / "munge.key").stat().st_mode & 0o777 == 0o400
-    assert not settle(host, [secret(tmp_path)], [munge(tmp_path)]).changed
+    assert not apply(host, [secret(tmp_path)], [munge(tmp_path)]).changed
     assert host.done == ["restart munge"]
 
 
 def test_no_difference_shows_a_secret(tmp_path: Path) -> None:
-    settle(Units(), [secret(tmp_path, b"old secret")])
-    (shown,) = settle(Units(), [secret(tmp_path)]).diff
+    apply(Units(), [secret(tmp_path, b"old secret")])
+    (shown,) = apply(Units(), [secret(tmp_path)]).diff
     assert (shown["before"], shown["after"]) == ("", "")
 
 
 def test_restart_that_a_killed_run_left_undone_is_made_up_for(tmp_path: Path) -> None:
-    settle(Units(), [secret(tmp_path)])
+    apply(Units(), [secret(tmp_path)])
     host = Units(running=100)
-    assert settle(host, [secret(tmp_path)], [munge(tmp_path)], check=True).restarted == ["munge"]
+    assert apply(host, [secret(tmp_path)], [munge(tmp_path)], check=True).restarted == ["munge"]
     assert host.done == []
-    assert settle(host, [secret(tmp_path)], [munge(tmp_path)]).restarted == ["munge"]
+    assert apply(host, [secret(tmp_path)], [munge(tmp_path)]).restarted == ["munge"]
 
 
 def test_file_from_the_future_restarts_nothing(tmp_path: Path) -> None:
-    settle(Units(), [secret(tmp_path)])
+    apply(Units(), [secret(tmp_path)])
     os.utime(tmp_path / "munge.key", (time.time() + 3600, time.time() + 3600))
-    assert not settle(Units(running=100), [secret(tmp_path)], [munge(tmp_path)]).changed
+    assert not apply(Units(running=100), [secret(tmp_path)], [munge(tmp_path)]).changed
 
 
 @pytest.mark.parametrize("state", ["inactive", "failed", "activating"])
 def test_unit_that_does_not_run_is_started_and_not_restarted(tmp_path: Path, state: str) -> None:
     host = Units(running=100, state=state)
-    assert settle(host, [secret(tmp_path)], [munge(tmp_path)]).started == ["munge"]
+    assert apply(host, [secret(tmp_path)], [munge(tmp_path)]).started == ["munge"]
     assert host.done == ["start munge"]
 
 
 @pytest.mark.parametrize("state", ["disabled", "", "enabled-runtime"])
 def test_unit_that_does_not_start_at_boot_is_enabled(state: str) -> None:
     host = Units(enabled=state)
-    assert settle(host, [], [UnitWanted("munge")]).enabled == ["munge"]
-    assert not settle(host, [], [UnitWanted("munge")]).changed
+    assert apply(host, [], [UnitWanted("munge")]).enabled == ["munge"]
+    assert not apply(host, [], [UnitWanted("munge")]).changed
 
 
 def test_unit_that_another_task_starts_is_only_enabled(tmp_path: Path) -> None:
     host = Units(state="inactive", enabled="disabled")
-    settle(host, [secret(tmp_path)], [UnitWanted("slurmctld", (str(tmp_path / "munge.key"),), "enabled")])
+    apply(host, [secret(tmp_path)], [UnitWanted("slurmctld", (str(tmp_path / "munge.key"),), "enabled")])
     assert host.done == ["enable slurmctld"]
 
 
 def test_reloaded_unit_is_reloaded_when_its_file_is_written_and_only_if_it_runs(tmp_path: Path) -> None:
     unit = UnitWanted("ssh", (str(tmp_path / "munge.key"),), "as_is", reload=True)
     stopped, running = Units(state="inactive", enabled="disabled"), Units(running=100, enabled="disabled")
-    assert settle(stopped, [secret(tmp_path)], [unit]).reloaded == []
-    assert settle(running, [secret(tmp_path, b"other")], [unit]).reloaded == ["ssh"]
-    assert not settle(running, [secret(tmp_path, b"other")], [unit]).changed
+    assert apply(stopped, [secret(tmp_path)], [unit]).reloaded == []
+    assert apply(running, [secret(tmp_path, b"other")], [unit]).reloaded == ["ssh"]
+    assert not apply(running, [secret(tmp_path, b"other")], [unit]).changed
     assert (stopped.done, running.done) == ([], ["reload ssh"])
 
 
 def test_unit_file_that_changed_is_read_before_its_unit_is_restarted() -> None:
     host = Units(stale="yes", state="inactive")
-    settle(host, [], [UnitWanted("slurmd")])
+    apply(host, [], [UnitWanted("slurmd")])
     assert host.done == ["daemon-reload", "start slurmd"]
 
 
 def test_unit_that_does_not_start_is_an_error_that_tells_what_was_done(tmp_path: Path) -> None:
-    host, done = Units(running=100), Settled()
+    host, done = Units(running=100), Applied()
     host.fails = "restart"
     with pytest.raises(SystemdError, match=r"systemctl restart munge: Job for munge\.service failed"):
-        settle(host, [secret(tmp_path)], [munge(tmp_path)], done=done)
+        apply(host, [secret(tmp_path)], [munge(tmp_path)], done=done)
     assert (done.written, done.restarted) == ([str(tmp_path / "munge.key")], [])
 
 
 def test_secret_without_content_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
     files = [FileWanted(str(tmp_path / "first"), b"first"), secret(tmp_path, None)]
-    assert settle(Units(), files, check=True).written == [str(tmp_path / "first"), str(tmp_path / "munge.key")]
+    assert apply(Units(), files, check=True).written == [str(tmp_path / "first"), str(tmp_path / "munge.key")]
     with pytest.raises(FileSetError, match=r"no content is given for .*munge\.key"):
-        settle(Units(), files)
+        apply(Units(), files)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_owner_who_does_not_exist_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileSetError, match="there is no user no-such-user"):
-        settle(Units(), [FileWanted(str(tmp_path / "key"), b"", 0o400, "no-such-user")])
+        apply(Units(), [FileWanted(str(tmp_path / "key"), b"", 0o400, "no-such-user")])
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o440, 0o444])
 def test_secret_that_others_may_read_is_written_anew(tmp_path: Path, mode: int) -> None:
-    settle(Units(), [secret(tmp_path)])
+    apply(Units(), [secret(tmp_path)])
     (tmp_path / "munge.key").chmod(mode)
-    assert settle(Units(), [secret(tmp_path)]).written == [str(tmp_path / "munge.key")]
+    assert apply(Units(), [secret(tmp_path)]).written == [str(tmp_path / "munge.key")]
     assert (tmp_path / "munge.key").stat().st_mode & 0o777 == 0o400
 
 
@@ -179,21 +179,21 @@ def test_block_is_put_below_its_line_replaced_and_removed(tmp_path: Path) -> Non
     path = tmp_path / "sshd"
     path.write_text(PAM)
     path.chmod(0o640)
-    settle(Units(), [block(tmp_path, "account required pam_slurm.so")])
+    apply(Units(), [block(tmp_path, "account required pam_slurm.so")])
     lines = path.read_text().splitlines()
     begin, end = f"# BEGIN {BLOCK.name}", f"# END {BLOCK.name}"
     assert lines[1:5] == ["@include common-account", begin, "account required pam_slurm.so", end]
     assert path.stat().st_mode & 0o777 == 0o640
-    assert not settle(Units(), [block(tmp_path, "account required pam_slurm.so")]).changed
-    settle(Units(), [block(tmp_path, "account required pam_slurm_adopt.so\n")])
+    assert not apply(Units(), [block(tmp_path, "account required pam_slurm.so")]).changed
+    apply(Units(), [block(tmp_path, "account required pam_slurm_adopt.so\n")])
     assert path.read_text().splitlines() == [*lines[:3], "account required pam_slurm_adopt.so", *lines[4:]]
-    settle(Units(), [block(tmp_path, "")])
+    apply(Units(), [block(tmp_path, "")])
     assert path.read_text() == PAM
 
 
 def test_block_in_check_mode_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "sshd").write_text(PAM)
-    assert settle(Units(), [block(tmp_path, "account required pam_slurm.so")], check=True).changed
+    assert apply(Units(), [block(tmp_path, "account required pam_slurm.so")], check=True).changed
     assert (tmp_path / "sshd").read_text() == PAM
 
 
@@ -212,10 +212,10 @@ def test_file_in_which_a_block_has_no_place_is_an_error_and_left(tmp_path: Path,
     if text is not None:
         path.write_text(text)
     with pytest.raises(FileSetError, match=why):
-        settle(Units(), [block(tmp_path, "account required pam_slurm.so")])
+        apply(Units(), [block(tmp_path, "account required pam_slurm.so")])
     assert (path.read_text() if path.exists() else None) == text
 
 
 def test_empty_block_of_a_file_that_does_not_exist_is_no_change(tmp_path: Path) -> None:
-    assert not settle(Units(), [block(tmp_path, "")]).changed
+    assert not apply(Units(), [block(tmp_path, "")]).changed
     assert list(tmp_path.iterdir()) == []

@@ -110,8 +110,8 @@ def configuration(place, given, name="ctl"):
     return Configuration(LocalHost(f"{place}/bin:/usr/bin:/bin"), places, given, name, poll_seconds=0.05)
 
 
-def settle(place, text=CONF, check=False, **more):
-    return configuration(place, wanted(place, text, **more)).settle(check)
+def apply(place, text=CONF, check=False, **more):
+    return configuration(place, wanted(place, text, **more)).apply(check)
 
 
 def said(place):
@@ -124,7 +124,7 @@ def said(place):
 @pytest.fixture
 def running(place):
     """A controller that runs on CONF and has saved state."""
-    settle(place)
+    apply(place)
     (place / "state/clustername").touch()
     said(place)
     return place
@@ -135,7 +135,7 @@ def live(place, name="slurm.conf"):
 
 
 def test_first_start_may_be_without_state_and_the_gate_is_closed(place):
-    result = settle(place)
+    result = apply(place)
     assert (result.files, result.started, result.restarted) == (["slurm.conf"], True, False)
     assert said(place) == ["trial", "restart"]
     assert (place / "marks").read_text().strip() == str(place / "work/bootstrap")
@@ -151,13 +151,13 @@ def test_new_state_directory_becomes_slurms_unless_it_holds_what_is_not(place, t
     os.chown(place / "state", 12345, -1)
     for name in there:
         (place / "state" / name).touch()
-    settle(place)
+    apply(place)
     assert (place / "state").stat().st_uid == (0 if given else 12345)
 
 
 def test_second_run_does_nothing(running):
     before = {path: path.stat().st_mtime_ns for path in running.rglob("*") if path.is_file()}
-    result = settle(running)
+    result = apply(running)
     assert not result.to_dict()["changed"]
     assert said(running) == []
     assert {path: path.stat().st_mtime_ns for path in before if path != running / "log"} == {
@@ -176,19 +176,19 @@ def test_second_run_does_nothing(running):
 )
 def test_what_changed_decides_how_it_takes_effect_and_once(running, old, new, asked):
     text = CONF.replace(old, new)
-    result = settle(running, text)
+    result = apply(running, text)
     assert said(running)[: len(asked)] == asked
     assert (result.restarted, result.reconfigured) == ("restart" in asked, asked != ["trial"])
     assert new in live(running)
     assert old in (running / "work/previous/slurm.conf").read_text()
-    assert not settle(running, text).to_dict()["changed"]
+    assert not apply(running, text).to_dict()["changed"]
     assert said(running) == []
 
 
 def test_configuration_that_is_not_accepted_changes_nothing(running):
     before = live(running)
     with pytest.raises(ConfigurationError, match=r"unrecognized key: Foo; fatal: .*nothing was changed") as caught:
-        settle(running, CONF + "Foo=1\n")
+        apply(running, CONF + "Foo=1\n")
     assert not caught.value.result["changed"]
     assert live(running) == before
     assert said(running) == ["trial"]
@@ -200,22 +200,22 @@ def test_controller_that_does_not_start_gets_its_old_files_back(running):
     with pytest.raises(
         ConfigurationError, match=r"ctl ended: fatal: sick; the previous files are back, and slurmctld runs on them"
     ) as caught:
-        settle(running, CONF.replace("State=", "Feature=Sick State="), files={"topology.conf": "SwitchName=s\n"})
+        apply(running, CONF.replace("State=", "Feature=Sick State="), files={"topology.conf": "SwitchName=s\n"})
     assert live(running) == before
     assert not (running / "etc/topology.conf").exists()
     assert said(running) == ["trial", "restart", "restart"]
     assert caught.value.result["restarted"]
     assert not (running / "work/swap.json").exists()
-    assert not settle(running).to_dict()["changed"]
+    assert not apply(running).to_dict()["changed"]
 
 
 def test_first_start_that_fails_leaves_no_configuration(place):
     with pytest.raises(ConfigurationError, match="the files were taken away again"):
-        settle(place, CONF.replace("State=", "Feature=Sick State="))
+        apply(place, CONF.replace("State=", "Feature=Sick State="))
     assert [path.name for path in (place / "etc").iterdir()] == ["muster_partitions.conf"]
     assert said(place) == ["trial", "restart", "stop"]
     assert not (place / "work/bootstrap").exists()
-    assert settle(place).started
+    assert apply(place).started
 
 
 class Killed(BaseException):
@@ -237,7 +237,7 @@ def test_killed_anywhere_the_next_run_undoes_it_and_begins_anew(running, monkeyp
     text = CONF.replace("State=", "CPUs=2 State=")
     monkeypatch.setattr(configuration_swap, "_write", write)
     try:
-        settle(running, text, **new)
+        apply(running, text, **new)
     except Killed:
         swapping = (running / "work/swap.json").exists()
     else:
@@ -245,15 +245,15 @@ def test_killed_anywhere_the_next_run_undoes_it_and_begins_anew(running, monkeyp
     monkeypatch.undo()
     said(running)
     # Whatever is asked for next, the controller runs on exactly that.
-    result = settle(running)
+    result = apply(running)
     assert "CPUs" not in live(running)
     assert not (running / "etc/topology.conf").exists()
     if swapping is None or swapping:
         assert result.undone is bool(swapping)
         assert "restart" in said(running)
     assert not (running / "work/swap.json").exists()
-    assert not settle(running).to_dict()["changed"]
-    assert settle(running, text, **new).restarted
+    assert not apply(running).to_dict()["changed"]
+    assert apply(running, text, **new).restarted
 
 
 def test_interrupted_run_is_reported_by_check_mode_and_left_alone(running):
@@ -261,21 +261,21 @@ def test_interrupted_run_is_reported_by_check_mode_and_left_alone(running):
     (running / "work/previous/slurm.conf").write_text(live(running))
     (running / "work/swap.json").write_text(json.dumps({"slurm.conf": True}))
     (running / "etc/slurm.conf").write_text("half")
-    assert settle(running, check=True).undone
+    assert apply(running, check=True).undone
     assert live(running) == "half"
-    assert settle(running).undone
+    assert apply(running).undone
     assert "ClusterName" in live(running)
 
 
 def test_journal_without_its_copies_is_an_error(running):
     (running / "work/swap.json").write_text(json.dumps({"slurm.conf": True}))
     with pytest.raises(ConfigurationError, match="missing, though the journal names it"):
-        settle(running)
+        apply(running)
 
 
 def test_check_mode_tries_and_leaves_no_trace(running):
     before = {path: path.read_bytes() for path in running.rglob("*") if path.is_file()}
-    result = settle(running, CONF.replace("State=", "CPUs=2 State="), check=True)
+    result = apply(running, CONF.replace("State=", "CPUs=2 State="), check=True)
     assert result.restarted
     assert result.diff[0]["after"].count("CPUs=2") == 1
     assert said(running) == ["trial"]
@@ -287,8 +287,8 @@ def test_check_mode_tries_and_leaves_no_trace(running):
 
 def test_file_that_is_no_longer_wanted_goes_and_a_sites_own_stays(running):
     (running / "etc/job_submit.lua").write_text("-- the site's\n")
-    settle(running, files={"topology.conf": "SwitchName=s\n"})
-    result = settle(running)
+    apply(running, files={"topology.conf": "SwitchName=s\n"})
+    result = apply(running)
     assert result.files == ["topology.conf"]
     assert result.restarted
     assert sorted(path.name for path in (running / "etc").iterdir()) == [
@@ -300,7 +300,7 @@ def test_file_that_is_no_longer_wanted_goes_and_a_sites_own_stays(running):
 
 def test_controller_that_is_down_is_started(running):
     (running / "up").unlink()
-    result = settle(running)
+    result = apply(running)
     assert (result.started, result.restarted) == (True, False)
     assert said(running) == ["restart"]
 
@@ -311,9 +311,9 @@ def test_empty_state_is_refused_unless_the_operator_says_so(running):
     (running / "marks").unlink()
     for text in (CONF, CONF + "KillWait=5\n"):
         with pytest.raises(ConfigurationError, match=r"holds no state of Slurm's.*slurm_accept_empty_state"):
-            settle(running, text)
+            apply(running, text)
     assert said(running) == []
-    assert settle(running, empty_state=True).started
+    assert apply(running, empty_state=True).started
     assert (running / "marks").read_text().strip() == str(running / "work/bootstrap")
     assert not (running / "work/bootstrap").exists()
 
@@ -322,8 +322,8 @@ def test_node_that_is_open_and_no_longer_declared_is_closed_in_the_same_swap(run
     gate = GateFile("L1", 7, (Partition("batch", True, ("gpu-03", "gpu-04")),))
     (running / "etc/muster_partitions.conf").write_text(gate.render())
     text = CONF.replace("gpu-[01-04] NodeAddr=10.0.0.[11-14]", "gpu-[01-03] NodeAddr=10.0.0.[11-13]")
-    assert settle(running, text, check=True).closed == ["gpu-04"]
-    assert settle(running, text).closed == ["gpu-04"]
+    assert apply(running, text, check=True).closed == ["gpu-04"]
+    assert apply(running, text).closed == ["gpu-04"]
     assert "gpu-04" not in (running / "tried/muster_partitions.conf").read_text()
     now = parse_gate_file(live(running, "muster_partitions.conf"))
     assert (now.ledger_id, now.generation, now.nodes) == ("L1", 7, {"batch": frozenset({"gpu-03"})})
@@ -337,15 +337,15 @@ def test_nodes_with_jobs_and_many_at_once_do_not_go_by_accident(running, left, w
     (running / "nodes").write_text("NodeName=gpu-04 State=ALLOCATED \n")
     text = CONF.replace("gpu-[01-04] NodeAddr=10.0.0.[11-14]", left)
     with pytest.raises(ConfigurationError, match=why):
-        settle(running, text)
+        apply(running, text)
     assert "trial" not in said(running)
-    assert settle(running, text, removal=True).restarted
+    assert apply(running, text, removal=True).restarted
 
 
 def test_removal_while_the_controller_is_silent_is_refused(running):
     (running / "up").unlink()
     with pytest.raises(ConfigurationError, match="whether jobs run there is not known"):
-        settle(running, CONF.replace("gpu-[01-04] NodeAddr=10.0.0.[11-14]", "gpu-[01-03] NodeAddr=10.0.0.[11-13]"))
+        apply(running, CONF.replace("gpu-[01-04] NodeAddr=10.0.0.[11-14]", "gpu-[01-03] NodeAddr=10.0.0.[11-13]"))
 
 
 @pytest.fixture
@@ -363,10 +363,10 @@ def test_gate_moves_to_the_shared_directory_and_a_link_leads_there(shared):
     real = shared / "state/muster_partitions.conf"
     # What the standby, which comes first, has written there.
     real.write_text(GateFile("none", 0, (Partition("batch", True),)).render())
-    assert settle(shared, TWO, gate_path=str(real)).gate
+    assert apply(shared, TWO, gate_path=str(real)).gate
     assert (shared / "etc/muster_partitions.conf").readlink() == real
     assert real.read_text() == gate.render()
-    assert not settle(shared, TWO, gate_path=str(real)).to_dict()["changed"]
+    assert not apply(shared, TWO, gate_path=str(real)).to_dict()["changed"]
 
 
 def test_gates_of_two_ledgers_are_an_error(shared):
@@ -374,23 +374,23 @@ def test_gates_of_two_ledgers_are_an_error(shared):
     for path, ledger in ((shared / "etc/muster_partitions.conf", "L1"), (real, "L2")):
         path.write_text(GateFile(ledger, 7, (Partition("batch", True),)).render())
     with pytest.raises(ConfigurationError, match="different ledgers"):
-        settle(shared, TWO, gate_path=str(real))
+        apply(shared, TWO, gate_path=str(real))
 
 
 def test_two_controllers_need_a_mount_that_they_share(running, monkeypatch):
     monkeypatch.setattr(slurm_configuration, "mounted_at", lambda path, mountinfo: "/")
     with pytest.raises(ConfigurationError, match="expected a mount that both controllers share; nothing was changed"):
-        settle(running, TWO)
+        apply(running, TWO)
     assert "ctl-2" not in live(running)
 
 
 def test_standby_is_restarted_for_what_the_leading_controller_reads_by_itself(shared):
     tool = shared / "bin/scontrol"
     tool.write_text(tool.read_text().replace("at ctl is", "at ctl-2 is"))
-    configuration(shared, wanted(shared, TWO), "ctl-2").settle()
+    configuration(shared, wanted(shared, TWO), "ctl-2").apply()
     said(shared)
     text = TWO.replace("nohold_on_prolog_fail", "defer")
-    result = configuration(shared, wanted(shared, text), "ctl-2.example.com").settle()
+    result = configuration(shared, wanted(shared, text), "ctl-2.example.com").apply()
     assert (result.restarted, result.reconfigured) == (True, False)
     assert "SlurmctldHost=ctl-2(127.0.0.1)" in (shared / "tried/slurm.conf").read_text()
 
@@ -413,7 +413,7 @@ def test_host_that_slurm_conf_does_not_name_is_an_error(place):
 def test_trial_without_namespaces_is_an_error(running):
     (running / "bin/unshare").write_text("#!/bin/sh\necho 'unshare failed: Operation not permitted' >&2\nexit 1\n")
     with pytest.raises(ConfigurationError, match=r"namespaces of its own \(unshare\): unshare failed: Operation"):
-        settle(running, CONF + "KillWait=5\n")
+        apply(running, CONF + "KillWait=5\n")
 
 
 def test_trial_that_never_answers_ends_and_leaves_nothing(running, tmp_path, monkeypatch):
@@ -423,7 +423,7 @@ def test_trial_that_never_answers_ends_and_leaves_nothing(running, tmp_path, mon
     one = configuration(running, wanted(running, CONF + "KillWait=5\n"))
     one.places = replace(one.places, trial_seconds=0.4)
     with pytest.raises(ConfigurationError, match=r"did not answer within 0.4 s"):
-        one.settle()
+        one.apply()
     assert list((tmp_path / "temporary").iterdir()) == []
 
 

@@ -17,7 +17,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptanc
     next_round,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import details, told
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import details, round_summary
 
 from tests.fleets import collectives
 from tests.isolation.campaign import plan_of
@@ -865,7 +865,9 @@ def test_budget_chooses_permutations_and_states_the_coverage() -> None:
 def test_round_is_told_in_one_line() -> None:
     _conclusion, rounds, seen, settings = campaign(fleet(8, "hang"))
     lines = [
-        told(step.number, plan_of(step), [item for number, _plan, item in seen if number == step.number], settings)
+        round_summary(
+            step.number, plan_of(step), [item for number, _plan, item in seen if number == step.number], settings
+        )
         for step in rounds
     ]
     assert all("\n" not in line for line in lines)

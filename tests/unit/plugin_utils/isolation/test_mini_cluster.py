@@ -18,7 +18,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptanc
     next_round,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import told
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import round_summary
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import StoredRound
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import measured
 
@@ -448,7 +448,7 @@ def test_round_tells_its_slowest_mini_cluster() -> None:
         return 59.5 if list(group) == ["h3", "h4"] else None
 
     _conclusion, rounds, seen, settings = play(fleet(8), change=timed(times))
-    line = told(2, plan_of(rounds[1]), [item for number, _plan, item in seen if number == 2], settings)
+    line = round_summary(2, plan_of(rounds[1]), [item for number, _plan, item in seen if number == 2], settings)
     assert "4 mini-clusters of 16 GPUs: slowest h3+h4 59.5 us (99 %) at 64 KiB" in line
     assert "2 mini-clusters of 32 GPUs: " in line
 

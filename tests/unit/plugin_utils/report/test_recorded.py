@@ -12,9 +12,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger impor
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.recorded_campaigns import (
     campaigns_of,
     lost_campaigns,
-    plainly_told,
+    plain_summary,
     recorded_campaign,
-    told_by_classes,
+    summary_by_classes,
 )
 
 from tests.fleets import collectives, fleet_of
@@ -89,7 +89,7 @@ def test_a_campaign_is_read_without_keeping_its_observations(tmp_path: Path) -> 
             ("c-1", 2, None),
         ]
         classes = {name: place["hardware_class"] for name, place in SITE.places.items()}
-        found = recorded_campaign(reader, "c-1", classes, None, plainly_told)
+        found = recorded_campaign(reader, "c-1", classes, None, plain_summary)
     assert found.hardware_class == "hgx_h100" and not found.measured.empty
     assert all(each.observations is None and each.finished is not None for each in found.rounds)
     assert found.told == {1: "1 of 1 job went through", 2: "1 of 1 job went through"}
@@ -98,21 +98,21 @@ def test_a_campaign_is_read_without_keeping_its_observations(tmp_path: Path) -> 
 def test_a_round_is_told_by_what_its_class_expects() -> None:
     fleet = {"nodes": SITE.places, "classes": {"hgx_h100": HGX}}
     walk, _ = rounds(SITE, 7, Sick({"gpu-0003": 2.0}))
-    told = told_by_classes(fleet_of(fleet))(walk)
+    told = summary_by_classes(fleet_of(fleet))(walk)
     assert "28 exchanges" in told and "gpu-0003" in told
 
 
 @pytest.mark.parametrize("fleet", [{"nodes": SITE.places}, {"classes": {"hgx_h100": HGX}}])
 def test_of_nodes_that_the_fleet_has_no_more_the_jobs_speak_for_themselves(fleet: Any) -> None:
     walk, _ = rounds(SITE, 7)
-    assert told_by_classes(fleet_of(fleet))(walk) == "1 of 1 job went through"
+    assert summary_by_classes(fleet_of(fleet))(walk) == "1 of 1 job went through"
 
 
 @pytest.mark.parametrize("observations", [[None], ["x"], [{"group": 3}], [{}], None])
 def test_garbled_observations_are_told_as_far_as_they_can_be(observations: Any) -> None:
     fleet = {"nodes": SITE.places, "classes": {"hgx_h100": HGX}}
     walk, _ = rounds(SITE, 7)
-    assert isinstance(told_by_classes(fleet_of(fleet))(replace(walk, observations=observations)), str)
+    assert isinstance(summary_by_classes(fleet_of(fleet))(replace(walk, observations=observations)), str)
 
 
 def test_who_never_came_and_why_a_job_failed_is_told() -> None:
@@ -122,5 +122,5 @@ def test_who_never_came_and_why_a_job_failed_is_told() -> None:
         "error": "timed out",
         "reached": {"gpu-0002": ["walk", 3, "absent"], "gpu-0001": ["walk", 3, "arrived"], "x": 7},
     }
-    told = plainly_told(replace(walk, observations=[item]))
+    told = plain_summary(replace(walk, observations=[item]))
     assert told == "0 of 1 job went through; never came: gpu-0002; timed out"
