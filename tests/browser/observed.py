@@ -96,7 +96,7 @@ def _walk(site: Site, shifts: list[int], sick: Sick, campaign: str, random: Any)
             for index in set(range(site.nodes)) - set(met.ravel().tolist()):
                 rows[index] = tails[index] = None
             results.append({"move": "walk", "step": step, "bytes": size, "ns": rows, "ns_p99": tails, "wrong": {}})
-    move = {
+    phase = {
         "name": "walk",
         "kind": "pairs",
         "collective": "sendrecv",
@@ -106,18 +106,18 @@ def _walk(site: Site, shifts: list[int], sick: Sick, campaign: str, random: Any)
         "seconds": 30,
         "shifts": shifts,
     }
-    return _stored(campaign, "walk", names, [move], results)
+    return _stored(campaign, "walk", names, [phase], results)
 
 
 def _together(site: Site, sick: Sick, campaign: str, random: Any) -> StoredRound:
     names = site.names
     factor = numpy.array([sick.nodes.get(name, 1.0) for name in names])
-    moves, results = [], []
+    phases, results = [], []
     sizes = [each for each in (2, 4, 8, site.pod) if each < site.nodes]
     for each in [*dict.fromkeys(sizes), site.nodes]:
         groups = [list(range(start, start + each)) for start in range(0, site.nodes - each + 1, each)]
         for collective in ("all_reduce", "all_gather"):
-            move = {
+            phase = {
                 "name": f"{collective}-{each}",
                 "kind": "groups",
                 "collective": collective,
@@ -127,33 +127,33 @@ def _together(site: Site, sick: Sick, campaign: str, random: Any) -> StoredRound
                 "seconds": 30,
                 "groups": groups,
             }
-            moves.append(move)
-            results += [_collective(move, size, site, factor, random) for size in GROUP_SIZES]
-    return _stored(campaign, "groups", names, moves, results)
+            phases.append(phase)
+            results += [_collective(phase, size, site, factor, random) for size in GROUP_SIZES]
+    return _stored(campaign, "groups", names, phases, results)
 
 
-def _collective(move: dict[str, Any], size: int, site: Site, factor: Any, random: Any) -> dict[str, Any]:
-    each = len(move["groups"][0])
-    share = (each * site.rails - 1) / (each * site.rails) * (2 if move["collective"] == "all_reduce" else 1)
+def _collective(phase: dict[str, Any], size: int, site: Site, factor: Any, random: Any) -> dict[str, Any]:
+    each = len(phase["groups"][0])
+    share = (each * site.rails - 1) / (each * site.rails) * (2 if phase["collective"] == "all_reduce" else 1)
     rows: list[Any] = [None] * site.nodes
     tails: list[Any] = [None] * site.nodes
     last: dict[str, int] = {}
     names = site.names
-    for group in move["groups"]:
+    for group in phase["groups"]:
         slow = factor[group].max()
         base = (14_000 + 3_000 * each**0.5 + share * size / 370) * slow
         weights = numpy.where(factor[group] > 1, 12.0, 1.0)
-        counts = random.multinomial(move["iterations"], weights / weights.sum())
+        counts = random.multinomial(phase["iterations"], weights / weights.sum())
         times = (base * random.normal(1, 0.008, (len(group), site.rails))).astype(numpy.int64)
         late = (times * (1.05 + numpy.abs(random.normal(0, 0.05, times.shape)))).astype(numpy.int64)
         for at, index in enumerate(group):
             rows[index], tails[index] = times[at].tolist(), late[at].tolist()
             if counts[at]:
                 last[names[index]] = int(counts[at])
-    return {"move": move["name"], "step": 0, "bytes": size, "ns": rows, "ns_p99": tails, "wrong": {}, "last": last}
+    return {"move": phase["name"], "step": 0, "bytes": size, "ns": rows, "ns_p99": tails, "wrong": {}, "last": last}
 
 
-def _stored(campaign: str, kind: str, names: list[str], moves: list[Any], results: list[Any]) -> StoredRound:
+def _stored(campaign: str, kind: str, names: list[str], phases: list[Any], results: list[Any]) -> StoredRound:
     observation = {
         "group": names,
         "started": True,
@@ -164,6 +164,6 @@ def _stored(campaign: str, kind: str, names: list[str], moves: list[Any], result
         "ranks": [],
         "results": results,
     }
-    plan = {"kind": kind, "groups": [names], "program": {"moves": moves}}
+    plan = {"kind": kind, "groups": [names], "program": {"moves": phases}}
     number, started, took = (1, START, 240) if kind == "walk" else (2, START + 260, 140)
     return StoredRound(campaign, number, plan, [observation], started, started + took)

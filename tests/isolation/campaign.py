@@ -121,9 +121,11 @@ def _tests(item: Mapping[str, Any]) -> int:
 
 
 def _seconds(item: Mapping[str, Any], plan: Mapping[str, Any]) -> float:
-    walked = {move["name"] for move in plan["program"]["moves"] if move["kind"] == "pairs"}
+    walked = {phase["name"] for phase in plan["program"]["moves"] if phase["kind"] == "pairs"}
     done = {(result["move"], result["step"]) for result in item["results"] if result["move"] in walked}
-    waited = 0.0 if item["ok"] else max(move["seconds"] for move in plan["program"]["moves"] if move["name"] in walked)
+    waited = (
+        0.0 if item["ok"] else max(phase["seconds"] for phase in plan["program"]["moves"] if phase["name"] in walked)
+    )
     return len(done) * PERMUTATION_SECONDS + waited
 
 

@@ -97,7 +97,7 @@ def expectations(spec: Spec, **other: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Meets:
-    """Who meets whom in a move: by exchange the permutation, both positions and both hosts; ``met`` by permutation and
+    """Who meets whom in a phase: by exchange the permutation, both positions and both hosts; ``met`` by permutation and
     position whom, -1 for nobody.
     """
 
@@ -110,14 +110,14 @@ class Meets:
     met: Any
 
     @classmethod
-    def of(cls, move: Mapping[str, Any], at: Any) -> Meets:
-        """Return the exchanges of a move between the hosts of a job."""
-        if "shifts" in move:
-            step, one, other = permutation_pairs(len(at), move["shifts"])
+    def of(cls, phase: Mapping[str, Any], at: Any) -> Meets:
+        """Return the exchanges of a phase between the hosts of a job."""
+        if "shifts" in phase:
+            step, one, other = permutation_pairs(len(at), phase["shifts"])
         else:
-            flat = [(k, a, b) for k, pairs in enumerate(move["pairs"]) for a, b in pairs]
+            flat = [(k, a, b) for k, pairs in enumerate(phase["pairs"]) for a, b in pairs]
             step, one, other = np.array(flat, dtype=int).reshape(-1, 3).T
-        steps = len(move["shifts"] if "shifts" in move else move["pairs"])
+        steps = len(phase["shifts"] if "shifts" in phase else phase["pairs"])
         met = np.full((steps, len(at)), -1)
         met[step, one], met[step, other] = other, one
         return cls(steps, step, one, other, at[one], at[other], met)
@@ -223,7 +223,7 @@ class Fleet:
         """Return one observation for each job of the round, arrays for lists of numbers."""
         return [self._job(list(group), plan["program"]["moves"]) for group in plan["groups"]]
 
-    def _job(self, group: list[str], moves: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def _job(self, group: list[str], phases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         at = np.array([self.index[node] for node in group])
         item: dict[str, Any] = {"group": group, "started": True, "ok": True, "error": "", "missing": []}
         item.update(unavailable={}, ranks=[], results=[])
@@ -236,14 +236,14 @@ class Fleet:
                 "error": f"not started: {name} is down",
                 "unavailable": {name: "down"},
             }
-        for move in moves:
-            if move["kind"] == "pairs":
-                halted = self._pairs(item, group, at, move)
-            elif move["kind"] == "groups":
-                halted = self._groups(item, group, at, move)
+        for phase in phases:
+            if phase["kind"] == "pairs":
+                halted = self._pairs(item, group, at, phase)
+            elif phase["kind"] == "groups":
+                halted = self._groups(item, group, at, phase)
             else:
                 halted = False
-                self._inside(item, group, move)
+                self._inside(item, group, phase)
             if halted:
                 break
         return item
@@ -265,28 +265,28 @@ class Fleet:
             return int(busy[self.patience])
         return None
 
-    def _pairs(self, item: dict[str, Any], group: list[str], at: Any, move: Mapping[str, Any]) -> bool:
-        meets = Meets.of(move, at)
+    def _pairs(self, item: dict[str, Any], group: list[str], at: Any, phase: Mapping[str, Any]) -> bool:
+        meets = Meets.of(phase, at)
         stop = self._stops(at, meets.met)
         stands = np.full(len(group), meets.steps) if stop is None else self._stands(at, meets.met, stop)
         unfinished = np.arange(meets.steps)[:, None] >= stands[None, :]
         now_and_then = self._involved(meets, self.sometimes, INTERMITTENT_SHARE)
         for column, size in enumerate(SIZES):
-            if size not in move["sizes"]:
+            if size not in phase["sizes"]:
                 continue
             times = self._times(column, meets, now_and_then)
             times[unfinished] = np.nan
             slowest = np.rint(times * np.float32(1.1))
             for k in range(int(stands.max())):
                 item["results"].append(
-                    {"move": move["name"], "step": k, "bytes": size, "ns": times[k], "ns_p99": slowest[k], "wrong": {}}
+                    {"move": phase["name"], "step": k, "bytes": size, "ns": times[k], "ns_p99": slowest[k], "wrong": {}}
                 )
         wrong = self._involved(meets, self.wrong, WRONG_SHARE)
         if wrong.any():
-            self._spoil(item, group, move["name"], meets, wrong)
+            self._spoil(item, group, phase["name"], meets, wrong)
         if stop is None:
             return False
-        self._halt(item, group, stands, move)
+        self._halt(item, group, stands, phase)
         return True
 
     def _involved(self, meets: Meets, node: int, share: float) -> Any:
@@ -337,35 +337,35 @@ class Fleet:
             stands[stuck] = step
         return stands
 
-    def _halt(self, item: dict[str, Any], group: list[str], stands: Any, move: Mapping[str, Any]) -> None:
+    def _halt(self, item: dict[str, Any], group: list[str], stands: Any, phase: Mapping[str, Any]) -> None:
         name = self.nodes[self.hung if self.hung >= 0 else self.dead]
         guilty = self.index[name]
         self.patience = 0
         stop = int(stands[group.index(name)])
-        item.update(ok=False, error=f"not finished after {move['seconds']} s in {move['name']} {stop}, cancelled")
+        item.update(ok=False, error=f"not finished after {phase['seconds']} s in {phase['name']} {stop}, cancelled")
         item["reached"] = {
-            node: [move["name"], int(stand), "arrived"] for node, stand in zip(group, stands, strict=True)
+            node: [phase["name"], int(stand), "arrived"] for node, stand in zip(group, stands, strict=True)
         }
-        item["reached"][name] = [move["name"], stop, "absent"]
+        item["reached"][name] = [phase["name"], stop, "absent"]
         if guilty == self.dead:
             item["missing"] = [name]
             item["unavailable"] = {name: "not responding"}
             self.dead_from_start = True
 
-    def _groups(self, item: dict[str, Any], group: list[str], at: Any, move: Mapping[str, Any]) -> bool:
-        for size in move["sizes"]:
+    def _groups(self, item: dict[str, Any], group: list[str], at: Any, phase: Mapping[str, Any]) -> bool:
+        for size in phase["sizes"]:
             ns = np.full((len(group), self.spec.rails), np.nan)
             wrong: dict[str, list[int]] = {}
-            for members in move["groups"]:
+            for members in phase["groups"]:
                 hosts = at[members]
                 ranks = len(members) * self.spec.rails
-                factor = 2 * (ranks - 1) / ranks if move["collective"] == "all_reduce" else (ranks - 1) / ranks
+                factor = 2 * (ranks - 1) / ranks if phase["collective"] == "all_reduce" else (ranks - 1) / ranks
                 took = 30_000.0 + factor * size / GROUP_GB / self._ring(hosts, size)
                 ns[members] = np.rint(took * self._noise(len(members), self.spec.rails))
                 if self.wrong in hosts and self.rng.random() < WRONG_SHARE:
                     wrong |= {group[each]: list(range(self.spec.rails)) for each in members}
             result = {
-                "move": move["name"],
+                "move": phase["name"],
                 "step": 0,
                 "bytes": size,
                 "ns": ns,
@@ -389,13 +389,13 @@ class Fleet:
             speed *= 1 - self.slow if self.pair in edges else 1
         return speed
 
-    def _inside(self, item: dict[str, Any], group: list[str], move: Mapping[str, Any]) -> None:
-        for size in move["sizes"]:
+    def _inside(self, item: dict[str, Any], group: list[str], phase: Mapping[str, Any]) -> None:
+        for size in phase["sizes"]:
             ranks = self.spec.rails
             took = 20_000.0 + 2 * (ranks - 1) / max(ranks, 1) * size / GROUP_GB
             ns = np.rint(took * self._noise(len(group), ranks))
             item["results"].append(
-                {"move": move["name"], "step": 0, "bytes": size, "ns": ns, "ns_p99": np.rint(1.1 * ns), "wrong": {}}
+                {"move": phase["name"], "step": 0, "bytes": size, "ns": ns, "ns_p99": np.rint(1.1 * ns), "wrong": {}}
             )
 
 

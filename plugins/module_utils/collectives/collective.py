@@ -1,4 +1,4 @@
-"""The collectives that run on the nodes: a program of moves over torch.distributed, timed and verified by every rank.
+"""The collectives that run on the nodes: a program of phases over torch.distributed, timed and verified by every rank.
 
 Started once per rank by ``srun`` as ``muster collective ...``. Torch is imported in a function alone, so that
 everything else of Muster needs only the standard library.
@@ -23,7 +23,7 @@ from typing import Any
 from ..nccl.nccl_log import own_log, read_log
 from ..words.errors import MusterError
 from .collective_guard import Guard
-from .collective_program import Move, ProgramError, read_program, unpack_spec
+from .collective_program import Phase, ProgramError, read_program, unpack_spec
 
 # Beside the longest time a rank may wait for others, so that our own clock speaks before the library's.
 LIBRARY_SPARE_SECONDS = 30.0
@@ -53,7 +53,7 @@ class Request:
 
     backend: str
     nodes: Mapping[str, str]
-    moves: tuple[Move, ...]
+    phases: tuple[Phase, ...]
     port: int
     timeout_seconds: float
     deadline_seconds: float
@@ -127,10 +127,10 @@ def _request(arguments: Sequence[str] | None) -> Request:
     try:
         spec = unpack_spec(options.spec)
         nodes = {str(name): str(address) for name, address in spec["nodes"]}
-        moves = read_program(spec["program"], len(nodes))
+        phases = read_program(spec["program"], len(nodes))
     except (ProgramError, KeyError, TypeError, ValueError) as exc:
         parser.error(f"--spec: {type(exc).__name__} {exc}")
-    return Request(options.backend, nodes, moves, options.port, options.timeout, options.deadline)
+    return Request(options.backend, nodes, phases, options.port, options.timeout, options.deadline)
 
 
 def _run(request: Request, place: Place, report: dict[str, Any], guard: Guard) -> None:
@@ -155,7 +155,7 @@ def _measure(request: Request, place: Place, report: dict[str, Any], guard: Guar
     from torch import distributed  # noqa: PLC0415
 
     from .collective_ranks import Ranks  # noqa: PLC0415 -- like torch, for ranks alone
-    from .collective_walk import Walk  # noqa: PLC0415 -- as above
+    from .collective_run import ProgramRun  # noqa: PLC0415 -- as above
 
     report["versions"] = {"torch": str(torch.__version__)}
     device = _device(torch, request.backend, place)
@@ -170,7 +170,7 @@ def _measure(request: Request, place: Place, report: dict[str, Any], guard: Guar
         ranks = place.ranks if wait else None
         return distributed.TCPStore(address, request.port, ranks, master, timedelta(seconds=seconds), wait)
 
-    limit = max(request.timeout_seconds, *(move.seconds + LIBRARY_SPARE_SECONDS for move in request.moves))
+    limit = max(request.timeout_seconds, *(phase.seconds + LIBRARY_SPARE_SECONDS for phase in request.phases))
     meeting = store(request.timeout_seconds, place.rank == 0, wait=True)
     guard.listen(store)
     distributed.init_process_group(
@@ -181,7 +181,9 @@ def _measure(request: Request, place: Place, report: dict[str, Any], guard: Guar
         timeout=timedelta(seconds=limit),
     )
     ranks = Ranks(torch, distributed, device, place.rank, place.ranks)
-    Walk(ranks, tuple(request.nodes), place.node, place.local_rank, guard).walk(request.moves, request.timeout_seconds)
+    ProgramRun(ranks, tuple(request.nodes), place.node, place.local_rank, guard).run(
+        request.phases, request.timeout_seconds
+    )
     report["phase"] = "end"
     guard.release(meeting, place.rank == 0)
     # Without this, ranks abort at exit. After a failure main leaves without it, as it would wait for the lost ones.

@@ -42,9 +42,9 @@ class Guard:
         self._connect: Callable[[float], Any] | None = None
         threading.Thread(target=self._watch_clock, daemon=True).start()
 
-    def at(self, move: str, step: int, stage: str, seconds: float) -> None:
+    def at(self, phase: str, step: int, stage: str, seconds: float) -> None:
         """Say where this rank stands, and how long it may."""
-        self.report["stood"] = [move, step, stage]
+        self.report["stood"] = [phase, step, stage]
         earlier, self._place_end = self._place_end, time.monotonic() + seconds
         self._place_seconds = seconds
         if self._place_end < earlier:
@@ -102,9 +102,9 @@ class Guard:
         stood = self.report.get("stood")
         if not stood:
             return str(self.report["phase"])
-        move, step, stage = stood
+        phase, step, stage = stood
         doing = {GATHERING: "waiting for all to begin it", MEETING: "waiting for others in it", OWN: "own work in it"}
-        return f"{move}, step {step} ({doing.get(stage, 'waiting for all to end it')})"
+        return f"{phase}, step {step} ({doing.get(stage, 'waiting for all to end it')})"
 
     def _watch_store(self) -> None:
         assert self._connect is not None

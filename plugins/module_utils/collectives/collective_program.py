@@ -1,4 +1,4 @@
-"""What a step of collectives does: a program of moves, each a set of disjoint groups that do the same at one time.
+"""What a step of collectives does: a program of phases, each a set of disjoint groups that do the same at one time.
 
 The control machine writes it, every rank reads the same; positions are those of the job's nodes, in the job's order.
 """
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class ProgramError(MusterError, ValueError):
-    """A program that cannot be walked; the text names the move, what was found and what was expected."""
+    """A program that cannot be run; the text names the phase, what was found and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Move:
+class Phase:
     """One part of a program. ``sizes`` in bytes as nccl-tests counts them; ``seconds`` bounds one permutation or group.
 
     ``permutations`` by step are disjoint pairs of positions, ``shifts`` those of the circle method instead;
@@ -65,7 +65,7 @@ class Move:
 
     @property
     def steps(self) -> int:
-        """How many permutations the move has, 1 for what has none."""
+        """How many permutations the phase has, 1 for what has none."""
         return len(self.shifts) or len(self.permutations) if self.kind == PAIRS else 1
 
     def partner(self, step: int, nodes: int, position: int) -> int | None:
@@ -111,7 +111,7 @@ _Groups = Annotated[tuple[Annotated[tuple[Count, ...], _Some], ...], _Some]
 
 @dataclass(frozen=True)
 class _Declared:
-    """A move as it is written; each kind has keys of its own."""
+    """A phase as it is written; each kind has keys of its own."""
 
     name: Text
     kind: Annotated[str, Rule(one_of(KINDS), KINDS.__contains__)]
@@ -124,7 +124,7 @@ class _Declared:
 
 @dataclass(frozen=True)
 class _Measured:
-    """What moves have that measure a collective."""
+    """What phases have that measure a collective."""
 
     collective: Annotated[str, Rule(one_of(COLLECTIVES), COLLECTIVES.__contains__)]
     sizes: _Sizes
@@ -145,17 +145,18 @@ class _Trained:
 
 @dataclass(frozen=True)
 class _Program:
+    # Its key in a program.
     moves: Annotated[tuple[Any, ...], _Some]
 
 
-def read_program(data: Any, nodes: int) -> tuple[Move, ...]:
-    """Return the moves of a program for ``nodes`` positions; raises ProgramError."""
+def read_program(data: Any, nodes: int) -> tuple[Phase, ...]:
+    """Return the phases of a program for ``nodes`` positions; raises ProgramError."""
     program = _read(_Program, data, "program")
-    read_moves = tuple(_move(move, f"program.moves[{index}]", nodes) for index, move in enumerate(program.moves))
-    names = [move.name for move in read_moves]
+    read_phases = tuple(_phase(phase, f"program.moves[{index}]", nodes) for index, phase in enumerate(program.moves))
+    names = [phase.name for phase in read_phases]
     if len(set(names)) != len(names):
-        raise ProgramError(f"moves are named {', '.join(names)}, expected each name once")
-    return read_moves
+        raise ProgramError(f"phases are named {', '.join(names)}, expected each name once")
+    return read_phases
 
 
 def _read(kind: type[T], data: Any, where: str) -> T:
@@ -165,18 +166,18 @@ def _read(kind: type[T], data: Any, where: str) -> T:
         raise ProgramError(str(exc)) from exc
 
 
-def _move(data: Any, where: str, nodes: int) -> Move:
+def _phase(data: Any, where: str, nodes: int) -> Phase:
     declared = _read(_Declared, data, where)
     name, kind, warmup, seconds = declared.name, declared.kind, declared.warmup, declared.seconds
-    where = f"move {name}"
+    where = f"phase {name}"
     if kind == TRAIN:
         train = _read(_Trained, data, where)
         training = Training(train.hidden, train.layers)
-        return Move(name, kind, TRAIN, (), train.steps, warmup, seconds, training=training)
+        return Phase(name, kind, TRAIN, (), train.steps, warmup, seconds, training=training)
     measured = _read(_Measured, data, where)
     if (kind == PAIRS) != (measured.collective == SENDRECV):
-        raise ProgramError(f"move {name}: collective is {measured.collective!r}, which {kind} cannot do")
-    read_move = Move(
+        raise ProgramError(f"phase {name}: collective is {measured.collective!r}, which {kind} cannot do")
+    read_phase = Phase(
         name,
         kind,
         measured.collective,
@@ -188,20 +189,20 @@ def _move(data: Any, where: str, nodes: int) -> Move:
         (declared.pairs or ()) if kind == PAIRS else (),
         _read(_Grouped, data, where).groups if kind == GROUPS else (),
     )
-    _check_positions(read_move, nodes)
-    return read_move
+    _check_positions(read_phase, nodes)
+    return read_phase
 
 
-def _check_positions(move: Move, nodes: int) -> None:
-    if move.kind == PAIRS and bool(move.shifts) == bool(move.permutations):
-        raise ProgramError(f"move {move.name}: expected either shifts or pairs")
-    for shift in move.shifts:
+def _check_positions(phase: Phase, nodes: int) -> None:
+    if phase.kind == PAIRS and bool(phase.shifts) == bool(phase.permutations):
+        raise ProgramError(f"phase {phase.name}: expected either shifts or pairs")
+    for shift in phase.shifts:
         if shift >= rounds_of(nodes):
-            raise ProgramError(f"move {move.name}: shift {shift!r}, expected less than {rounds_of(nodes)}")
-    for sets in (*move.permutations, *((move.groups,) if move.kind == GROUPS else ())):
+            raise ProgramError(f"phase {phase.name}: shift {shift!r}, expected less than {rounds_of(nodes)}")
+    for sets in (*phase.permutations, *((phase.groups,) if phase.kind == GROUPS else ())):
         used = [position for each in sets for position in each]
         if not used or len(set(used)) != len(used) or max(used) >= nodes:
-            raise ProgramError(f"move {move.name}: positions {str(sets)[:80]}, expected disjoint ones below {nodes}")
+            raise ProgramError(f"phase {phase.name}: positions {str(sets)[:80]}, expected disjoint ones below {nodes}")
 
 
 def pack_spec(spec: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .collective_guard import MEETING, OWN, Guard
-from .collective_program import Move
+from .collective_program import Phase
 from .collective_ranks import Ranks
 
 # Tokens of each rank in a step, in sequences that attend to themselves.
@@ -35,16 +35,16 @@ class Trained:
     wrong: int
 
 
-def train(ranks: Ranks, guard: Guard, move: Move, group: Any, members: Sequence[int]) -> Trained:
-    """Run a move's steps and compare the loss: all ranks hold the same model, so it is the same on all of them."""
-    model = _Model(ranks, guard, move, group, len(members))
+def train(ranks: Ranks, guard: Guard, phase: Phase, group: Any, members: Sequence[int]) -> Trained:
+    """Run a phase's steps and compare the loss: all ranks hold the same model, so it is the same on all of them."""
+    model = _Model(ranks, guard, phase, group, len(members))
     steps: list[int] = []
     compute: list[int] = []
-    for number in range(-move.warmup, move.iterations):
+    for number in range(-phase.warmup, phase.iterations):
         guard.stage(MEETING)
         ranks.barrier(group)
         begin = time.perf_counter_ns()
-        model.step(number + move.warmup)
+        model.step(number + phase.warmup)
         ranks.synchronize()
         if number >= 0:
             steps.append(time.perf_counter_ns() - begin)
@@ -61,11 +61,11 @@ def wrong_loss(losses: Sequence[float], index: int) -> int:
 
 
 class _Model:
-    def __init__(self, ranks: Ranks, guard: Guard, move: Move, group: Any, members: int) -> None:
-        assert move.training is not None
+    def __init__(self, ranks: Ranks, guard: Guard, phase: Phase, group: Any, members: int) -> None:
+        assert phase.training is not None
         self.ranks, self.guard, self.group, self.members = ranks, guard, group, members
         self.torch, self.device = ranks.torch, ranks.device
-        self.hidden, self.layers = move.training.hidden, move.training.layers
+        self.hidden, self.layers = phase.training.hidden, phase.training.layers
         self.shard = -(-sum(PARTS) * self.hidden**2 // members)
         self.dtype = self.torch.bfloat16 if self.device.type == "cuda" else self.torch.float32
         self.gradient_bytes = self.layers * self.shard * members * self.dtype.itemsize

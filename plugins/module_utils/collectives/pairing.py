@@ -1,6 +1,6 @@
 """Who meets whom: permutations of disjoint pairs in which everybody meets everybody once (the circle method).
 
-The control machine plans with it and the ranks walk by it: both need only the number of positions and of the shift.
+The control machine plans with it and the ranks run by it: both need only the number of positions and of the shift.
 """
 
 from __future__ import annotations

@@ -20,11 +20,11 @@ _RETRY_SECONDS = 0.02
 
 
 class FabricError(MusterError):
-    """The walk cannot go on; the text says what was found and what was expected."""
+    """The run cannot go on; the text says what was found and what was expected."""
 
 
 class Peer:
-    """The other end of the walk."""
+    """The other end of the run."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

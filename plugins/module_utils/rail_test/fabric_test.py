@@ -1,8 +1,8 @@
-"""One end of a fabric test: walks the rails with perftest beside its peer, or alone in a loop, and prints its answer.
+"""One end of a fabric test: tests the rails with perftest beside its peer, or alone in a loop, and prints its answer.
 
 Started once per node by ``srun`` as ``muster fabric ...``. Both ends derive the same steps from the same request and
 meet before and after each over a TCP connection: servers listen before clients start, counters are read while nothing
-runs. A test that fails is an answer about that test; the walk goes on.
+runs. A test that fails is an answer about that test; the others go on.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def connect(request: Request, node: str, names: Sequence[str]) -> Peer | None:
 
 
 @dataclass
-class Walk:
+class RailTestRun:
     """This node's way through the steps; what it has seen so far is in ``report`` at any moment."""
 
     request: Request
@@ -283,7 +283,7 @@ def _gids(device: str, root: str) -> dict[int, tuple[str, str]]:
 def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
     """Run as one end; print one answer whatever happens and return the exit status: 0 only if the walk came to its end.
 
-    A test that failed is no failure of the walk: the answer says so.
+    A test that failed is no failure of the run: the answer says so.
     """
     request = _request(arguments)
     report: dict[str, Any] = {"phase": "start", "tests": [], "servers": [], "counters": {}, "error": ""}
@@ -306,7 +306,7 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
             raise FabricError(f"this is {found}, expected one on each of {', '.join(names)}")
         peer = connect(request, place.node, names)
         second = names[1] if len(names) == 2 else None
-        Walk(request, place.node, peer, report).run(steps_of(request, first, second))
+        RailTestRun(request, place.node, peer, report).run(steps_of(request, first, second))
     except Exception as exc:  # noqa: BLE001 -- whatever goes wrong becomes this node's answer
         said = str(exc) if isinstance(exc, FabricError) else f"{type(exc).__name__}: {exc}"
         report["error"] = f"{said} (in {report['phase']})".replace("\n", " ")[:500]

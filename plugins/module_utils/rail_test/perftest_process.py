@@ -72,7 +72,7 @@ class Tool:
         return self.process is not None and self.process.poll() is None
 
     def _ended(self, end: float) -> bool:
-        # In smaller steps than Popen.wait takes: a walk has some forty of these waits, one after the other.
+        # In smaller steps than Popen.wait takes: a run has some forty of these waits, one after the other.
         return wait_until(lambda: not self.runs(), end - time.monotonic(), _POLL_SECONDS)
 
     def kill(self) -> None:

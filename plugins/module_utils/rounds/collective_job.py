@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..collectives.collective_guard import DONE, GATHERING, OWN
-from ..collectives.collective_program import Move, pack_spec, read_program
+from ..collectives.collective_program import Phase, pack_spec, read_program
 from ..collectives.collective_results import Results
 from ..words.answer_lines import answers_in
 from .round_job import Reading
@@ -37,29 +37,30 @@ WAIT_SECONDS, WAIT_SPARE_SECONDS = 15, 20
 
 @dataclass(frozen=True)
 class CollectiveCodec:
-    """The ranks of PyTorch's collectives. ``moves`` is the whole program; ``timeout_seconds`` is for each connecting.
+    """The ranks of PyTorch's collectives. ``executable`` is the node program, ``program`` what the ranks run.
 
-    ``container``: image in which the ranks run, by pyxis' option of srun; None runs them on the hosts.
+    ``timeout_seconds`` is for each connecting. ``container``: image in which the ranks run, by pyxis' option of srun;
+    None runs them on the hosts.
     """
 
     python: str
-    program: str
+    executable: str
     backend: str
     tasks_per_node: int
-    moves: Mapping[str, Any]
+    program: Mapping[str, Any]
     timeout_seconds: int
     container: str | None = None
 
     def command(self, job: Job, deadline_seconds: int) -> list[str]:
         """Return the command of one rank."""
-        spec = {"nodes": [[node, job.addresses.get(node, "")] for node in job.group], "program": self.moves}
-        longest = int(max(move.seconds for move in self.program_for(len(job.group))))
+        spec = {"nodes": [[node, job.addresses.get(node, "")] for node in job.group], "program": self.program}
+        longest = int(max(phase.seconds for phase in self.program_for(len(job.group))))
         wait = WAIT_SECONDS if self.backend == "gloo" else longest + WAIT_SPARE_SECONDS
         return [
             f"--wait={wait}",
-            *container_options(self.container, self.program),
+            *container_options(self.container, self.executable),
             self.python,
-            self.program,
+            self.executable,
             "collective",
             f"--backend={self.backend}",
             f"--port={job.port}",
@@ -68,9 +69,9 @@ class CollectiveCodec:
             *(f"--spec={part}" for part in pack_spec(spec)),
         ]
 
-    def program_for(self, nodes: int) -> tuple[Move, ...]:
-        """Return the moves for a job of so many nodes; raises ProgramError."""
-        return read_program(self.moves, nodes)
+    def program_for(self, nodes: int) -> tuple[Phase, ...]:
+        """Return the phases for a job of so many nodes; raises ProgramError."""
+        return read_program(self.program, nodes)
 
     def read(self, group: Sequence[str], stdout: str) -> Reading:
         """Return what the ranks measured and where they stood.
@@ -87,8 +88,8 @@ class CollectiveCodec:
         reached = crowd.reached()
         absent = [node for node, (_, _, how) in reached.items() if how == ABSENT]
         if absent:
-            move, step, _ = reached[absent[0]]
-            errors.insert(0, f"ended early in {move}, step {step}: absent {', '.join(absent[:20])}")
+            phase, step, _ = reached[absent[0]]
+            errors.insert(0, f"ended early in {phase}, step {step}: absent {', '.join(absent[:20])}")
         for what, who in crowd.said.items():
             more = f" and {len(who) - 1} more ranks" if len(who) > 1 else ""
             errors.append(f"{who[0]}{more}: {what}")
@@ -121,7 +122,7 @@ class Stood:
     names it.
     """
 
-    move: int
+    phase: int
     step: int
     stage: str
     lost: bool
@@ -134,8 +135,8 @@ class Crowd:
     def __init__(self, group: Sequence[str], codec: CollectiveCodec) -> None:
         self.group = list(group)
         self.each = codec.tasks_per_node
-        self.moves = codec.program_for(len(group))
-        self.results = Results(group, self.moves, self.each)
+        self.phases = codec.program_for(len(group))
+        self.results = Results(group, self.phases, self.each)
         self.ranks: list[dict[str, Any]] = []
         self.stood: dict[str, list[Stood | None]] = {node: [] for node in group}
         self.said: dict[str, list[str]] = {}
@@ -172,12 +173,12 @@ class Crowd:
             }
         )
 
-    def _place(self, stood: Any, phase: Any, error: str) -> Stood:
-        names = [move.name for move in self.moves]
+    def _place(self, stood: Any, doing: Any, error: str) -> Stood:
+        names = [phase.name for phase in self.phases]
         lost, told = any(text in error for text in _LOST), error.startswith(TOLD)
         if not isinstance(stood, list) or len(stood) != 3 or stood[0] not in names or not _below(stood[1], 2**31):
             # It had not come to the program: it waited for the others to meet it, or failed before.
-            return Stood(0, 0, GATHERING if phase == "rendezvous" else OWN, lost and phase == "rendezvous", told)
+            return Stood(0, 0, GATHERING if doing == "rendezvous" else OWN, lost and doing == "rendezvous", told)
         return Stood(names.index(stood[0]), stood[1], str(stood[2]), lost, told)
 
     def _arrived(self, place: Stood) -> bool | None:
@@ -200,20 +201,20 @@ class Crowd:
         places = [place for found in self.stood.values() for place in found if place is not None]
         if not places:
             return {}
-        front = min((place.move, place.step) for place in places)
-        waiting = [(place.move, place.step) for place in places if place.lost]
+        front = min((place.phase, place.step) for place in places)
+        waiting = [(place.phase, place.step) for place in places if place.lost]
         reached: dict[str, list[Any]] = {}
         for node, found in self.stood.items():
             stood = [place for place in found if place is not None]
-            away = [(place.move, place.step) for place in stood if self._arrived(place) is False]
-            come = [(place.move, place.step) for place in stood if self._arrived(place)]
+            away = [(place.phase, place.step) for place in stood if self._arrived(place) is False]
+            come = [(place.phase, place.step) for place in stood if self._arrived(place)]
             if len(found) < self.each:
                 where, how = min(waiting, default=front), ABSENT
             elif away or come:
                 where, how = min(away or come), ABSENT if away else ARRIVED
             else:
                 continue
-            reached[node] = [self.moves[where[0]].name, where[1], how]
+            reached[node] = [self.phases[where[0]].name, where[1], how]
         return reached
 
 

@@ -1,4 +1,4 @@
-"""A program's moves by what runs them: PyTorch on the hosts, PyTorch in the declared image, or nccl-tests.
+"""A program's phases by what runs them: PyTorch on the hosts, PyTorch in the declared image, or nccl-tests.
 
 Each is a step of its own, one after the other; a job's observations become one.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..collectives.collective_program import GROUPS, INSIDE, Move, read_program
+from ..collectives.collective_program import GROUPS, INSIDE, Phase, read_program
 from .collective_job import CollectiveCodec
 from .nccl_tests_job import NcclTestsCodec
 from .round_job import RoundJob
@@ -42,10 +42,10 @@ class CollectiveRequest:
             raise ValueError(f"driver is {collective['driver']!r}, expected one of {', '.join(DRIVERS)}")
         torch = CollectiveCodec(
             python=str(collective["python"]),
-            program=given["executable"],
+            executable=given["executable"],
             backend=str(collective["backend"]),
             tasks_per_node=int(collective["ranks_per_node"]),
-            moves=given["program"],
+            program=given["program"],
             timeout_seconds=given["timeout_seconds"],
         )
         driver, container = collective["driver"], collective["container"]
@@ -55,9 +55,9 @@ class CollectiveRequest:
         """Raise ProgramError unless the program can be run by a job of so many nodes."""
         self.torch.program_for(nodes)
 
-    def torch_job(self, moves: Sequence[Mapping[str, Any]], container: str | None = None) -> RoundJob:
+    def torch_job(self, phases: Sequence[Mapping[str, Any]], container: str | None = None) -> RoundJob:
         """Return the work of the jobs in which PyTorch runs a part of the program."""
-        codec = replace(self.torch, moves={"moves": moves}, container=container)
+        codec = replace(self.torch, program={"moves": phases}, container=container)
         return RoundJob(self.partition, self.deadline_seconds, codec)
 
 
@@ -71,45 +71,45 @@ class Step:
 
 
 def steps(asked: CollectiveRequest, jobs: Sequence[Job]) -> Iterator[Step]:
-    """Yield the steps that walk the program: what is inside nodes first, then all that PyTorch runs on the hosts."""
+    """Yield the steps that run the program: what is inside nodes first, then all that PyTorch runs on the hosts."""
     apart: list[Mapping[str, Any]] = []
     together: list[Mapping[str, Any]] = []
     inside: list[Mapping[str, Any]] = []
-    for move in asked.torch.moves["moves"]:
-        if asked.driver == NCCL_TESTS and move["kind"] in (INSIDE, GROUPS):
-            apart.append(move)
-        elif asked.container is not None and move["kind"] == INSIDE:
-            inside.append(move)
+    for phase in asked.torch.program["moves"]:
+        if asked.driver == NCCL_TESTS and phase["kind"] in (INSIDE, GROUPS):
+            apart.append(phase)
+        elif asked.container is not None and phase["kind"] == INSIDE:
+            inside.append(phase)
         else:
-            together.append(move)
+            together.append(phase)
     everyone = tuple(range(len(jobs)))
     if inside:
         yield Step(asked.torch_job(inside, asked.container), tuple(jobs), everyone)
-    for data in [move for move in apart if move["kind"] == INSIDE]:
+    for data in [phase for phase in apart if phase["kind"] == INSIDE]:
         yield _nccl_tests(asked, data, jobs)
     if together:
         yield Step(asked.torch_job(together), tuple(jobs), everyone)
-    for data in [move for move in apart if move["kind"] == GROUPS]:
+    for data in [phase for phase in apart if phase["kind"] == GROUPS]:
         yield _nccl_tests(asked, data, jobs)
 
 
 def _nccl_tests(asked: CollectiveRequest, data: Mapping[str, Any], jobs: Sequence[Job]) -> Step:
-    (move,) = read_program({"moves": [data]}, max(len(job.group) for job in jobs))
+    (phase,) = read_program({"moves": [data]}, max(len(job.group) for job in jobs))
     parts: list[Job] = []
     of: list[int] = []
     for number, job in enumerate(jobs):
-        for positions in _groups(move, len(job.group)):
-            name = f"{job.name}-{move.name}-{len(parts)}"
+        for positions in _groups(phase, len(job.group)):
+            name = f"{job.name}-{phase.name}-{len(parts)}"
             parts.append(replace(job, name=name, group=tuple(job.group[position] for position in positions)))
             of.append(number)
-    seconds = min(asked.deadline_seconds, int(move.seconds) + NCCL_TESTS_START_SECONDS)
-    container = asked.container if move.kind == INSIDE else None
-    codec = NcclTestsCodec(asked.torch.tasks_per_node, move, container)
+    seconds = min(asked.deadline_seconds, int(phase.seconds) + NCCL_TESTS_START_SECONDS)
+    container = asked.container if phase.kind == INSIDE else None
+    codec = NcclTestsCodec(asked.torch.tasks_per_node, phase, container)
     return Step(RoundJob(asked.partition, seconds, codec), tuple(parts), tuple(of))
 
 
-def _groups(move: Move, nodes: int) -> Sequence[Sequence[int]]:
-    return move.groups if move.kind == GROUPS else [(position,) for position in range(nodes)]
+def _groups(phase: Phase, nodes: int) -> Sequence[Sequence[int]]:
+    return phase.groups if phase.kind == GROUPS else [(position,) for position in range(nodes)]
 
 
 def run_phases(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..collectives.collective_program import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, Move, ProgramError
+from ..collectives.collective_program import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, Phase, ProgramError
 from ..nccl.nccl_tests import NcclTestsError, parse_nccl_tests
 from .collective_job import container_options
 from .round_job import Reading
@@ -22,22 +22,24 @@ PROGRAMS = {
 
 @dataclass(frozen=True)
 class NcclTestsCodec:
-    """One move measured by nccl-tests, a process for each GPU. ``container`` as for torch."""
+    """One phase measured by nccl-tests, a process for each GPU. ``container`` as for torch."""
 
     tasks_per_node: int
-    move: Move
+    phase: Phase
     container: str | None = None
 
     def command(self, job: Job, deadline_seconds: int) -> list[str]:
         """Return the command that measures one group: every doubling from the least size to the largest."""
-        sizes = sorted(self.move.sizes)
+        sizes = sorted(self.phase.sizes)
         if any(size % sizes[0] or (size // sizes[0]) & (size // sizes[0] - 1) for size in sizes):
-            raise ProgramError(f"move {self.move.name}: sizes {sizes}, expected doublings of the least for nccl-tests")
+            raise ProgramError(
+                f"phase {self.phase.name}: sizes {sizes}, expected doublings of the least for nccl-tests"
+            )
         # The processes find each other by the PMIx that Slurm gives them.
         options = ["--mpi=pmix", *container_options(self.container, None)]
         swept = f"-b {sizes[0]} -e {sizes[-1]} -f 2 -g 1 -d float"
-        repeated = f"-n {self.move.iterations} -w {self.move.warmup} -c 1"
-        return [*options, PROGRAMS[self.move.collective], *swept.split(), *repeated.split()]
+        repeated = f"-n {self.phase.iterations} -w {self.phase.warmup} -c 1"
+        return [*options, PROGRAMS[self.phase.collective], *swept.split(), *repeated.split()]
 
     def read(self, group: Sequence[str], stdout: str) -> Reading:
         """Return one group's report; nccl-tests tells one time for all, and no rank that was wrong.
@@ -52,7 +54,7 @@ class NcclTestsCodec:
         except NcclTestsError as exc:
             errors.append(f"nccl-tests: {exc}")
             found = {}
-        for size in self.move.sizes if found else ():
+        for size in self.phase.sizes if found else ():
             row = found.get(size)
             if row is None or row.wrong is None:
                 errors.append(f"nccl-tests: {size} bytes {'not measured' if row is None else 'not checked'}")
@@ -62,7 +64,7 @@ class NcclTestsCodec:
             late = row.ns_p99 and max(row.ns_p99, row.ns)
             results.append(
                 {
-                    "move": self.move.name,
+                    "move": self.phase.name,
                     "step": 0,
                     "bytes": size,
                     "ns": [[row.ns] * self.tasks_per_node for _ in group],

@@ -205,7 +205,7 @@ class Rendezvous(threading.Thread):
     def _answer(self, members: list[_Member]) -> None:
         self._first = None
         steps = sorted(str((member.said or {})["step"]) for member in members)
-        # All walk the same way; whoever is elsewhere than most is lost.
+        # All go the same way; whoever is elsewhere than most is lost.
         step = max(steps, key=steps.count, default="")
         there = {member.node: member for member in members if member.said and member.said["step"] == step}
         notes = [member.said["note"] for member in there.values() if member.said and member.said["note"]]

@@ -121,7 +121,7 @@ def prove(request: Request, work_of: WorkOf, runtime: Runtime) -> dict[str, Any]
     ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=request.check)
     if request.check:
         return _prove(request, work_of, ledger, runtime)
-    # A killed playbook's worker lives on until its round ends: two must never walk the same campaign.
+    # A killed playbook's worker lives on until its round ends: two must never run the same campaign.
     with ledger.locked(request.round_seconds + SPARE_SECONDS, work="proving"):
         return _prove(request, work_of, ledger, runtime)
 
@@ -136,8 +136,8 @@ def _prove(request: Request, work_of: WorkOf, ledger: Ledger, runtime: Runtime) 
         except NothingToProve as exc:
             skipped.update(dict.fromkeys(cohort.members, str(exc)))
             continue
-        walk = Walk(request, cohort, work, ledger, runtime)
-        summary, evidence = walk.planned() if request.check else walk.concluded(end)
+        run = CampaignRun(request, cohort, work, ledger, runtime)
+        summary, evidence = run.planned() if request.check else run.concluded(end)
         result["campaigns"].append(summary)
         result["evidence"].update({item.node: [item.to_dict()] for item in evidence})
     return result
@@ -149,7 +149,7 @@ def plan_of(step: Round) -> dict[str, Any]:
     return {**plan, "program": dict(step.program)} if step.program else plan
 
 
-class Walk:
+class CampaignRun:
     """One cohort's way from its first round, or from where an earlier run was interrupted, to evidence."""
 
     def __init__(self, request: Request, cohort: Cohort, work: Work, ledger: Ledger, runtime: Runtime) -> None:

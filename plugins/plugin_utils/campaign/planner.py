@@ -14,7 +14,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
 class Round:
     """Disjoint groups to measure at the same time, a job each; ``kind`` says what for, in the words of the planner.
 
-    ``program`` is what each job walks through once started ({"moves": [...]}, JSON data), empty where the stage's
+    ``program`` is what each job runs once started ({"moves": [...]}, JSON data), empty where the stage's
     module does one thing only.
     """
 

@@ -1,4 +1,4 @@
-"""What the stages that are walked in rounds have in common: where their nodes are, and how long and where they meet."""
+"""What the stages that run in rounds have in common: where their nodes are, and how long and where they meet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The task of a stage that is walked in rounds, as Ansible runs it."""
+"""The task of a stage that runs in rounds, as Ansible runs it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ARGUMENTS: dict[str, Any] = {
 
 
 class CampaignAction(MusterAction):
-    """Walk a stage's rounds from the host that the task is delegated to; ``module`` runs one of them there."""
+    """Run a stage's rounds from the host that the task is delegated to; ``module`` runs one of them there."""
 
     module: str
     work_of: WorkOf

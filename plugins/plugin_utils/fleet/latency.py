@@ -23,8 +23,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration i
 
 # Disjoint groups of nodes that run at the same time.
 Groups = tuple[tuple[str, ...], ...]
-# How the moves of mini-clusters are named, whatever the profile is called: "mini_cluster:16:1".
-MOVE_PREFIX = "mini_cluster:"
+# How the phases of mini-clusters are named, whatever the profile is called: "mini_cluster:16:1".
+PHASE_PREFIX = "mini_cluster:"
 
 
 class Timed(Protocol):
@@ -138,17 +138,17 @@ def disjoint_groups(nodes: Iterable[str], places: Mapping[str, Mapping[str, Any]
     return tuple(groups), (tuple(sorted((*left, *fill), key=ordered.index)),)
 
 
-def latency_moves(
+def latency_phases(
     job: Sequence[str], permutations: Mapping[int, Sequence[Groups]], profile: LatencyProfile
 ) -> list[dict[str, Any]]:
-    """Return the moves, but for iterations, warmup and seconds, by which a job measures these groups.
+    """Return the phases, but for iterations, warmup and seconds, by which a job measures these groups.
 
     ``permutations`` has, by number of GPUs, what runs one after the other.
     """
     at = {node: index for index, node in enumerate(job)}
     return [
         {
-            "name": f"{MOVE_PREFIX}{gpus}:{number}",
+            "name": f"{PHASE_PREFIX}{gpus}:{number}",
             "kind": "groups",
             "collective": profile.collective,
             "sizes": list(profile.sizes_bytes),

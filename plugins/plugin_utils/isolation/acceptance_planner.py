@@ -188,17 +188,17 @@ class Campaign:
         if len(usable) < 2:
             return None
         inside = programs.inside_phase(self.settings)
-        moves = [inside] if inside and not any(each.kind == "inside" for each in self.matrix.groups) else []
+        phases = [inside] if inside and not any(each.kind == "inside" for each in self.matrix.groups) else []
         shifts = programs.sweep_shifts(len(usable), self.settings)
-        return self._round(WALK, [usable], [*moves, programs.sweep_phase(shifts, self.settings)])
+        return self._round(WALK, [usable], [*phases, programs.sweep_phase(shifts, self.settings)])
 
     def _rest(self, halt: Halt) -> Round | None:
         """Return the sweep from the permutation at which it hung, without those on whom it hung."""
         usable = self._usable(halt.group)
         if len(usable) < 2:
             return None
-        moves = self.plans[halt.number]["program"]["moves"]
-        phase = next((move for move in moves if move["name"] == halt.move), moves[0])
+        phases = self.plans[halt.number]["program"]["moves"]
+        phase = next((phase for phase in phases if phase["name"] == halt.phase), phases[0])
         if phase["kind"] != "pairs":
             return self._sweep_round()
         step, one, other, steps = phase_pairs(phase, len(halt.group))
@@ -245,22 +245,22 @@ class Campaign:
         used |= {node for level in groups.values() for group in level for node in group}
         job = [node for node in self.order if node in used]
         position = {node: index for index, node in enumerate(job)}
-        moves: list[dict[str, Any]] = []
+        phases: list[dict[str, Any]] = []
         inside = programs.inside_phase(self.settings)
         if inside and self.facts.ask_inside and not done:
             job = self._usable({*job, *self.facts.ask_inside})
             position = {node: index for index, node in enumerate(job)}
-            moves.append(inside)
+            phases.append(inside)
         if steps:
             pairs = [[(position[one], position[other]) for one, other in step] for step in steps]
-            moves.append(programs.pairs_phase(pairs, self.settings, "confirm"))
+            phases.append(programs.pairs_phase(pairs, self.settings, "confirm"))
         placed = {level: [[position[node] for node in group] for group in found] for level, found in groups.items()}
-        moves += programs.group_phases(placed, self.settings)
+        phases += programs.group_phases(placed, self.settings)
         if groups:
-            moves += self.mini_clusters.moves(job, groups["all"][0])
+            phases += self.mini_clusters.phases(job, groups["all"][0])
         if self.settings.train is not None and not steps and "all" in placed and len(placed["all"][0]) == len(job):
-            moves.append(programs.train_phase(self.settings))
-        return self._round(CONFIRM if steps else GROUPS, [job], moves)
+            phases.append(programs.train_phase(self.settings))
+        return self._round(CONFIRM if steps else GROUPS, [job], phases)
 
     def _train(self) -> Round | None:
         """Return the training step of all that are left, where others took part in the step of their groups."""

@@ -1,4 +1,4 @@
-"""The stage of acceptance: collectives between nodes, programs walked in a few Slurm steps."""
+"""The stage of acceptance: collectives between nodes, programs run in a few Slurm steps."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
-# What planning counts for a permutation is what it takes usually; a walk may take so many times as long in all.
+# What planning counts for a permutation is what it takes usually; a sweep may take so many times as long in all.
 SPARE_FACTOR = 4
-# Rounds that ask suspects again, or fill up mini-clusters, wait for partners in service; a walk goes without those that
-# are busy.
+# Rounds that ask suspects again, or fill up mini-clusters, wait for partners in service; a sweep goes without those
+# that are busy.
 WAITING = (CONFIRM, SUSPECTS, MINI_CLUSTERS)
 
 
@@ -129,11 +129,13 @@ class Acceptance(StageWork):
         return replace(conclusion, findings=findings)
 
     def round_seconds(self, step: Round) -> int:
-        """Return how long a step may take: what a long walk needs, if that is more than any round may take."""
+        """Return how long a step may take: what a long sweep needs, if that is more than any round may take."""
         collective = self.cohort.expect.collective
-        moves = step.program.get("moves", ())
-        steps = sum(len(move.get("shifts") or move.get("pairs") or ()) for move in moves if move["kind"] == "pairs")
-        groups = sum(move["seconds"] for move in moves if move["kind"] != "pairs")
+        phases = step.program.get("moves", ())
+        steps = sum(
+            len(phase.get("shifts") or phase.get("pairs") or ()) for phase in phases if phase["kind"] == "pairs"
+        )
+        groups = sum(phase["seconds"] for phase in phases if phase["kind"] != "pairs")
         needed = collective.step_seconds + SPARE_FACTOR * steps * collective.pairs.seconds + groups
         return max(self.request.round_seconds, math.ceil(needed))
 

@@ -82,27 +82,27 @@ def inside_phase(settings: Settings) -> dict[str, Any] | None:
     if settings.ranks_per_node < 2:
         return None
     sizes = sorted({floor.size_bytes for floor in settings.floors if floor.nodes_min == 1})
-    move = settings.groups
+    phase = settings.groups
     return {
         "name": "inside",
         "kind": "inside",
         "collective": ALL_REDUCE,
-        "sizes": sizes or [max(move.sizes_bytes)],
-        "iterations": move.iterations,
-        "warmup": move.warmup,
+        "sizes": sizes or [max(phase.sizes_bytes)],
+        "iterations": phase.iterations,
+        "warmup": phase.warmup,
         "seconds": GROUP_SECONDS,
     }
 
 
 def _pairs(settings: Settings) -> dict[str, Any]:
-    move = settings.pairs
+    phase = settings.pairs
     return {
         "kind": "pairs",
         "collective": SENDRECV,
-        "sizes": list(move.sizes_bytes),
-        "iterations": move.iterations,
-        "warmup": move.warmup,
-        "seconds": max(HUNG_SECONDS, math.ceil(HUNG_FACTOR * move.seconds)),
+        "sizes": list(phase.sizes_bytes),
+        "iterations": phase.iterations,
+        "warmup": phase.warmup,
+        "seconds": max(HUNG_SECONDS, math.ceil(HUNG_FACTOR * phase.seconds)),
     }
 
 
@@ -111,39 +111,39 @@ def group_phases(levels: Mapping[str, Sequence[Sequence[int]]], settings: Settin
 
     Parts of the topology run one collective, at the sizes that have a limit and the largest.
     """
-    move = settings.groups
+    phase = settings.groups
     limited = {floor.size_bytes for floor in settings.floors if floor.collective != SENDRECV}
     limited |= {ceiling.size_bytes for ceiling in settings.latency if ceiling.collective != SENDRECV}
-    some = [size for size in move.sizes_bytes if size in limited or size == max(move.sizes_bytes)]
-    moves = []
+    some = [size for size in phase.sizes_bytes if size in limited or size == max(phase.sizes_bytes)]
+    phases = []
     for level, groups in levels.items():
         whole = level == "all"
-        for collective in move.collectives if whole else move.collectives[:1]:
-            moves.append(
+        for collective in phase.collectives if whole else phase.collectives[:1]:
+            phases.append(
                 {
                     "name": f"{level}:{collective}",
                     "kind": "groups",
                     "collective": collective,
-                    "sizes": list(move.sizes_bytes if whole else some),
-                    "iterations": move.iterations,
-                    "warmup": move.warmup,
+                    "sizes": list(phase.sizes_bytes if whole else some),
+                    "iterations": phase.iterations,
+                    "warmup": phase.warmup,
                     "seconds": GROUP_SECONDS,
                     "groups": [list(group) for group in groups],
                 }
             )
-    return moves
+    return phases
 
 
 def train_phase(settings: Settings) -> dict[str, Any]:
     """Return the phase of the small training step over all nodes of the job."""
-    move = settings.groups
+    phase = settings.groups
     shape: dict[str, Any] = plain(settings.train) if settings.train else {}
     return {
         "name": "train",
         "kind": "train",
         "sizes": [],
         **shape,
-        "iterations": int(shape.get("steps", move.iterations)),
-        "warmup": move.warmup,
+        "iterations": int(shape.get("steps", phase.iterations)),
+        "warmup": phase.warmup,
         "seconds": GROUP_SECONDS,
     }

@@ -27,7 +27,7 @@ SMALL_BYTES = 2**20
 
 
 @dataclass(frozen=True)
-class Move:
+class Phase:
     """How one kind of operation is measured; ``seconds`` is what planning counts for one of them."""
 
     sizes_bytes: tuple[int, ...]
@@ -47,8 +47,8 @@ class Settings:
     """
 
     ranks_per_node: int
-    pairs: Move
-    groups: Move
+    pairs: Phase
+    groups: Phase
     floors: tuple[BusBandwidthFloor, ...]
     latency: tuple[LatencyCeiling, ...]
     step_seconds: float
@@ -73,8 +73,8 @@ class Settings:
         pairs, groups = collective.pairs, collective.groups
         return cls(
             collective.ranks_per_node,
-            Move(pairs.sizes_bytes, pairs.iterations, pairs.warmup, pairs.seconds),
-            Move(groups.sizes_bytes, groups.iterations, groups.warmup, 0, groups.collectives),
+            Phase(pairs.sizes_bytes, pairs.iterations, pairs.warmup, pairs.seconds),
+            Phase(groups.sizes_bytes, groups.iterations, groups.warmup, 0, groups.collectives),
             collective.floors,
             collective.latency,
             collective.step_seconds,

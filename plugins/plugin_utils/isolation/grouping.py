@@ -127,7 +127,7 @@ def judged_groups(matrix: Matrix, settings: Settings, kind: str) -> list[Judged]
         if result.kind != kind or not result.collective:
             continue
         speed = _bandwidth(result, settings)
-        level = result.move.split(":", maxsplit=1)[0]
+        level = result.phase.split(":", maxsplit=1)[0]
         found.setdefault((result.number, level, result.nodes), []).append((result, speed))
         alike.setdefault(_like(result), []).append(speed)
     limits: dict[tuple[int, str, int, int], tuple[Any, Any]] = {}
@@ -153,7 +153,7 @@ def judged_groups(matrix: Matrix, settings: Settings, kind: str) -> list[Judged]
 
 def _like(result: GroupResult) -> tuple[int, str, int, int]:
     """Return what groups have in common that are held against each other."""
-    return result.number, result.move, result.size_bytes, len(result.nodes)
+    return result.number, result.phase, result.size_bytes, len(result.nodes)
 
 
 def _bandwidth(result: GroupResult, settings: Settings) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.pairing import partner, rounds_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import MOVE_PREFIX
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import PHASE_PREFIX
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.medians import median_across
 
 # By round, what it was to do ({"kind", "groups", "program"}) and what one of its jobs showed.
@@ -43,7 +43,7 @@ class GroupResult:
     """
 
     number: int
-    move: str
+    phase: str
     kind: str
     collective: str
     size_bytes: int
@@ -70,7 +70,7 @@ class Halt:
     error: str
     suspects: Mapping[str, str]
     unavailable: Mapping[str, str]
-    move: str = ""
+    phase: str = ""
     step: int = 0
     partners: Mapping[str, str] = field(default_factory=dict)
 
@@ -187,7 +187,7 @@ def permutation_pairs(count: int, shifts: Sequence[int]) -> tuple[Any, Any, Any]
 
 @dataclass
 class JobReading:
-    """What one job of a round showed; ``rows`` are the columns of its exchanges, one tuple for each of its moves."""
+    """What one job of a round showed; ``rows`` are the columns of its exchanges, one tuple for each of its phases."""
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     wrong: list[Wrong] = field(default_factory=list)
@@ -284,9 +284,9 @@ class _Reader:
             gone = {}
         found.unavailable.update({str(node): str(why) for node, why in gone.items() if node in group})
         program = plan.get("program")
-        moves = _list(program.get("moves")) if isinstance(program, Mapping) else []
+        phases = _list(program.get("moves")) if isinstance(program, Mapping) else []
         results: dict[tuple[str, int, int], Mapping[str, Any]] = {}
-        known = {str(move.get("name")) for move in moves if isinstance(move, Mapping)}
+        known = {str(phase.get("name")) for phase in phases if isinstance(phase, Mapping)}
         for result in _list(item.get("results")):
             try:
                 key = (str(result["move"]), int(result["step"]), int(result["bytes"]))
@@ -301,35 +301,35 @@ class _Reader:
         if item.get("started") is not True:
             # What did not start measured nothing, whatever it says.
             results = {}
-        if finished and not moves:
+        if finished and not phases:
             found.note_unreadable(group, f"{where}: no program")
-        for move in moves:
-            job = _Job(number, move, group, results, finished)
-            if move["kind"] == "pairs":
+        for phase in phases:
+            job = _Job(number, phase, group, results, finished)
+            if phase["kind"] == "pairs":
                 self._pairs(job)
             else:
                 self._groups(job)
         if not finished:
-            found.halts.append(_halt(number, item, group, moves))
+            found.halts.append(_halt(number, item, group, phases))
 
     def _groups(self, job: _Job) -> None:
-        move, group = job.move, job.group
-        members = _members(move, len(group))
+        phase, group = job.phase, job.group
+        members = _members(phase, len(group))
         used = {group[index] for rows in members for index in rows}
-        named = {key[2] for key in job.results if key[0] == move["name"]}
-        for size in move.get("sizes") or sorted(named) or [0]:
-            result = job.results.get((move["name"], 0, size))
+        named = {key[2] for key in job.results if key[0] == phase["name"]}
+        for size in phase.get("sizes") or sorted(named) or [0]:
+            result = job.results.get((phase["name"], 0, size))
             if result is not None:
                 self._grouped(job, members, used, result)
             elif job.finished:
-                self.found.note_unreadable(used, f"round {job.number}: {move['name']} has no result at {size} B")
+                self.found.note_unreadable(used, f"round {job.number}: {phase['name']} has no result at {size} B")
 
     def _grouped(self, job: _Job, members: Sequence[Sequence[int]], used: set[str], result: Mapping[str, Any]) -> None:
-        move, group = job.move, job.group
-        where = f"round {job.number}: {move['name']}"
+        phase, group = job.phase, job.group
+        where = f"round {job.number}: {phase['name']}"
         took = np.array([node in used for node in group])
         middle, slowest = self._times(result, group, took, job.finished, where)
-        self._wrong(job.number, result, group, {}, move["name"])
+        self._wrong(job.number, result, group, {}, phase["name"])
         last = result.get("last") or {}
         if not isinstance(last, Mapping) or not all(isinstance(count, int) for count in last.values()):
             self.found.note_unreadable(group, f"{where}: last is not a mapping of numbers")
@@ -338,9 +338,9 @@ class _Reader:
             ratios = (slowest / middle).max(axis=1).tolist()
         middles, slowests = middle.max(axis=1).tolist(), slowest.max(axis=1).tolist()
         unknown = set(np.flatnonzero(np.isnan(middle + slowest).any(axis=1)).tolist())
-        name = str(move["name"])
-        kind = MINI_CLUSTER if name.startswith(MOVE_PREFIX) else str(move["kind"])
-        asked = (name, kind, str(move.get("collective", "")), int(result["bytes"]))
+        name = str(phase["name"])
+        kind = MINI_CLUSTER if name.startswith(PHASE_PREFIX) else str(phase["kind"])
+        asked = (name, kind, str(phase.get("collective", "")), int(result["bytes"]))
         for rows in members:
             if not unknown.isdisjoint(rows):
                 continue
@@ -354,18 +354,18 @@ class _Reader:
                     max(slowests[index] for index in rows) / 1e9,
                     tuple(ratios[index] for index in rows),
                     {node: int(last[node]) for node in nodes if node in last} if last else {},
-                    int(move.get("iterations") or 1),
+                    int(phase.get("iterations") or 1),
                 )
             )
 
     def _pairs(self, job: _Job) -> None:
-        move, group = job.move, job.group
-        step, one, other, steps = phase_pairs(move, len(group))
+        phase, group = job.phase, job.group
+        step, one, other, steps = phase_pairs(phase, len(group))
         if not steps:
             return
         met = np.full((steps, len(group)), -1)
         met[step, one], met[step, other] = other, one
-        asked = [size for size in move["sizes"] if size in self.sizes]
+        asked = [size for size in phase["sizes"] if size in self.sizes]
         sides = step * len(group) + one, step * len(group) + other
         slower = self._slower(job, asked, met, sides)
         if not slower:
@@ -417,7 +417,7 @@ class _Reader:
         size, key = what
         block = np.empty((*shape, self.rails), dtype=np.float32)
         for at, here in enumerate(block):
-            result = job.results.get((job.move["name"], at, size))
+            result = job.results.get((job.phase["name"], at, size))
             if result is None and not job.finished:
                 here[:] = np.nan
                 continue
@@ -438,8 +438,8 @@ class _Reader:
         for at in range(len(met)):
             took = met[at] >= 0
             for size in sizes:
-                result = job.results.get((job.move["name"], at, size))
-                where = f"round {job.number}: {job.move['name']}, permutation {at}"
+                result = job.results.get((job.phase["name"], at, size))
+                where = f"round {job.number}: {job.phase['name']}, permutation {at}"
                 if result is None:
                     if job.finished:
                         absent = [node for node, there in zip(job.group, took.tolist(), strict=True) if there]
@@ -454,11 +454,11 @@ class _Reader:
         return found
 
     def _wrong_of_pairs(self, job: _Job, at: int, size: int, met: Any) -> None:
-        result = job.results.get((job.move["name"], at, size))
+        result = job.results.get((job.phase["name"], at, size))
         if result is None or result.get("wrong") == {}:
             return
         partners = {job.group[index]: job.group[met[index]] for index in np.flatnonzero(met >= 0).tolist()}
-        self._wrong(job.number, result, job.group, partners, f"{job.move['name']}, permutation {at}")
+        self._wrong(job.number, result, job.group, partners, f"{job.phase['name']}, permutation {at}")
 
     def _times(
         self, result: Mapping[str, Any], group: tuple[str, ...], took: Any, finished: bool, where: str
@@ -499,10 +499,10 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _Job:
-    """A move of one job, and all results of that job by move, permutation and size; ``finished``: it ended well."""
+    """A phase of one job, and all results of that job by phase, permutation and size; ``finished``: it ended well."""
 
     number: int
-    move: Mapping[str, Any]
+    phase: Mapping[str, Any]
     group: tuple[str, ...]
     results: Mapping[tuple[str, int, int], Mapping[str, Any]]
     finished: bool
@@ -529,30 +529,30 @@ def _sound_or_empty(rows: Any) -> bool:
     return bool((sound | np.isnan(rows).all(axis=1)).all())
 
 
-def phase_pairs(move: Mapping[str, Any], count: int) -> tuple[Any, Any, Any, int]:
+def phase_pairs(phase: Mapping[str, Any], count: int) -> tuple[Any, Any, Any, int]:
     """Return which permutation and which two positions every pair of a phase is, and how many permutations it has."""
-    if "shifts" in move:
-        # A job of fewer positions than the program was made for walks what it can.
-        shifts = [int(shift) for shift in move["shifts"]]
+    if "shifts" in phase:
+        # A job of fewer positions than the program was made for runs what it can.
+        shifts = [int(shift) for shift in phase["shifts"]]
         if count < 2 or any(not 0 <= shift < rounds_of(count) for shift in shifts):
             return (*(np.zeros(0, np.int64),) * 3, 0)
         return (*permutation_pairs(count, shifts), len(shifts))
-    columns = np.array([pair for pairs in move["pairs"] for pair in pairs], dtype=np.int64).reshape(-1, 2).T
-    step = np.repeat(np.arange(len(move["pairs"])), [len(pairs) for pairs in move["pairs"]])
+    columns = np.array([pair for pairs in phase["pairs"] for pair in pairs], dtype=np.int64).reshape(-1, 2).T
+    step = np.repeat(np.arange(len(phase["pairs"])), [len(pairs) for pairs in phase["pairs"]])
     there = columns.max(axis=0, initial=0) < count
-    return step[there], columns[0][there], columns[1][there], len(move["pairs"])
+    return step[there], columns[0][there], columns[1][there], len(phase["pairs"])
 
 
-def _steps(move: Mapping[str, Any]) -> int:
-    return len(move["shifts"] if "shifts" in move else move["pairs"]) if move["kind"] == "pairs" else 1
+def _steps(phase: Mapping[str, Any]) -> int:
+    return len(phase["shifts"] if "shifts" in phase else phase["pairs"]) if phase["kind"] == "pairs" else 1
 
 
-def _members(move: Mapping[str, Any], count: int) -> list[list[int]]:
+def _members(phase: Mapping[str, Any], count: int) -> list[list[int]]:
     """Return the positions of those that a phase has together."""
-    if move["kind"] == "inside":
+    if phase["kind"] == "inside":
         return [[index] for index in range(count)]
-    if move["kind"] == "groups":
-        return [[index for index in nodes if index < count] for nodes in move["groups"]]
+    if phase["kind"] == "groups":
+        return [[index for index in nodes if index < count] for nodes in phase["groups"]]
     return [list(range(count))]
 
 
@@ -606,7 +606,7 @@ def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else []
 
 
-def _halt(number: int, item: Mapping[str, Any], group: tuple[str, ...], moves: Sequence[Mapping[str, Any]]) -> Halt:
+def _halt(number: int, item: Mapping[str, Any], group: tuple[str, ...], phases: Sequence[Mapping[str, Any]]) -> Halt:
     """Return why the job ended early, and whom that speaks against.
 
     A node that never reached a permutation kept its partner waiting. If both arrived and neither continued, it may be
@@ -623,20 +623,20 @@ def _halt(number: int, item: Mapping[str, Any], group: tuple[str, ...], moves: S
     for node in _list(item.get("missing")):
         if node in group:
             suspects[node] = "it reported nothing"
-    order = {str(move["name"]): index for index, move in enumerate(moves)}
+    order = {str(phase["name"]): index for index, phase in enumerate(phases)}
     stands: dict[str, tuple[int, int, str]] = {}
     reached = item.get("reached")
     for node, place in reached.items() if isinstance(reached, Mapping) else ():
         ok = isinstance(place, (list, tuple)) and len(place) == 3 and place[0] in order and isinstance(place[1], int)
-        ok = ok and 0 <= place[1] < _steps(moves[order[place[0]]])
+        ok = ok and 0 <= place[1] < _steps(phases[order[place[0]]])
         if node in group and ok and place[2] in (ABSENT, ARRIVED):
             stands[node] = (order[place[0]], place[1], place[2])
     for node, stand in stands.items():
         if stand[2] == ABSENT:
-            suspects.setdefault(node, f"it never reached {moves[stand[0]]['name']} {stand[1]}")
+            suspects.setdefault(node, f"it never reached {phases[stand[0]]['name']} {stand[1]}")
     first = min((stand[:2] for stand in stands.values()), default=(0, 0))
     waited: dict[str, str] = {}
-    meets = _pair_map(moves, group, stands)
+    meets = _pair_map(phases, group, stands)
     for node, stand in stands.items():
         other = meets.get(node)
         if other is None or stand[2] != ARRIVED:
@@ -646,9 +646,9 @@ def _halt(number: int, item: Mapping[str, Any], group: tuple[str, ...], moves: S
     for node, other in waited.items():
         suspects[node] = f"it and {other} both arrived and neither continued"
     suspects = suspects or _failed(item, group)
-    move = str(moves[first[0]]["name"]) if moves else ""
+    phase = str(phases[first[0]]["name"]) if phases else ""
     met = {other: node for node, other in meets.items() if other in suspects}
-    return Halt(number, group, True, error, suspects, unavailable, move, first[1], met)
+    return Halt(number, group, True, error, suspects, unavailable, phase, first[1], met)
 
 
 def _failed(item: Mapping[str, Any], group: tuple[str, ...]) -> dict[str, str]:
@@ -659,23 +659,23 @@ def _failed(item: Mapping[str, Any], group: tuple[str, ...]) -> dict[str, str]:
 
 
 def _pair_map(
-    moves: Sequence[Mapping[str, Any]], group: tuple[str, ...], stands: Mapping[str, tuple[int, int, str]]
+    phases: Sequence[Mapping[str, Any]], group: tuple[str, ...], stands: Mapping[str, tuple[int, int, str]]
 ) -> dict[str, str]:
     """Return with whom each node was to exchange data where it stands."""
     found: dict[str, str] = {}
     explicit: dict[tuple[int, int], dict[int, int]] = {}
     for index, node in enumerate(group):
         place = stands[node][:2] if node in stands else None
-        if place is None or moves[place[0]]["kind"] != "pairs":
+        if place is None or phases[place[0]]["kind"] != "pairs":
             continue
-        move = moves[place[0]]
-        if "pairs" in move:
+        phase = phases[place[0]]
+        if "pairs" in phase:
             if place not in explicit:
-                met = [(int(one), int(other)) for one, other in move["pairs"][place[1]]]
+                met = [(int(one), int(other)) for one, other in phase["pairs"][place[1]]]
                 explicit[place] = {**dict(met), **{other: one for one, other in met}}
             other = explicit[place].get(index)
         else:
-            other = partner(len(group), move["shifts"][place[1]], index)
+            other = partner(len(group), phase["shifts"][place[1]], index)
         if other is not None:
             found[node] = group[other]
     return found

@@ -17,11 +17,11 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.registr
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.confirmation import confirmed, reference_nodes
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import (
-    MOVE_PREFIX,
+    PHASE_PREFIX,
     Groups,
     LatencyProfile,
     disjoint_groups,
-    latency_moves,
+    latency_phases,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings, size_text
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import MINI_CLUSTER, GroupResult, Matrix
@@ -77,15 +77,15 @@ class MiniClusters:
         self.asked, self.rounds = _asked(plans)
         self.blamed = {gpus: self._blamed(gpus) for gpus in limits}
 
-    def moves(self, job: Sequence[str], nodes: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the moves by which a job has ``nodes``, which are in it, measured with one another."""
+    def phases(self, job: Sequence[str], nodes: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the phases by which a job has ``nodes``, which are in it, measured with one another."""
         wanted = {gpus: self._unasked(gpus, nodes, ()) for gpus in self.nodes_each}
         return self._moves(job, wanted)
 
     def next_round(
         self, order: Sequence[str], nodes: Sequence[str], partners: Sequence[str]
     ) -> tuple[list[str], list[dict[str, Any]]] | None:
-        """Return a job, in the given order, and its moves, for what is open once ``nodes`` measured what they could.
+        """Return a job, in the given order, and its phases, for what is open once ``nodes`` measured what they could.
 
         ``partners`` are nodes in service, which fill up groups that are too small. None if nothing is open.
         """
@@ -101,7 +101,7 @@ class MiniClusters:
         if self.profile is None:
             return []
         measured = {"iterations": ITERATIONS, "warmup": self.settings.groups.warmup, "seconds": SECONDS}
-        return [{**move, **measured} for move in latency_moves(job, wanted, self.profile)]
+        return [{**phase, **measured} for phase in latency_phases(job, wanted, self.profile)]
 
     def _may_ask(self, gpus: int, node: str) -> bool:
         return node in self.members and self.asked[gpus, node] < MOST_ROUNDS
@@ -258,7 +258,7 @@ def parts_by_size(matrix: Matrix, ranks_per_node: int) -> list[str]:
     for gpus, results in sorted(by_size.items()):
         worst = max(results, key=lambda each: each.p99)
         who = "+".join(worst.nodes[:_NAMED]) + ("+..." if len(worst.nodes) > _NAMED else "")
-        groups = len({(each.move, each.nodes) for each in results})
+        groups = len({(each.phase, each.nodes) for each in results})
         parts.append(
             f"{groups} mini-clusters of {gpus} GPUs: slowest {who} {worst.p99 * 1e6:.4g} us (99 %) at "
             f"{size_text(worst.size_bytes)}"
@@ -275,12 +275,12 @@ def _trials(matrix: Matrix, profile: LatencyProfile, ranks_per_node: int) -> lis
     found: dict[tuple[int, str, tuple[str, ...]], dict[int, float]] = {}
     for result in matrix.groups:
         if result.kind == MINI_CLUSTER and result.collective == profile.collective:
-            times = found.setdefault((result.number, result.move, result.nodes), {})
+            times = found.setdefault((result.number, result.phase, result.nodes), {})
             # Measured in whole nanoseconds.
             times[result.size_bytes] = round(result.p99 * 1e6, 3)
     wrong = {(each.number, each.where, each.receiver) for each in matrix.wrong}
     trials = []
-    for (number, move, nodes), times in found.items():
+    for (number, phase, nodes), times in found.items():
         gpus = len(nodes) * ranks_per_node
         limit = profile.limits.get(gpus)
         known = {size: times[size] for size in profile.sizes_bytes if math.isfinite(times.get(size, math.nan))}
@@ -289,7 +289,7 @@ def _trials(matrix: Matrix, profile: LatencyProfile, ranks_per_node: int) -> lis
         size = max(known, key=lambda each: known[each])
         trial = Trial(nodes, gpus, size, known[size], known[size] <= limit)
         whole = len(known) == len(profile.sizes_bytes) and not matrix.broken(number, nodes[0])
-        right = not any((number, move, node) in wrong for node in nodes)
+        right = not any((number, phase, node) in wrong for node in nodes)
         if not trial.kept or (whole and right):
             trials.append(trial)
     return trials
@@ -301,10 +301,10 @@ def _asked(plans: Mapping[int, Mapping[str, Any]]) -> tuple[Counter[tuple[int, s
     rounds: set[int] = set()
     for number, plan in plans.items():
         here = set()
-        for move in (plan.get("program") or {}).get("moves", ()):
-            if str(move.get("name")).startswith(MOVE_PREFIX):
-                gpus = int(str(move["name"]).split(":")[1])
-                here |= {(gpus, plan["groups"][0][index]) for group in move["groups"] for index in group}
+        for phase in (plan.get("program") or {}).get("moves", ()):
+            if str(phase.get("name")).startswith(PHASE_PREFIX):
+                gpus = int(str(phase["name"]).split(":")[1])
+                here |= {(gpus, plan["groups"][0][index]) for group in phase["groups"] for index in group}
                 rounds.add(number)
         asked.update(here)
     return asked, rounds

@@ -266,7 +266,7 @@ class _Table:
         broken = self.matrix.broken(last.number, node)
         if broken:
             return self._incomplete("train", f"its job failed: {broken}")
-        wrong = [each for each in self.matrix.wrong if each.where == last.move]
+        wrong = [each for each in self.matrix.wrong if each.where == last.phase]
         if wrong:
             receivers = ", ".join(sorted({each.receiver for each in wrong})[:4])
             return self._incomplete("train", f"the training step gave wrong results on {receivers}")

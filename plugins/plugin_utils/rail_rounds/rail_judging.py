@@ -63,7 +63,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Pair(Observation):
-    """What two nodes did together in one round; ``error`` is about the walk as a whole."""
+    """What two nodes did together in one round; ``error`` is about the test as a whole."""
 
     def values(self, device: str, tool: str) -> tuple[list[float], str]:
         """Return what all tests of a rail with one tool measured, and the first thing that went wrong."""

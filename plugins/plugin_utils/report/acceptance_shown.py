@@ -45,7 +45,7 @@ class RoundView:
     kind: str
     nodes: int
     jobs: int
-    moves: str
+    phases: str
     started: float
     took: str
     left: float
@@ -146,21 +146,21 @@ def _timeline(
 def _moves(plan: Mapping[str, Any]) -> str:
     """Return what a round did inside one start of its processes."""
     program = plan.get("program")
-    moves = program.get("moves") if isinstance(program, Mapping) else None
+    phases = program.get("moves") if isinstance(program, Mapping) else None
     parts: list[str] = []
     collectives: dict[str, None] = {}
     sizes: set[int] = set()
-    for move in moves if isinstance(moves, list) else ():
-        if not isinstance(move, Mapping):
+    for phase in phases if isinstance(phases, list) else ():
+        if not isinstance(phase, Mapping):
             continue
-        steps, groups = move.get("shifts") or move.get("pairs"), move.get("groups")
-        if move.get("kind") == "pairs" and isinstance(steps, list):
+        steps, groups = phase.get("shifts") or phase.get("pairs"), phase.get("groups")
+        if phase.get("kind") == "pairs" and isinstance(steps, list):
             parts.append(f"{len(steps)} permutation{'' if len(steps) == 1 else 's'} of pairs")
-        elif move.get("kind") == "groups" and isinstance(groups, list):
-            collectives[str(move.get("collective", "")).replace("_", "-")] = None
+        elif phase.get("kind") == "groups" and isinstance(groups, list):
+            collectives[str(phase.get("collective", "")).replace("_", "-")] = None
             sizes |= {len(group) for group in groups if isinstance(group, list)}
         else:
-            parts.append(str(move.get("kind", "")))
+            parts.append(str(phase.get("kind", "")))
     if collectives:
         parts.append(f"{', '.join(collectives)} in groups of {', '.join(map(str, sorted(sizes)))}")
     return "; ".join(dict.fromkeys(parts))

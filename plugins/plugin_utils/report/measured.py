@@ -116,7 +116,7 @@ def usual(values: Array, few: bool) -> float:
 
 
 def has_program(stored: StoredRound) -> bool:
-    """Return whether a round walked a program; those of other stages have none."""
+    """Return whether a round ran a program; those of other stages have none."""
     return isinstance(stored.plan, Mapping) and bool(stored.plan.get("program"))
 
 
@@ -180,7 +180,7 @@ class _Reading:
             ranks = len(found.nodes) * matrix.rails
             times = found.seconds * 1e9, found.p99 * 1e9
             self.groups.append(Group(found.number, collective, found.nodes, ranks, size, *times))
-            same.setdefault((found.move, found.size_bytes), []).append(found)
+            same.setdefault((found.phase, found.size_bytes), []).append(found)
             if found.kind == "inside":
                 continue
             for node in found.nodes:
@@ -235,8 +235,8 @@ class _Reading:
 
 def _pair_sizes(plan: Mapping[str, Any]) -> list[int]:
     """Return the sizes at which a program has pairs measured."""
-    moves = plan["program"]["moves"]
-    return sorted({int(size) for move in moves if move["kind"] == "pairs" for size in move["sizes"]})
+    phases = plan["program"]["moves"]
+    return sorted({int(size) for phase in phases if phase["kind"] == "pairs" for size in phase["sizes"]})
 
 
 def _ranks(item: Mapping[str, Any]) -> int:

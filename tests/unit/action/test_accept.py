@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ansible_collections.muster.cluster.plugins.action.accept import ActionModule
-from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import Move, read_program
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import Phase, read_program
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign import campaign as walk
@@ -84,26 +84,26 @@ class Cluster:
         ]
         return {
             **{"group": group, "ok": True, "started": True, "error": "", "ranks": ranks},
-            "results": [result for move in read_program(program, len(group)) for result in self.results(group, move)],
+            "results": [result for phase in read_program(program, len(group)) for result in self.results(group, phase)],
             **{"missing": [], "unavailable": {}},
         }
 
-    def results(self, group: list[str], move: Move) -> list[dict[str, Any]]:
+    def results(self, group: list[str], phase: Phase) -> list[dict[str, Any]]:
         """Return what a move over a group shows: whoever meets a slow node is as slow."""
         found = []
-        for step in range(move.steps):
+        for step in range(phase.steps):
             row: list[list[int] | None] = []
             for position, node in enumerate(group):
-                if move.kind == "pairs":
-                    other = move.partner(step, len(group), position)
+                if phase.kind == "pairs":
+                    other = phase.partner(step, len(group), position)
                     met = {node} if other is None else {node, group[other]}
                 else:
-                    met = {group[each] for each in move.group_of(len(group), position) or (position,)}
-                factor = 1 if move.kind == "pairs" else 2 * (len(met) - 1) / len(met)
+                    met = {group[each] for each in phase.group_of(len(group), position) or (position,)}
+                factor = 1 if phase.kind == "pairs" else 2 * (len(met) - 1) / len(met)
                 nanoseconds = round(factor * SIZE / (0.024 if self.slow & met else 0.5))
                 row.append([nanoseconds] if len(met) > 1 else None)
-            late = {} if move.kind == "pairs" else {"last": {}}
-            result = {"move": move.name, "step": step, "bytes": SIZE, "ns": row, "ns_p99": row, "wrong": {}}
+            late = {} if phase.kind == "pairs" else {"last": {}}
+            result = {"move": phase.name, "step": step, "bytes": SIZE, "ns": row, "ns_p99": row, "wrong": {}}
             found.append({**result, **late})
         return found
 
@@ -478,8 +478,8 @@ def test_baseline_of_a_healthy_fleet_is_kept_and_used_once_it_is_adopted(ledger:
 
     # The floor is 0.1 GB/s: three nodes are fast enough for it, and not as fast as what was adopted.
     class Slower(Cluster):
-        def results(self, group: list[str], move: Move) -> list[dict[str, Any]]:
-            found = super().results(group, move)
+        def results(self, group: list[str], phase: Phase) -> list[dict[str, Any]]:
+            found = super().results(group, phase)
             for result in found:
                 result["ns"] = result["ns_p99"] = [row and [2 * row[0]] for row in result["ns"]]
             return found
@@ -558,6 +558,6 @@ def test_suspects_wait_for_partners_and_a_walk_does_not(ledger: Ledger, tmp_path
 def test_long_walk_gets_the_time_it_needs(ledger: Ledger, tmp_path: Path) -> None:
     cluster = Cluster(set())
     cluster.accept(request(tmp_path, round_seconds=20))
-    moves = cluster.calls[0]["program"]["moves"]
-    permutations = sum(len(move["shifts"]) for move in moves)
+    phases = cluster.calls[0]["program"]["moves"]
+    permutations = sum(len(phase["shifts"]) for phase in phases)
     assert cluster.calls[0]["deadline_seconds"] == 10 + 4 * permutations * 0.5

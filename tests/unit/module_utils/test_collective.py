@@ -30,16 +30,16 @@ WALK = {
 }
 
 
-def spec(moves: list[dict[str, Any]], nodes: int = 2) -> list[str]:
+def spec(phases: list[dict[str, Any]], nodes: int = 2) -> list[str]:
     names = [[f"gpu-0{number + 1}", "127.0.0.1"] for number in range(nodes)]
-    return [f"--spec={part}" for part in pack_spec({"nodes": names, "program": {"moves": moves}})]
+    return [f"--spec={part}" for part in pack_spec({"nodes": names, "program": {"moves": phases}})]
 
 
 def start(
-    arguments: tuple[str, ...], environment: Mapping[str, str], path: Path, moves: list[dict[str, Any]] | None = None
+    arguments: tuple[str, ...], environment: Mapping[str, str], path: Path, phases: list[dict[str, Any]] | None = None
 ) -> subprocess.Popen[str]:
     backend = () if any(word.startswith("--backend") for word in arguments) else ("--backend=gloo",)
-    given = [] if any(word.startswith("--spec") for word in arguments) else spec(moves or [WALK])
+    given = [] if any(word.startswith("--spec") for word in arguments) else spec(phases or [WALK])
     return subprocess.Popen(
         [sys.executable, "-c", RUN, *backend, *given, *arguments],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT / 'collections'}:{path}", **environment},
@@ -145,11 +145,11 @@ def test_wrong_arguments_are_refused(arguments: tuple[str, ...], tmp_path: Path)
 class Crowd:
     """Real ranks over loopback, ``each`` of them on each of ``nodes`` pretended nodes."""
 
-    def __init__(self, torch: Path, moves: list[dict[str, Any]], nodes: int, each: int = 1) -> None:
+    def __init__(self, torch: Path, phases: list[dict[str, Any]], nodes: int, each: int = 1) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        arguments = (f"--port={port}", "--timeout=60", "--deadline=100", *spec(moves, nodes))
+        arguments = (f"--port={port}", "--timeout=60", "--deadline=100", *spec(phases, nodes))
         self.ranks = [
             start(
                 arguments,
@@ -182,14 +182,14 @@ class Crowd:
 def test_two_nodes_of_two_ranks_walk_every_kind_of_move(torch: Path) -> None:
     groups = {"kind": "groups", "sizes": [8, 65536], **TIMES, "groups": [[0, 1]]}
     names = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-    moves = [
+    phases = [
         {"name": "inside", "kind": "inside", "collective": "all_reduce", "sizes": [4096], **TIMES},
         WALK,
         *({"name": name, "collective": name, **groups} for name in names),
         {"name": "apart", "collective": "all_reduce", **groups, "groups": [[1], [0]]},
         {"name": "train", "kind": "train", "hidden": 16, "layers": 2, "steps": 2, "warmup": 1, "seconds": 30},
     ]
-    answers = Crowd(torch, moves, 2, 2).answers()
+    answers = Crowd(torch, phases, 2, 2).answers()
     for rank, (status, record) in answers.items():
         assert (status, record["error"], record["phase"]) == (0, "", "end"), record
         assert (record["node"], record["rank"], record["local_rank"]) == (f"gpu-0{rank // 2 + 1}", rank, rank % 2)
@@ -212,8 +212,8 @@ def test_two_nodes_of_two_ranks_walk_every_kind_of_move(torch: Path) -> None:
 def test_groups_of_some_follow_groups_of_others(torch: Path) -> None:
     groups = {"kind": "groups", "collective": "all_reduce", "sizes": [8], **TIMES}
     parts = [[[0, 1]], [[0, 1]], [[0, 2]], [[1, 2], [0]], [[0, 1, 2]], [[2, 1]]]
-    moves = [{"name": str(number), **groups, "groups": part} for number, part in enumerate(parts)]
-    for rank, (status, record) in Crowd(torch, moves, 3).answers().items():
+    phases = [{"name": str(number), **groups, "groups": part} for number, part in enumerate(parts)]
+    for rank, (status, record) in Crowd(torch, phases, 3).answers().items():
         assert (status, record["error"]) == (0, "")
         for number, part in enumerate(parts):
             took_part = any(rank in group for group in part)

@@ -30,7 +30,7 @@ PROGRAM = {"moves": [WALK, TOGETHER, TRAIN]}
 CODEC = collective_job.CollectiveCodec("/usr/bin/python3", "/usr/libexec/muster/muster", "gloo", 1, PROGRAM, 30)
 STATES = dict.fromkeys(GROUP, "idle")
 TIMED_OUT = "not finished after 10 s, stuck in walk, step 1 (waiting for others in it)"
-CLOSED = "RuntimeError in move walk: Connection closed by peer [10.0.0.3]:1234"
+CLOSED = "RuntimeError in phase walk: Connection closed by peer [10.0.0.3]:1234"
 
 
 def results() -> dict[str, Any]:
@@ -48,7 +48,7 @@ def record(at: int, **change: Any) -> dict[str, Any]:
 
 def stuck(rank: int, stood: list[Any], error: str) -> dict[str, Any]:
     walked = {key: values[:2] for key, values in results()["walk"].items()}
-    return record(rank, results={"walk": walked}, phase="move walk", error=error, stood=stood)
+    return record(rank, results={"walk": walked}, phase="phase walk", error=error, stood=stood)
 
 
 def lines(*records: dict[str, Any]) -> str:
@@ -122,7 +122,7 @@ def test_versions_of_a_rank_are_kept(said: Any, kept: dict[str, str]) -> None:
         (Output(lines(*whole()[1:], record(2, rank=7)), "", 0), "rank 7 on 'gpu-03' that nobody asked for"),
         (Output(lines(*whole()[1:], record(2, local_rank=1)), "", 0), "that nobody asked for"),
         (Output(lines(*whole()[1:], record(2, error="OSError")), "", 0), "gpu-03 rank 2: OSError"),
-        (Output(lines(*whole()[1:], record(2, phase="move all")), "", 0), "ended early without saying why"),
+        (Output(lines(*whole()[1:], record(2, phase="phase all")), "", 0), "ended early without saying why"),
         (Output(lines(*whole()[1:], record(2, results=None)), "", 0), "results that are NoneType"),
         (Output(lines(*whole()[1:], record(2, results={})), "", 0), "no results of walk"),
     ],
@@ -134,7 +134,7 @@ def test_anything_less_is_an_error(output: Output, error: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("move", "key", "values", "error"),
+    ("phase", "key", "values", "error"),
     [
         ("walk", "ns", [500, 900, 510], "3 measurements, expected 4"),
         ("walk", "ns", [500, 900, 510, 910, 1], "expected 4"),
@@ -152,9 +152,9 @@ def test_anything_less_is_an_error(output: Output, error: str) -> None:
         ("train", "compute_ns", [0], "unreadable compute_ns 0"),
     ],
 )
-def test_one_wrong_measurement_is_an_error(move: str, key: str, values: Any, error: str) -> None:
+def test_one_wrong_measurement_is_an_error(phase: str, key: str, values: Any, error: str) -> None:
     bad = record(1)
-    bad["results"][move][key] = values
+    bad["results"][phase][key] = values
     seen = seen_of(record(0), bad, record(2), record(3))
     assert not seen["ok"]
     assert error in seen["error"]
@@ -177,7 +177,7 @@ def test_wrong_data_names_the_rank_that_received_it() -> None:
 
 def test_node_that_sits_out_has_no_number() -> None:
     group = GROUP[:3]
-    codec = replace(CODEC, moves={"moves": [{**WALK, "sizes": [64], "shifts": [0, 2]}]})
+    codec = replace(CODEC, program={"moves": [{**WALK, "sizes": [64], "shifts": [0, 2]}]})
     rows = [[None, 510], [500, 510], [500, None]]
     records = [
         record(rank, ranks=3, results={"walk": {"ns": row, "ns_p99": row, "wrong": [each and 0 for each in row]}})
@@ -247,7 +247,7 @@ def test_node_that_dies_leaves_those_in_the_middle_of_theirs_alone() -> None:
 
 
 def test_rank_that_fails_by_itself_was_absent() -> None:
-    error = "RuntimeError in move walk: CUDA error: uncorrectable ECC error encountered"
+    error = "RuntimeError in phase walk: CUDA error: uncorrectable ECC error encountered"
     seen = seen_of(
         stuck(2, ["walk", 1, "own"], error),
         *(stuck(rank, ["walk", 1, "meeting"], f"told to stop: rank 2 on gpu-03: {error}") for rank in (0, 1, 3)),
@@ -340,7 +340,7 @@ def test_arguments_of_thousands_of_nodes_fit_a_command_line() -> None:
     pairs = [[[index, 1536 + (index + 97 * step) % 1536] for index in range(1536)] for step in range(8)]
     confirm = {key: value for key, value in WALK.items() if key != "shifts"}
     program = {"moves": [{**WALK, "shifts": list(range(0, 3071, 48))}, {**confirm, "name": "b", "pairs": pairs}]}
-    argv = argv_of(slurm_round.Job("j", group, addresses, 29401), moves=program)
+    argv = argv_of(slurm_round.Job("j", group, addresses, 29401), program=program)
     assert max(map(len, argv)) < 128 * 1024
     assert sum(map(len, argv)) < 512 * 1024
 
@@ -351,7 +351,7 @@ def test_one_job_of_twelve_thousand_nodes_fits_a_command_line(name: str) -> None
     group = tuple(name.format(number, number // 64) for number in range(1, 25_000, 2))
     assert len(group) == 12_500
     addresses = {node: f"10.{number // 250}.{number % 250}.11" for number, node in enumerate(group)}
-    argv = argv_of(slurm_round.Job("j", tuple(reversed(group)), addresses, 29401), moves={"moves": [WALK]})
+    argv = argv_of(slurm_round.Job("j", tuple(reversed(group)), addresses, 29401), program={"moves": [WALK]})
     assert max(len(word.encode()) for word in argv) < 128 * 1024
     (nodes,) = [word for word in argv if word.startswith("--nodelist=")]
     assert expand(nodes.partition("=")[2]) == list(group)
@@ -360,13 +360,13 @@ def test_one_job_of_twelve_thousand_nodes_fits_a_command_line(name: str) -> None
 def test_names_that_slurm_cannot_fold_and_linux_not_take_are_named_before_srun_is_started() -> None:
     group = tuple(f"gpu-{number:05d}.cluster.example.com" for number in range(12_500))
     with pytest.raises(slurm_round.SlurmError, match=r"the names of 12500 nodes are 374999 bytes .*at most 131072"):
-        argv_of(slurm_round.Job("j", group, {}, 29401), moves={"moves": [WALK]})
+        argv_of(slurm_round.Job("j", group, {}, 29401), program={"moves": [WALK]})
 
 
 @pytest.mark.parametrize("nodes", [128])
 def test_answers_of_many_ranks_become_one_observation(nodes: int) -> None:
     group = tuple(f"gpu-{number:04d}" for number in range(nodes))
-    codec = replace(CODEC, tasks_per_node=8, moves={"moves": [{**WALK, "shifts": list(range(32))}]})
+    codec = replace(CODEC, tasks_per_node=8, program={"moves": [{**WALK, "shifts": list(range(32))}]})
     row = list(range(6_000_000, 6_000_064))
     walked = {"ns": row, "ns_p99": row, "wrong": [0] * 64}
     text = lines(

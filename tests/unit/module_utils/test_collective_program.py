@@ -20,17 +20,17 @@ TRAIN: dict[str, Any] = {"name": "train", "kind": "train", "hidden": 8, "layers"
 
 
 def test_shifts_are_those_of_the_circle_method() -> None:
-    (move,) = read_program({"moves": [WALK]}, 4)
-    assert move.steps == 2
-    assert [move.partner(1, 4, position) for position in range(4)] == [1, 0, 3, 2]
-    assert move.taking_part(0, 4) == {0, 1, 2, 3}
+    (phase,) = read_program({"moves": [WALK]}, 4)
+    assert phase.steps == 2
+    assert [phase.partner(1, 4, position) for position in range(4)] == [1, 0, 3, 2]
+    assert phase.taking_part(0, 4) == {0, 1, 2, 3}
 
 
 def test_of_an_odd_number_one_sits_out() -> None:
-    (move,) = read_program({"moves": [WALK]}, 3)
+    (phase,) = read_program({"moves": [WALK]}, 3)
     for step in range(2):
-        met = {position for position in range(3) if move.partner(step, 3, position) is not None}
-        assert move.taking_part(step, 3) == met
+        met = {position for position in range(3) if phase.partner(step, 3, position) is not None}
+        assert phase.taking_part(step, 3) == met
         assert len(met) == 2
 
 
@@ -43,18 +43,18 @@ def test_pairs_and_groups_name_positions() -> None:
 
 
 def test_training_is_of_all() -> None:
-    (move,) = read_program({"moves": [{**TRAIN, "sizes": [], "iterations": 3}]}, 3)
-    assert (move.iterations, move.warmup, move.steps, move.group_of(3, 1)) == (3, 0, 1, (0, 1, 2))
+    (phase,) = read_program({"moves": [{**TRAIN, "sizes": [], "iterations": 3}]}, 3)
+    assert (phase.iterations, phase.warmup, phase.steps, phase.group_of(3, 1)) == (3, 0, 1, (0, 1, 2))
 
 
 @pytest.mark.parametrize(
-    ("move", "message"),
+    ("phase", "message"),
     [
         ({**WALK, "name": ""}, 'moves[0].name: found "", expected text'),
         ({**WALK, "kind": "ring"}, 'kind: found "ring", expected one of inside, pairs, groups, train'),
         ({**WALK, "collective": "all_reduce"}, "collective is 'all_reduce', which pairs cannot do"),
         ({**GROUPS, "collective": "sendrecv"}, "collective is 'sendrecv', which groups cannot do"),
-        ({**WALK, "sizes": [6]}, "move walk.sizes[0]: found 6, expected a multiple of 4"),
+        ({**WALK, "sizes": [6]}, "phase walk.sizes[0]: found 6, expected a multiple of 4"),
         ({**WALK, "sizes": [8, 8]}, "expected each size once"),
         ({**WALK, "sizes": []}, "sizes: found an empty list"),
         ({**WALK, "iterations": 0}, "iterations: found 0, expected a whole number of at least 1"),
@@ -71,9 +71,9 @@ def test_training_is_of_all() -> None:
         ({**TRAIN, "hidden": None}, "hidden: found nothing"),
     ],
 )
-def test_what_cannot_be_walked_is_refused(move: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_walked_is_refused(phase: dict[str, Any], message: str) -> None:
     with pytest.raises(ProgramError) as caught:
-        read_program({"moves": [move]}, 4)
+        read_program({"moves": [phase]}, 4)
     assert message in str(caught.value)
 
 

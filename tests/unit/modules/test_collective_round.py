@@ -192,8 +192,8 @@ def test_partner_that_does_not_get_free_is_given_up(slurm: Slurm, tmp_path: Path
     assert list((tmp_path / "jobs").iterdir()) == []
 
 
-def walk(slurm: Slurm, *moves: dict[str, Any], driver: str = "torch", container: str | None = None) -> dict[str, Any]:
-    asked = CollectiveRequest(driver, container, "acceptance", 20, replace(CODEC, moves={"moves": list(moves)}))
+def walk(slurm: Slurm, *phases: dict[str, Any], driver: str = "torch", container: str | None = None) -> dict[str, Any]:
+    asked = CollectiveRequest(driver, container, "acceptance", 20, replace(CODEC, program={"moves": list(phases)}))
     (seen,) = run_phases(slurm, [Job("muster-round-c-1-0", ("a", "b"), {}, 29400)], asked, 5)
     return seen
 
@@ -265,7 +265,7 @@ def test_sizes_that_nccl_tests_cannot_walk_are_refused(slurm: Slurm) -> None:
 
 
 def test_nothing_follows_a_step_that_ended_early(slurm: Slurm, tmp_path: Path) -> None:
-    asked = CollectiveRequest("torch", "image", "acceptance", 7, replace(CODEC, moves={"moves": [INSIDE, WALK]}))
+    asked = CollectiveRequest("torch", "image", "acceptance", 7, replace(CODEC, program={"moves": [INSIDE, WALK]}))
     jobs = [Job("muster-round-c-1-0", ("a", "hang"), {}, 29400), Job("muster-round-c-1-1", ("c", "d"), {}, 29401)]
     hung, fine = run_phases(slurm, jobs, asked, 1)
     assert (hung["ok"], hung["missing"]) == (False, ["a", "hang"]), hung

@@ -15,6 +15,7 @@ EXPECT = {"class": "x", "clock": {"offset_ms": 0.5}, "collective": {"backend": "
 # Answers as asked, but for what ANSWER says otherwise.
 TOOL = """#!{python}
 import json, sys
+sys.stdin.read()
 words = sys.argv[2:]
 asked = {{words[at][2:]: words[at + 1] for at in range(0, 6, 2)}}
 print(json.dumps({{**json.loads({evidence!r}), **asked, **json.loads({answer!r})}}))

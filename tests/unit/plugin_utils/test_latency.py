@@ -13,7 +13,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_clas
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import (
     LatencyProfile,
     disjoint_groups,
-    latency_moves,
+    latency_phases,
     latency_rows,
     with_mini_clusters,
 )
@@ -83,14 +83,14 @@ def test_too_few_nodes_make_no_group(count: int, each: int) -> None:
 
 def test_moves_name_positions_of_the_job() -> None:
     groups = ((("a", "b"), ("c", "d")), (("b", "c"),))
-    moves = latency_moves(["d", "c", "b", "a"], {16: groups, 32: [(("a", "b", "c", "d"),)]}, PROFILE)
-    assert [(move["name"], move["groups"]) for move in moves] == [
+    phases = latency_phases(["d", "c", "b", "a"], {16: groups, 32: [(("a", "b", "c", "d"),)]}, PROFILE)
+    assert [(phase["name"], phase["groups"]) for phase in phases] == [
         ("mini_cluster:16:1", [[3, 2], [1, 0]]),
         ("mini_cluster:16:2", [[2, 1]]),
         ("mini_cluster:32:1", [[3, 2, 1, 0]]),
     ]
-    assert all(move["kind"] == "groups" and move["sizes"] == list(SIZES) for move in moves)
-    assert {move["collective"] for move in moves} == {"all_reduce"}
+    assert all(phase["kind"] == "groups" and phase["sizes"] == list(SIZES) for phase in phases)
+    assert {phase["collective"] for phase in phases} == {"all_reduce"}
 
 
 def expect(ranks: int, driver: Any = "torch") -> Expectations:

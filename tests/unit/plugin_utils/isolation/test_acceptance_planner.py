@@ -71,17 +71,17 @@ def reads_as_a_fail(finding: Finding) -> bool:
 
 
 def check_program(step: Round) -> None:
-    names = [move["name"] for move in step.program["moves"]]
+    names = [phase["name"] for phase in step.program["moves"]]
     assert len(set(names)) == len(names)
     for job in step.groups:
-        for move in step.program["moves"]:
-            for disjoint in move.get("pairs") or ([move["groups"]] if "groups" in move else []):
+        for phase in step.program["moves"]:
+            for disjoint in phase.get("pairs") or ([phase["groups"]] if "groups" in phase else []):
                 used = [position for each in disjoint for position in each]
                 assert used
                 assert len(set(used)) == len(used)
                 assert all(0 <= position < len(job) for position in used)
             shifts = len(job) - 1 if len(job) % 2 == 0 else len(job)
-            assert all(0 <= shift < shifts for shift in move.get("shifts", ()))
+            assert all(0 <= shift < shifts for shift in phase.get("shifts", ()))
 
 
 def rejected(conclusion: Conclusion) -> set[str]:
@@ -640,7 +640,7 @@ def test_step_that_measured_everything_and_crashed_passes_nobody(kinds: tuple[st
 
 def of_kind(kind: str, change: Callable[[dict[str, Any], list[str]], None]) -> Change:
     def changed(step: Round, item: dict[str, Any]) -> None:
-        kinds = {move["name"]: move["kind"] for move in step.program["moves"]}
+        kinds = {phase["name"]: phase["kind"] for phase in step.program["moves"]}
         for result in item["results"]:
             if kinds[result["move"]] == kind:
                 change(result, item["group"])
@@ -797,8 +797,8 @@ def test_latency_ceilings_of_pairs_and_groups() -> None:
 
 def test_training_step_runs_with_nobody_suspected_in_it() -> None:
     def add(step: Round, item: dict[str, Any]) -> None:
-        for move in step.program["moves"]:
-            if move["kind"] == "train":
+        for phase in step.program["moves"]:
+            if phase["kind"] == "train":
                 count = len(item["group"])
                 rows = [[5_000_000] * 2 for _ in range(count)]
                 item["results"].append(
@@ -809,7 +809,7 @@ def test_training_step_runs_with_nobody_suspected_in_it() -> None:
     train = {"hidden": 64, "layers": 2, "steps": 10}
     subject = fleet(16, "one_slow_10", rails=2)
     conclusion, rounds, _seen, _settings = campaign(subject, change=add, train=train)
-    trained = [each for each in rounds if any(move["kind"] == "train" for move in each.program["moves"])]
+    trained = [each for each in rounds if any(phase["kind"] == "train" for phase in each.program["moves"])]
     assert len(trained) == 1
     assert not set(subject.truth.bad) & set(trained[0].groups[0])
     assert len(rounds) <= 3
@@ -834,14 +834,14 @@ def test_wrong_data_between_one_pair_alone_holds_the_two() -> None:
     def noted(step: Round, item: dict[str, Any]) -> None:
         from tests.isolation.fleet import permutation_pairs  # noqa: PLC0415 -- shared with the simulator
 
-        for move in step.program["moves"]:
-            if "shifts" in move:
-                for at, one, other in zip(*permutation_pairs(len(item["group"]), move["shifts"]), strict=True):
-                    pairs.setdefault((move["name"], int(at)), set()).add(
+        for phase in step.program["moves"]:
+            if "shifts" in phase:
+                for at, one, other in zip(*permutation_pairs(len(item["group"]), phase["shifts"]), strict=True):
+                    pairs.setdefault((phase["name"], int(at)), set()).add(
                         frozenset((item["group"][one], item["group"][other]))
                     )
-            for at, step_pairs in enumerate(move.get("pairs", ())):
-                pairs[move["name"], at] = {frozenset((item["group"][a], item["group"][b])) for a, b in step_pairs}
+            for at, step_pairs in enumerate(phase.get("pairs", ())):
+                pairs[phase["name"], at] = {frozenset((item["group"][a], item["group"][b])) for a, b in step_pairs}
         of_kind("pairs", change)(step, item)
 
     conclusion, _rounds, _seen, _settings = campaign(subject, change=noted)
@@ -856,7 +856,7 @@ def test_wrong_data_between_one_pair_alone_holds_the_two() -> None:
 def test_budget_chooses_permutations_and_states_the_coverage() -> None:
     subject = fleet(64)
     conclusion, rounds, _seen, _settings = campaign(subject, budget_minutes=9.5)
-    (walk,) = [move for move in rounds[0].program["moves"] if move["name"] == "walk"]
+    (walk,) = [phase for phase in rounds[0].program["moves"] if phase["name"] == "walk"]
     assert len(walk["shifts"]) == 21
     assert any("672 of 2016 pairs measured (33.3%)" in remark for remark in conclusion.remarks)
     assert len(passed(conclusion)) == 64

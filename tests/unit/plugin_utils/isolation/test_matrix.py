@@ -15,8 +15,8 @@ from tests.isolation.fleet import SIZES, Fleet, Spec, as_json
 
 def observed(hosts: int) -> tuple[Fleet, dict[str, Any], dict[str, Any]]:
     fleet = Fleet(Spec.usual(hosts, "clean", 0.01, rails=2), 1)
-    move = {"name": "walk", "kind": "pairs", "sizes": list(SIZES), "shifts": [0, 1], "seconds": 30}
-    plan = {"kind": "walk", "groups": [fleet.nodes], "program": {"moves": [move]}}
+    phase = {"name": "walk", "kind": "pairs", "sizes": list(SIZES), "shifts": [0, 1], "seconds": 30}
+    plan = {"kind": "walk", "groups": [fleet.nodes], "program": {"moves": [phase]}}
     return fleet, plan, fleet.run(plan)[0]
 
 

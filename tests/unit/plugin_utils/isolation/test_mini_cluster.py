@@ -27,7 +27,7 @@ from tests.isolation.campaign import plan_of
 from tests.isolation.fleet import Fleet, Spec, as_json, expectations
 
 Seen = list[tuple[int, Mapping[str, Any], Mapping[str, Any]]]
-# What one group of a move shows at one size; gives the microseconds of its p99, None for what the fleet showed.
+# What one group of a phase shows at one size; gives the microseconds of its p99, None for what the fleet showed.
 Times = Callable[[Round, Sequence[str], int], float | None]
 Change = Callable[[Round, dict[str, Any]], None]
 
@@ -43,9 +43,9 @@ def timed(times: Times) -> Change:
     """Return the change that gives mini-clusters these times."""
 
     def change(step: Round, item: dict[str, Any]) -> None:
-        moves = {move["name"]: move for move in step.program["moves"]}
+        phases = {phase["name"]: phase for phase in step.program["moves"]}
         for result in item["results"]:
-            for positions in moves[result["move"]]["groups"] if is_mini_cluster(result["move"]) else ():
+            for positions in phases[result["move"]]["groups"] if is_mini_cluster(result["move"]) else ():
                 took = times(step, [item["group"][index] for index in positions], result["bytes"])
                 for index in positions if took is not None else ():
                     result["ns_p99"][index] = [round(took * 1000)] * len(result["ns"][index])
@@ -100,9 +100,9 @@ def finding(conclusion: Conclusion, node: str) -> Finding:
 def mini_clusters(step: Round) -> dict[str, list[list[str]]]:
     (job,) = step.groups
     return {
-        move["name"]: [[job[index] for index in group] for group in move["groups"]]
-        for move in step.program["moves"]
-        if is_mini_cluster(move["name"])
+        phase["name"]: [[job[index] for index in group] for group in phase["groups"]]
+        for phase in step.program["moves"]
+        if is_mini_cluster(phase["name"])
     }
 
 
@@ -128,7 +128,7 @@ def test_without_a_profile_there_is_no_move_and_no_finding_more() -> None:
     assert MINI_CLUSTER_CHECK not in settings.checks() and len(passed(conclusion)) == 8
     with_profile = play(fleet(8))[1]
     for step, other in zip(rounds, with_profile, strict=True):
-        kept = [move for move in other.program["moves"] if not is_mini_cluster(move["name"])]
+        kept = [phase for phase in other.program["moves"] if not is_mini_cluster(phase["name"])]
         assert (step.kind, step.groups, step.program["moves"]) == (other.kind, other.groups, kept)
 
 
@@ -303,7 +303,7 @@ def test_measurement_that_is_missing_is_no_pass(where: Any) -> None:
 
 def test_step_that_measured_everything_and_crashed_passes_nobody() -> None:
     def change(step: Round, item: dict[str, Any]) -> None:
-        if any(is_mini_cluster(move["name"]) for move in step.program["moves"]):
+        if any(is_mini_cluster(phase["name"]) for phase in step.program["moves"]):
             item.update(ok=False, error="srun ended with 139")
 
     conclusion, _rounds, _seen, _settings = play(fleet(8), change=change)
@@ -313,7 +313,7 @@ def test_step_that_measured_everything_and_crashed_passes_nobody() -> None:
 
 def test_node_on_which_a_mini_cluster_hangs_keeps_nobody_else_from_passing() -> None:
     def change(step: Round, item: dict[str, Any]) -> None:
-        names = [move["name"] for move in step.program["moves"]]
+        names = [phase["name"] for phase in step.program["moves"]]
         at = next((name for name in names if is_mini_cluster(name)), "walk")
         if "h3" not in item["group"] or step.kind == "walk":
             return
@@ -392,16 +392,16 @@ def test_profile_that_is_named_and_not_measured_is_asked_for() -> None:
     assert not passed(stopped) and finding(stopped, "h1").reason == "budget used up"
 
 
-def other_collective(move: dict[str, Any]) -> None:
-    move["collective"] = "all_gather"
+def other_collective(phase: dict[str, Any]) -> None:
+    phase["collective"] = "all_gather"
 
 
-def other_ranks(move: dict[str, Any]) -> None:
-    move["groups"] = [[0, 1, 2], [3, 4, 5], [6, 7]][: 2 if ":16:" in move["name"] else 3]
+def other_ranks(phase: dict[str, Any]) -> None:
+    phase["groups"] = [[0, 1, 2], [3, 4, 5], [6, 7]][: 2 if ":16:" in phase["name"] else 3]
 
 
-def other_name(move: dict[str, Any]) -> None:
-    move["name"] = move["name"].replace("mini_cluster", "racks")
+def other_name(phase: dict[str, Any]) -> None:
+    phase["name"] = phase["name"].replace("mini_cluster", "racks")
 
 
 @pytest.mark.parametrize("spoil", [other_collective, other_ranks, other_name])
@@ -410,12 +410,12 @@ def test_what_was_measured_of_something_else_is_no_pass(spoil: Callable[[dict[st
     _conclusion, _rounds, seen, settings = play(subject)
     other: Seen = json.loads(json.dumps(seen))
     for _number, plan, item in other:
-        for move in plan["program"]["moves"]:
-            name = move["name"]
+        for phase in plan["program"]["moves"]:
+            name = phase["name"]
             if is_mini_cluster(name):
-                spoil(move)
+                spoil(phase)
                 for result in item["results"]:
-                    result["move"] = move["name"] if result["move"] == name else result["move"]
+                    result["move"] = phase["name"] if result["move"] == name else result["move"]
     step = next_round(subject.nodes, (), other, settings)
     if isinstance(step, Conclusion):
         assert not passed(step)

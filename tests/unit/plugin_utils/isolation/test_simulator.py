@@ -40,8 +40,8 @@ def test_every_fault_has_somebody_of_whom_it_is_true(fault: str) -> None:
 
 def test_observations_are_json_with_null_for_who_sits_out() -> None:
     fleet = Fleet(Spec.usual(5, "clean", 0.01), 1)
-    move = {"name": "walk", "kind": "pairs", "sizes": [65536], "shifts": [0], "seconds": 30}
-    (item,) = fleet.run({"groups": [fleet.nodes], "program": {"moves": [move]}})
+    phase = {"name": "walk", "kind": "pairs", "sizes": [65536], "shifts": [0], "seconds": 30}
+    (item,) = fleet.run({"groups": [fleet.nodes], "program": {"moves": [phase]}})
     rows = json.loads(json.dumps(as_json(item)))["results"][0]["ns"]
     assert sum(row is None for row in rows) == 1
     assert all(isinstance(value, int) for row in rows if row for value in row)

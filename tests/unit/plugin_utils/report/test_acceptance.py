@@ -135,7 +135,8 @@ def test_timeline_shows_rounds_in_their_time() -> None:
     assert (first.number, first.kind, first.nodes, first.took, first.left) == (1, "walk", 16, "4 min", 0.0)
     assert (first.width, second.left, second.width) == (60.0, 65.0, 35.0)
     assert (
-        first.moves == "15 permutations of pairs" and "all-reduce, all-gather in groups of 2, 4, 8, 16" in second.moves
+        first.phases == "15 permutations of pairs"
+        and "all-reduce, all-gather in groups of 2, 4, 8, 16" in second.phases
     )
     assert first.told == "all went well"
 

@@ -14,10 +14,10 @@ FIRST, BOTH = {**WALK, "shifts": [0]}, {**WALK, "shifts": [0, 1]}
 REDUCE = {"name": "all", "kind": "groups", "collective": "all_reduce", "sizes": [800], "iterations": 10}
 
 
-def stored(moves: list[Any], results: list[Any], nodes: list[str] | None = None, number: int = 1) -> StoredRound:
+def stored(phases: list[Any], results: list[Any], nodes: list[str] | None = None, number: int = 1) -> StoredRound:
     group = nodes or NODES
     item = {"group": group, "started": True, "ok": True, "results": results}
-    return StoredRound("c", number, {"kind": "walk", "groups": [group], "program": {"moves": moves}}, [item], 0.0, 9.0)
+    return StoredRound("c", number, {"kind": "walk", "groups": [group], "program": {"moves": phases}}, [item], 0.0, 9.0)
 
 
 def walked(step: int, rows: list[Any], tails: list[Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -35,8 +35,8 @@ def test_a_pair_is_as_fast_as_its_slower_end_on_each_rail() -> None:
 
 
 def test_explicit_pairs_are_positions_in_the_job() -> None:
-    move = {**WALK, "pairs": [[[0, 2]]]}
-    found = measured([stored([move], [walked(0, [[10], None, [30]])])])
+    phase = {**WALK, "pairs": [[[0, 2]]]}
+    found = measured([stored([phase], [walked(0, [[10], None, [30]])])])
     assert (found.pairs[0].one[0], found.pairs[0].other[0]) == (0, 2) and found.pairs[0].ns[0] == pytest.approx([30])
 
 
@@ -47,7 +47,7 @@ def test_a_pair_of_which_one_end_did_not_finish_has_no_time() -> None:
 
 
 def test_a_group_is_as_fast_as_its_slowest_rank() -> None:
-    move = {**REDUCE, "groups": [[0, 1], [2]]}
+    phase = {**REDUCE, "groups": [[0, 1], [2]]}
     result = {
         "move": "all",
         "step": 0,
@@ -56,7 +56,7 @@ def test_a_group_is_as_fast_as_its_slowest_rank() -> None:
         "ns_p99": [[9, 6], [7, 8], [2, 1]],
     }
     result["last"] = {"b": 9, "c": 10}
-    found = measured([stored([move], [result])])
+    found = measured([stored([phase], [result])])
     first, second = found.groups
     assert (first.nodes, first.ranks, first.ns, first.p99) == (("a", "b"), 4, pytest.approx(8.0), pytest.approx(9.0))
     assert (second.nodes, second.ranks, second.ns) == (("c",), 2, pytest.approx(1.0))
@@ -68,9 +68,9 @@ def test_a_group_is_as_fast_as_its_slowest_rank() -> None:
 
 
 def test_a_group_with_a_member_that_did_not_finish_has_no_time() -> None:
-    move = {**REDUCE, "groups": [[0, 1, 2]]}
+    phase = {**REDUCE, "groups": [[0, 1, 2]]}
     result = {"move": "all", "step": 0, "bytes": 800, "ns": [[5], None, [6]], "ns_p99": [[5], None, [6]], "wrong": {}}
-    found = measured([stored([move], [result])])
+    found = measured([stored([phase], [result])])
     assert found.groups == () and "ns has nothing of it (b)" in found.notes[0]
 
 
@@ -140,9 +140,9 @@ def test_a_garbled_job_is_named(item: Any) -> None:
     assert found.empty and len(found.notes) == 1
 
 
-@pytest.mark.parametrize("moves", [None, [{}], [{"name": "walk"}], "walk", 7])
-def test_a_garbled_plan_is_named(moves: Any) -> None:
-    found = measured([stored(moves, [walked(0, [None, [10], [12]])])])
+@pytest.mark.parametrize("phases", [None, [{}], [{"name": "walk"}], "walk", 7])
+def test_a_garbled_plan_is_named(phases: Any) -> None:
+    found = measured([stored(phases, [walked(0, [None, [10], [12]])])])
     assert found.empty and found.notes
 
 

@@ -1,4 +1,4 @@
-"""One rank's walk through a program: each permutation begins with all together, each exchange is timed and verified."""
+"""One rank's run of a program: each permutation begins with all together, each exchange is timed and verified."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from ..words.errors import MusterError
 from .collective_data import Pattern, contribution, total_contribution
 from .collective_guard import DONE, GATHERING, GATHERING_SPARE_SECONDS, MEETING, OWN, Guard
-from .collective_program import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, ELEMENT_BYTES, PAIRS, REDUCE_SCATTER, TRAIN, Move
+from .collective_program import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, ELEMENT_BYTES, PAIRS, REDUCE_SCATTER, TRAIN, Phase
 from .collective_ranks import Ranks
 from .collective_results import COMPUTE, LAST, NS, NS_P99, WRONG, keys_of
 from .collective_train import train
 
 
-class WalkError(MusterError):
+class ProgramRunError(MusterError):
     """The ranks are not those that the program is for; says what was found and what was expected."""
 
 
@@ -52,7 +52,7 @@ def _times(nanoseconds: Sequence[int]) -> dict[str, int]:
     return {NS: round(statistics.median(nanoseconds)), NS_P99: worst_of(nanoseconds)}
 
 
-class Walk:
+class ProgramRun:
     """This rank among all; ``nodes`` are the job's in its order, ``local`` is this rank's number on its node."""
 
     def __init__(self, ranks: Ranks, nodes: tuple[str, ...], node: str, local: int, guard: Guard) -> None:
@@ -66,27 +66,27 @@ class Walk:
         self._groups: dict[tuple[Any, ...], Group] = {}
         self._buffers: dict[str, Any] = {}
 
-    def walk(self, moves: Sequence[Move], connect_seconds: float) -> None:
-        """Go through all moves; results gather in the guard's report as they are measured."""
-        self.guard.at(moves[0].name, 0, GATHERING, connect_seconds)
+    def run(self, phases: Sequence[Phase], connect_seconds: float) -> None:
+        """Go through all phases; results gather in the guard's report as they are measured."""
+        self.guard.at(phases[0].name, 0, GATHERING, connect_seconds)
         self.guard.report["phase"] = "meeting of all ranks"
         self.ranks_of = self._met()
-        for move in moves:
-            self.guard.report["phase"] = f"move {move.name}"
-            for step in range(move.steps):
+        for phase in phases:
+            self.guard.report["phase"] = f"phase {phase.name}"
+            for step in range(phase.steps):
                 # All begin together, so that a slow pair costs the others no measurement.
-                self.guard.at(move.name, step, GATHERING, move.seconds + GATHERING_SPARE_SECONDS)
+                self.guard.at(phase.name, step, GATHERING, phase.seconds + GATHERING_SPARE_SECONDS)
                 self.ranks.barrier()
-                if move.kind == PAIRS:
-                    self._pair(move, step)
+                if phase.kind == PAIRS:
+                    self._pair(phase, step)
                 else:
-                    self._gather_group(move, connect_seconds)
+                    self._gather_group(phase, connect_seconds)
             self._buffers.clear()
-        self.guard.at(moves[-1].name, moves[-1].steps - 1, DONE, moves[-1].seconds + GATHERING_SPARE_SECONDS)
+        self.guard.at(phases[-1].name, phases[-1].steps - 1, DONE, phases[-1].seconds + GATHERING_SPARE_SECONDS)
         self.ranks.barrier()
 
     def _met(self) -> list[list[int]]:
-        """Return by position the ranks of each node in their local order; raises WalkError."""
+        """Return by position the ranks of each node in their local order; raises ProgramRunError."""
         count, total = len(self.nodes), self.ranks.count
         found: list[dict[int, int]] = [{} for _ in self.nodes]
         for rank, (position, local) in enumerate(self.ranks.table([self.position, self.local]).tolist()):
@@ -95,19 +95,19 @@ class Walk:
         for position, ranks in enumerate(found):
             if sorted(ranks) != list(range(each)) or each * count != total:
                 had = f"local ranks {sorted(ranks)} of {total} on {count} nodes"
-                raise WalkError(f"{self.nodes[position]} has {had}, expected as many on each")
+                raise ProgramRunError(f"{self.nodes[position]} has {had}, expected as many on each")
         return [[ranks[local] for local in sorted(ranks)] for ranks in found]
 
-    def _pair(self, move: Move, step: int) -> None:
-        other = move.partner(step, len(self.nodes), self.position)
+    def _pair(self, phase: Phase, step: int) -> None:
+        other = phase.partner(step, len(self.nodes), self.position)
         if other is None:
-            for _ in move.sizes:
-                self._add(move, dict.fromkeys(keys_of(move)))
+            for _ in phase.sizes:
+                self._add(phase, dict.fromkeys(keys_of(phase)))
             return
-        self.guard.at(move.name, step, OWN, move.seconds)
+        self.guard.at(phase.name, step, OWN, phase.seconds)
         peer = self.ranks_of[other][self.local]
-        for size in move.sizes:
-            self._measure(move, self._exchange(peer, size // ELEMENT_BYTES))
+        for size in phase.sizes:
+            self._measure(phase, self._exchange(peer, size // ELEMENT_BYTES))
 
     def _exchange(self, peer: int, count: int) -> Exercise:
         sent, received = self._buffer("sent", count), self._buffer("received", count)
@@ -120,34 +120,34 @@ class Walk:
             lambda iteration: self.pattern.wrong(received, [contribution(peer)], 0, iteration),
         )
 
-    def _gather_group(self, move: Move, connect_seconds: float) -> None:
-        self.guard.at(move.name, 0, MEETING, connect_seconds)
-        positions = move.group_of(len(self.nodes), self.position)
-        group = self._group_of(move, positions)
+    def _gather_group(self, phase: Phase, connect_seconds: float) -> None:
+        self.guard.at(phase.name, 0, MEETING, connect_seconds)
+        positions = phase.group_of(len(self.nodes), self.position)
+        group = self._group_of(phase, positions)
         if positions is None:
-            for _ in move.sizes:
-                self._add(move, dict.fromkeys(keys_of(move)))
+            for _ in phase.sizes:
+                self._add(phase, dict.fromkeys(keys_of(phase)))
             return
         self.ranks.barrier(group.handle)
-        self.guard.at(move.name, 0, OWN, move.seconds)
-        if move.kind == TRAIN:
-            seen = train(self.ranks, self.guard, move, group.handle, group.ranks)
+        self.guard.at(phase.name, 0, OWN, phase.seconds)
+        if phase.kind == TRAIN:
+            seen = train(self.ranks, self.guard, phase, group.handle, group.ranks)
             last = self._last(group, seen.compute)
             compute = round(statistics.median(seen.compute))
-            self._add(move, {**_times(seen.steps), WRONG: seen.wrong, LAST: last, COMPUTE: compute})
-            self.guard.report["results"][move.name]["bytes"] = seen.size
+            self._add(phase, {**_times(seen.steps), WRONG: seen.wrong, LAST: last, COMPUTE: compute})
+            self.guard.report["results"][phase.name]["bytes"] = seen.size
             return
-        for size in move.sizes:
-            self._measure(move, self._collective(move.collective, group, size), group)
+        for size in phase.sizes:
+            self._measure(phase, self._collective(phase.collective, group, size), group)
 
-    def _group_of(self, move: Move, positions: Sequence[int] | None) -> Group:
-        """Return this rank's group of a move, the same for all moves that have the same groups.
+    def _group_of(self, phase: Phase, positions: Sequence[int] | None) -> Group:
+        """Return this rank's group of a phase, the same for all phases that have the same groups.
 
         Its members alone make it: thousands of others need not hear of it. But torch names a group by its ranks and by
         how many groups each of them is in, and no name may come twice, so that nobody gives one back and who sits out
         makes one of its own.
         """
-        grouped = (move.kind, move.groups)
+        grouped = (phase.kind, phase.groups)
         if grouped not in self._groups:
             ranks = [rank for each in positions for rank in self.ranks_of[each]] if positions else [self.ranks.me]
             key = tuple(sorted(ranks))
@@ -201,11 +201,11 @@ class Walk:
             lambda iteration: pattern.wrong(received, each, me * block, iteration),
         )
 
-    def _measure(self, move: Move, exercise: Exercise, group: Group | None = None) -> None:
+    def _measure(self, phase: Phase, exercise: Exercise, group: Group | None = None) -> None:
         """Run warm-up and iterations of one size, each filled, begun together, timed and checked."""
         times: list[int] = []
         wrong = 0
-        for iteration in range(-move.warmup, move.iterations):
+        for iteration in range(-phase.warmup, phase.iterations):
             self.guard.stage(OWN)
             self.pattern.fill(exercise.sent, self.ranks.me, iteration)
             self.ranks.synchronize()
@@ -219,7 +219,7 @@ class Walk:
                 times.append(taken)
         self.guard.stage(MEETING)
         last = {} if group is None else {LAST: self._last(group, times)}
-        self._add(move, {**_times(times), WRONG: wrong, **last})
+        self._add(phase, {**_times(times), WRONG: wrong, **last})
 
     def _last(self, group: Group, times: Sequence[int]) -> int:
         """Return in how many iterations this rank was the slowest of its group."""
@@ -227,7 +227,7 @@ class Walk:
         return int((slowest == group.index(self.ranks.me)).sum().item())
 
     def _buffer(self, name: str, count: int) -> Any:
-        """Return the beginning of a buffer that grows with the sizes of a move."""
+        """Return the beginning of a buffer that grows with the sizes of a phase."""
         held = self._buffers.get(name)
         if held is None or held.numel() < count:
             self._buffers.pop(name, None)
@@ -235,8 +235,8 @@ class Walk:
             held = self._buffers[name] = torch.zeros(count, dtype=torch.float32, device=self.ranks.device)
         return held[:count]
 
-    def _add(self, move: Move, numbers: dict[str, int | None]) -> None:
-        """Keep one measurement: a number of each kind at the end of the move's lists."""
-        told = self.guard.report["results"].setdefault(move.name, {})
+    def _add(self, phase: Phase, numbers: dict[str, int | None]) -> None:
+        """Keep one measurement: a number of each kind at the end of the phase's lists."""
+        told = self.guard.report["results"].setdefault(phase.name, {})
         for key, number in numbers.items():
             told.setdefault(key, []).append(number)
