@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -38,6 +39,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.fleet_report
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import Verdict
 
 from tests.figures import write_figures
+from tests.typed import typed
 
 from .campaign import ROOT
 from .fleet import Fleet, Spec, as_json, expectations
@@ -104,20 +106,19 @@ class Accept(ActionModule):
 def declared(place: Path, spec: Spec) -> Declared:
     """Return the fleet with a ledger of its own, and the expectations that fit what is made up."""
     fleet = Declared.load(FLEET)
-    nodes = fleet.node_variables()
+    nodes = fleet.nodes
     if spec.hosts != SPEC.hosts:
-        like = next(each for each in nodes.values() if each["role"] == "compute")
-        nodes = {node: {**like, **where} for node, where in Fleet(spec, SEED).places().items()}
-    variables = {**fleet.variables(), "nodes": nodes}
-    address = {"url": f"sqlite:///{place}/ledger.sqlite", "id": variables["ledger"]["id"]}
-    Ledger.create(address["url"], address["id"], fleet.cluster)
+        # They share the addresses of one host, as nobody calls them up.
+        like = next(node for node in fleet.nodes if node.role == "compute")
+        nodes = tuple(replace(like, name=node, **where) for node, where in Fleet(spec, SEED).places().items())
+    ledger = LedgerAddress(f"sqlite:///{place}/ledger.sqlite", fleet.ledger.id)
+    Ledger.create(ledger.url, ledger.id, fleet.cluster)
     made_up = expectations(spec)
     classes = {
-        name: {**expect, "collective": {**expect["collective"], **made_up}}
-        for name, expect in variables["classes"].items()
+        name: typed({**expect, "collective": {**expect["collective"], **made_up}})
+        for name, expect in fleet.variables()["classes"].items()
     }
-    variables = {**variables, "ledger": address, "classes": classes}
-    return Declared.from_variables(json.loads(json.dumps(variables)))
+    return replace(fleet, nodes=nodes, classes=classes, ledger=ledger)
 
 
 def road_of(fleet: Declared) -> dict[str, Any]:
