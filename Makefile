@@ -16,8 +16,8 @@ export ANSIBLE_HOME := $(CURDIR)/build/ansible
 # Tests start thousands of interpreters: none of them shall compile Muster again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Files of tests stay together: their fixtures are made once. Some tests wait: three workers keep two cores busy.
-PARALLEL = --numprocesses=$$(($$(nproc) * 3 / 2)) --dist=loadfile --no-loadscope-reorder
+# Files of tests stay together: their fixtures are made once. Some tests wait: two workers a core keep it busy.
+PARALLEL = --numprocesses=$$(($$(nproc) * 2)) --dist=loadfile --no-loadscope-reorder
 BENCH := PYTHONPATH=collections:. $(BIN)/python -m tests.bench
 PARTS := PYTHONPATH=. $(BIN)/python -m tests.parts
 

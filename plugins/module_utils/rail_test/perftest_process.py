@@ -18,7 +18,7 @@ from .perftest import RailTest
 KILL_SECONDS = 2
 # Of the end of an output that an error shows.
 SAID = 200
-_POLL_SECONDS = 0.01
+_POLL_SECONDS = 0.02
 
 
 class Tool:
