@@ -7,12 +7,12 @@ import fcntl
 import json
 import math
 import os
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ..host.evidence_store import EvidenceStore, valid_id
+from ..host.waiting import wait_until
 from ..host.whole_files import replace_file
 
 STAGE = "burn_in"
@@ -72,24 +72,24 @@ class Record:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[bool]:
-        """Hold the lock, with our process id in it; yields False, at once, where another process has it."""
+        """Hold the lock, with our process id in it; yields False where another process keeps it."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / "lock").open("a", encoding="ascii") as file:
-            for attempt in range(10):
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    # Someone who asks whether a run is alive holds it for a moment.
-                    if attempt == 9:
-                        yield False
-                        return
-                    time.sleep(0.05)
-                else:
-                    break
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
-            yield True
+            # Someone who asks whether a run is alive holds it for a moment.
+            mine = wait_until(lambda: _locks(file), seconds=0.5, every=0.05)
+            if mine:
+                file.truncate(0)
+                file.write(str(os.getpid()))
+                file.flush()
+            yield mine
+
+
+def _locks(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def cut_off(state: Mapping[str, Any], alive: bool, wall: float) -> bool:

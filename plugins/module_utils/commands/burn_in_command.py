@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from ..burn_in import burn_in
 from ..burn_in.burn_in_record import Record, status
+from ..host.waiting import wait_until
 from .command_line import STATE_DIRECTORY
 
 PLAN = "/etc/muster/burn_in.json"
@@ -45,11 +46,8 @@ def _stop(record: Record) -> int:
         print("burn-in: no run is under way")
         return 0
     os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + burn_in.STOP_SECONDS
-    while record.alive():
-        if time.monotonic() > deadline:
-            print(f"burn-in: process {pid} did not end within {burn_in.STOP_SECONDS:g} s", file=sys.stderr)
-            return 1
-        time.sleep(0.1)
+    if not wait_until(lambda: not record.alive(), burn_in.STOP_SECONDS, 0.1):
+        print(f"burn-in: process {pid} did not end within {burn_in.STOP_SECONDS:g} s", file=sys.stderr)
+        return 1
     print(json.dumps({"status": record.state()["status"]}, sort_keys=True))
     return 0

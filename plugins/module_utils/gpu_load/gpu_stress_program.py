@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from ..host.waiting import poll
 from ..words.expectations import pci_address
 from . import gpu_load
 
@@ -353,20 +354,12 @@ def _end(selector: selectors.BaseSelector, worker: Worker, why: str) -> None:
         selector.unregister(descriptor)
         os.close(descriptor)
     worker.open.clear()
-    for _ in range(10):
-        if os.waitpid(worker.pid, os.WNOHANG) != (0, 0):
-            return
-        time.sleep(0.02)
+    poll(lambda: os.waitpid(worker.pid, os.WNOHANG), any, seconds=0.2, every=0.02)
 
 
 def _reaped(worker: Worker) -> None:
     """Note how a process ended that closed its output."""
-    pid, status = 0, 0
-    for _ in range(250):
-        pid, status = os.waitpid(worker.pid, os.WNOHANG)
-        if pid:
-            break
-        time.sleep(0.02)
+    pid, status = poll(lambda: os.waitpid(worker.pid, os.WNOHANG), any, seconds=5, every=0.02)
     if worker.ended:
         return
     tail = worker.errors.decode("utf-8", "replace").strip().splitlines()

@@ -7,17 +7,17 @@ import getpass
 import os
 import platform
 import sqlite3
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote
 
+from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import retry
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import digest_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.packed_json import read_json, written_json
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables import GarbledError
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables import UnreadableError
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
@@ -119,7 +119,7 @@ def explained(url: str | URL) -> Iterator[None]:
         _fail(url, str(exc.orig), exc)
     except SQLAlchemyError as exc:
         _fail(url, str(exc), exc)
-    except GarbledError as exc:
+    except UnreadableError as exc:
         _fail(url, f"{exc}; restore it from a copy", exc)
 
 
@@ -139,19 +139,14 @@ def file_locked(path: Path, wait_seconds: float, work: str) -> Iterator[None]:
     except OSError as exc:
         raise LedgerError(f"lock {path}: {exc.strerror}") from exc
     with file:
-        deadline = time.monotonic() + wait_seconds
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    file.seek(0)
-                    holder = file.read(200).strip() or "unknown"
-                    raise LedgerError(
-                        f"lock {path}: another run is {work} nodes ({holder}); waited {wait_seconds:g} s"
-                    ) from None
-                time.sleep(0.2)
+        try:
+            retry(lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB), BlockingIOError, wait_seconds, 0.2)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read(200).strip() or "unknown"
+            raise LedgerError(
+                f"lock {path}: another run is {work} nodes ({holder}); waited {wait_seconds:g} s"
+            ) from None
         file.truncate(0)
         file.write(f"{operator()} process {os.getpid()}\n")
         file.flush()

@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import wait_until
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.database import (
     BUSY_SECONDS,
     JSON_OF_ROUNDS,
@@ -179,12 +180,9 @@ class Ledger:
                 yield
             return
         with explained(self._url), self._engine.connect() as connection:
-            deadline = time.monotonic() + wait_seconds
             take = select(func.pg_try_advisory_lock(lock_key(self.id, work)))
-            while not connection.execute(take).scalar_one():
-                if time.monotonic() >= deadline:
-                    raise LedgerError(f"ledger {shown_url(self._url)}: another run is {work} nodes; try again later")
-                time.sleep(0.5)
+            if not wait_until(lambda: bool(connection.execute(take).scalar_one()), wait_seconds, 0.5):
+                raise LedgerError(f"ledger {shown_url(self._url)}: another run is {work} nodes; try again later")
             yield
 
     @contextmanager
