@@ -17,7 +17,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import digest_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.packed_json import read_json, written_json
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables import UnreadableError
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables import UnreadableColumnError
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
@@ -119,7 +119,7 @@ def explained(url: str | URL) -> Iterator[None]:
         _fail(url, str(exc.orig), exc)
     except SQLAlchemyError as exc:
         _fail(url, str(exc), exc)
-    except UnreadableError as exc:
+    except UnreadableColumnError as exc:
         _fail(url, f"{exc}; restore it from a copy", exc)
 
 

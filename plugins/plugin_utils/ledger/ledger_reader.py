@@ -22,7 +22,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables impor
     PART,
     ROUND,
     TRANSITION,
-    UnreadableError,
+    UnreadableColumnError,
 )
 from sqlalchemy import Connection, Table, func, select
 
@@ -162,12 +162,12 @@ class Reader:
 
 
 def _round_of(row: Mapping[str, Any]) -> StoredRound:
-    """Return a round; raises UnreadableError where its columns hold other data than a plan and observations."""
+    """Return a round; raises UnreadableColumnError where its columns hold other data than a plan and observations."""
     for column, kind, wanted in (("plan", dict, "a mapping"), ("observations", list, "a list")):
         if not isinstance(row[column], kind) and (column == "plan" or row[column] is not None):
             found = type(row[column]).__name__
             where = f"round {row['number']} of campaign {row['campaign']}"
-            raise UnreadableError(f"{where}: round.{column} is {found}, expected {wanted}")
+            raise UnreadableColumnError(f"{where}: round.{column} is {found}, expected {wanted}")
     return StoredRound(**row)
 
 

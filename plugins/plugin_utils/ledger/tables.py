@@ -11,12 +11,12 @@ from sqlalchemy.types import TypeDecorator
 SCHEMA = 1
 
 
-class UnreadableError(MusterError, ValueError):
+class UnreadableColumnError(MusterError, ValueError):
     """A column that holds other data than was written; says which, what was found and what was expected."""
 
 
 class Data(TypeDecorator[Any]):
-    """JSON in the column of this name; what is none raises UnreadableError when it is read."""
+    """JSON in the column of this name; what is none raises UnreadableColumnError when it is read."""
 
     impl = JSON
     cache_ok = True
@@ -33,7 +33,7 @@ class Data(TypeDecorator[Any]):
             try:
                 return value if read is None else read(value)
             except ValueError as exc:
-                raise UnreadableError(f"{self.name} is {value!r:.60}, expected JSON ({exc})") from exc
+                raise UnreadableColumnError(f"{self.name} is {value!r:.60}, expected JSON ({exc})") from exc
 
         return checked
 
