@@ -76,7 +76,7 @@ class Record:
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / "lock").open("a", encoding="ascii") as file:
             # Someone who asks whether a run is alive holds it for a moment.
-            mine = wait_until(lambda: _locks(file), seconds=0.5, every=0.05)
+            mine = wait_until(lambda: _try_lock(file), seconds=0.5, every=0.05)
             if mine:
                 file.truncate(0)
                 file.write(str(os.getpid()))
@@ -84,7 +84,7 @@ class Record:
             yield mine
 
 
-def _locks(file: TextIO) -> bool:
+def _try_lock(file: TextIO) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
