@@ -297,7 +297,9 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
     watchdog = threading.Timer(request.deadline_seconds, _give_up, (report, printed, "not finished", EXIT_DEADLINE))
     watchdog.daemon = True
     watchdog.start()
-    signal.signal(signal.SIGTERM, lambda *_: _give_up(report, printed, "cancelled", 143))
+    # In a thread of its own: the handler may have interrupted a start, whose end giving up waits for.
+    cancelled = threading.Thread(target=_give_up, args=(report, printed, "cancelled", 143), daemon=True)
+    signal.signal(signal.SIGTERM, lambda *_: None if cancelled.ident else cancelled.start())
     try:
         first = first_host(os.environ["SLURM_STEP_NODELIST"])
         names = [first, *sorted(set(request.nodes) - {first})]

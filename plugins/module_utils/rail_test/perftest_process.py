@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -25,6 +26,9 @@ class Tool:
     """One end of a test that was started; its output goes to a file, so that it never blocks."""
 
     running: ClassVar[set[Tool]] = set()
+    # A start is whole or not at all to whoever ends all from another thread.
+    _starting: ClassVar[threading.Lock] = threading.Lock()
+    _ended_all: ClassVar[bool] = False
 
     def __init__(self, test: RailTest, argv: Sequence[str], path: str) -> None:
         self.test = test
@@ -34,19 +38,23 @@ class Tool:
         self.out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with the process that writes it
         # GPUs are numbered by their places, as the request numbers them.
         more = {"PATH": path, "LC_ALL": "C", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-        try:
-            self.process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=self.out,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **more},
-                start_new_session=True,
-            )
-        except OSError as exc:
-            self.error = f"{argv[0]}: {exc.strerror or exc}"
-        else:
-            Tool.running.add(self)
+        with Tool._starting:
+            if Tool._ended_all:
+                self.error = f"{test.tool} was not started: the run ends"
+                return
+            try:
+                self.process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=self.out,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **more},
+                    start_new_session=True,
+                )
+            except OSError as exc:
+                self.error = f"{argv[0]}: {exc.strerror or exc}"
+            else:
+                Tool.running.add(self)
 
     def finish(self, end: float) -> str:
         """Wait until it ends, kill it at ``end`` (monotonic), and return its output; ``error`` says what was wrong."""
@@ -83,9 +91,14 @@ class Tool:
 
     @classmethod
     def kill_all(cls) -> None:
-        """Tell all that run to end."""
+        """Tell all that run to end; none is started after. Not for a signal's handler: it may interrupt a start."""
+        # Starting a program that a dead file system holds never ends; the others are ended all the same.
+        whole = cls._starting.acquire(timeout=KILL_SECONDS)
+        cls._ended_all = True
         for tool in tuple(cls.running):
             tool.kill()
+        if whole:
+            cls._starting.release()
 
 
 def taken(ports: Iterable[int], end: float) -> set[int]:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import wait_until
+from ansible_collections.muster.cluster.plugins.module_utils.rail_test import perftest_process
+from ansible_collections.muster.cluster.plugins.module_utils.rail_test.perftest import RailTest
 from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import unpack
 
 NODES = ("gpu-01", "gpu-02")
@@ -243,6 +246,33 @@ def test_walk_past_its_deadline_says_how_far_it_came_and_leaves_nothing_behind(w
     answers = both(walkers, "hang_server", "hang_client", deadline=2)
     assert any(answer["error"].startswith("not finished in single, step") for answer in answers.values())
     assert all(answer["error"] for answer in answers.values())
+
+
+def test_tool_whose_start_runs_while_all_are_ended_ends_too_and_none_starts_after(
+    walkers: Walkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = RailTest("single", "ib_write_bw", "hang_server", *NODES, walkers.port, 65536, 1, seconds=0)
+    argv = [str(walkers.tools / "ib_write_bw"), "-d", "hang_server", "-p", str(walkers.port), "-s", "65536"]
+    forked, seen, real = threading.Event(), threading.Event(), subprocess.Popen
+
+    def start_slowly(*arguments: Any, **named: Any) -> subprocess.Popen[bytes]:
+        process = real(*arguments, **named)
+        forked.set()
+        seen.wait(0.2)
+        return process
+
+    monkeypatch.setattr(perftest_process.Tool, "_ended_all", False)
+    monkeypatch.setattr(perftest_process.subprocess, "Popen", start_slowly)
+    starter = threading.Thread(target=perftest_process.Tool, args=(test, argv, "/usr/bin:/bin"))
+    starter.start()
+    assert forked.wait(5)
+    perftest_process.Tool.kill_all()
+    seen.set()
+    starter.join(5)
+    late = perftest_process.Tool(test, argv, "/usr/bin:/bin")
+    late.finish(time.monotonic())
+    assert late.error == "ib_write_bw was not started: the run ends"
+    assert wait_until(lambda: not walkers.orphans(), 5.0, 0.05)
 
 
 def test_stranger_on_the_port_is_sent_away(walkers: Walkers) -> None:
