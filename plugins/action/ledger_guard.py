@@ -12,11 +12,11 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import 
 
 
 class ActionModule(MusterAction):
-    """Guard the ledger; changes nothing."""
+    """Guard the ledger."""
 
     arguments: ClassVar[dict[str, Any]] = {"fleet": {"type": "dict", "required": True}}
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the ledger and the controller say."""
         fleet = Fleet.from_variables(given["fleet"])
-        return guard(fleet, ModuleGate(self.execute, fleet))
+        return guard(fleet, ModuleGate(self.execute, fleet), self.check)

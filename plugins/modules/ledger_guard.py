@@ -11,13 +11,14 @@ author: The Muster developers (@muster-cluster)
 description:
   - Opens the ledger and compares it with the gate file on the controller. Fails if the ledger is missing, empty, not a
     ledger, that of another fleet, or older than the gate.
+  - Brings a ledger that an older Muster wrote to the present schema, and keeps a copy of SQLite's file beside it.
   - Warns if the controller does not answer, because it may not be provisioned yet.
   - Run it once, delegated to the controller, before anything else.
 
 extends_documentation_fragment: muster.cluster.fleet
 attributes:
   check_mode:
-    description: Never changes anything.
+    description: Upgrades no ledger; one that is too old is an error.
     support: full
 """
 

@@ -11,7 +11,11 @@ from typing import Any
 from .errors import MusterError
 from .finding import Finding
 
-FORMAT = 1
+FORMAT = 2
+# What is in records of format 1, which programs wrote until November 2026: of no known machine, by no known rules.
+_SINCE_2: dict[str, Any] = {"identity": {}, "rules": {}, "program": ""}
+# A node has some 500 findings at most; what says more was not written by a stage.
+MOST_FINDINGS = 5000
 STAGES = ("preflight", "burn_in", "fabric", "storage", "acceptance", "health")
 # Sections of a class' expectations by which one stage alone is judged; the others are judged by all the rest. A new
 # floor for collectives must not send every node back to days of burn-in.
@@ -48,6 +52,9 @@ class Evidence:
     read. ``expect_digest`` is the digest of the expectations the findings were judged by: other expectations make
     other evidence. ``detail`` carries what only one stage knows (burn-in: profile, duration_seconds; acceptance:
     rounds). ``raw`` maps a probe to the SHA-256 of its kept output.
+
+    ``identity`` maps an identifier of the machine to its value, None where it could not be read. ``rules`` is the
+    version of each check that judged. ``program`` is the digest of the program that did.
     """
 
     id: str
@@ -62,6 +69,9 @@ class Evidence:
     detail: Mapping[str, Any] = field(default_factory=dict)
     raw: Mapping[str, str] = field(default_factory=dict)
     muster_version: str = ""
+    identity: Mapping[str, str | None] = field(default_factory=dict)
+    rules: Mapping[str, int] = field(default_factory=dict)
+    program: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data that ``from_dict`` reads back."""
@@ -79,6 +89,9 @@ class Evidence:
             "detail": dict(self.detail),
             "raw": dict(self.raw),
             "muster_version": self.muster_version,
+            "identity": dict(self.identity),
+            "rules": dict(self.rules),
+            "program": self.program,
         }
 
     @classmethod
@@ -86,40 +99,57 @@ class Evidence:
         """Return the evidence in ``data``; raises EvidenceError naming the field that is missing or wrong."""
         if not isinstance(data, Mapping):
             raise EvidenceError(f"evidence is {type(data).__name__}, expected a mapping")
-        if data.get("format") != FORMAT:
+        if data.get("format") == 1:
+            data = {**_SINCE_2, **data}
+        elif data.get("format") != FORMAT:
             raise EvidenceError(f"evidence: format is {data.get('format')!r}, expected {FORMAT}")
-        types: dict[str, Any] = {
-            "id": str,
-            "node": str,
-            "stage": str,
-            "started": (int, float),
-            "finished": (int, float, type(None)),
-            "boot_id": str,
-            "fingerprint": Mapping,
-            "expect_digest": str,
-            "findings": list,
-            "detail": Mapping,
-            "raw": Mapping,
-            "muster_version": str,
-        }
-        for key, kind in types.items():
+        for key, kind in _TYPES.items():
             if key not in data or not isinstance(data[key], kind) or isinstance(data[key], bool):
                 found = type(data[key]).__name__ if key in data else "nothing"
                 raise EvidenceError(f"evidence: {key} is {found}, expected {getattr(kind, '__name__', 'a number')}")
         if data["stage"] not in STAGES:
             raise EvidenceError(f"evidence: stage is {data['stage']!r}, expected one of {', '.join(STAGES)}")
+        if len(data["findings"]) > MOST_FINDINGS:
+            raise EvidenceError(f"evidence: {len(data['findings'])} findings, expected at most {MOST_FINDINGS}")
         _check_plain(data)
-        for key, value in data["fingerprint"].items():
-            if not isinstance(value, (str, type(None))) or "\0" in key + (value or ""):
-                raise EvidenceError(f"evidence: fingerprint {key!r} is {value!r}, expected a text or nothing")
-        for key, value in data["raw"].items():
-            if not isinstance(value, str):
-                raise EvidenceError(f"evidence: raw {key!r} is {type(value).__name__}, expected a digest")
+        _check_values(data)
         try:
             findings = tuple(Finding.from_dict(item) for item in data["findings"])
         except (ValueError, TypeError) as exc:
             raise EvidenceError(f"evidence {data['id']}: {exc}") from exc
-        return cls(**{key: data[key] for key in types if key != "findings"}, findings=findings)
+        return cls(**{key: data[key] for key in _TYPES if key != "findings"}, findings=findings)
+
+
+_TYPES: dict[str, Any] = {
+    "id": str,
+    "node": str,
+    "stage": str,
+    "started": (int, float),
+    "finished": (int, float, type(None)),
+    "boot_id": str,
+    "fingerprint": Mapping,
+    "expect_digest": str,
+    "findings": list,
+    "detail": Mapping,
+    "raw": Mapping,
+    "muster_version": str,
+    "identity": Mapping,
+    "rules": Mapping,
+    "program": str,
+}
+
+
+def _check_values(data: Mapping[str, Any]) -> None:
+    for field_name in ("fingerprint", "identity"):
+        for key, value in data[field_name].items():
+            if not isinstance(value, (str, type(None))) or "\0" in key + (value or ""):
+                raise EvidenceError(f"evidence: {field_name} {key!r} is {value!r}, expected a text or nothing")
+    for key, value in data["raw"].items():
+        if not isinstance(value, str):
+            raise EvidenceError(f"evidence: raw {key!r} is {type(value).__name__}, expected a digest")
+    for key, value in data["rules"].items():
+        if type(value) is not int:
+            raise EvidenceError(f"evidence: rules {key!r} is {value!r}, expected a whole number")
 
 
 def _check_plain(value: Any, where: str = "evidence", depth: int = 0) -> None:

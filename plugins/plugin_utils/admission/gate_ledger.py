@@ -32,15 +32,18 @@ def require_match(ledger_id: str, generation: int, info: GateInfo | None) -> Non
         )
 
 
-def guard(fleet: Fleet, gate: Gate) -> dict[str, Any]:
+def guard(fleet: Fleet, gate: Gate, check: bool = False) -> dict[str, Any]:
     """Return what the ledger and the controller say; raises LedgerError where a run must stop.
 
-    A controller that does not answer is told, not an error: it may be about to be provisioned.
+    A ledger that an older Muster wrote is brought to the present schema. A controller that does not answer is told, not
+    an error: it may be about to be provisioned.
     """
-    ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=True)
+    address = fleet.ledger
+    upgraded = not check and Ledger.upgrade(address.url, address.id, fleet.cluster)
+    ledger = Ledger.open(address.url, address.id, fleet.cluster, read_only=True)
     with ledger.reading() as reader:
         generation, nodes = reader.generation(), len(reader.states())
-    result: dict[str, Any] = {"changed": False, "generation": generation, "nodes": nodes, "compared": True}
+    result: dict[str, Any] = {"changed": upgraded, "generation": generation, "nodes": nodes, "compared": True}
     try:
         require_match(ledger.id, generation, gate.read())
     except ControllerError as exc:

@@ -8,7 +8,7 @@ import os
 import platform
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote
@@ -103,6 +103,21 @@ def engine_of(url: URL, create: bool = False, read_only: bool = False) -> Engine
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": lock_key(str(url), "write")})
 
     return engine
+
+
+def keep_copy(source: str | Path, target: Path) -> None:
+    """Copy SQLite's file as of one moment, while others write to it; raises LedgerError for a damaged one."""
+    try:
+        with (
+            closing(sqlite3.connect(f"{Path(source).absolute().as_uri()}?mode=ro", uri=True, timeout=60)) as original,
+            closing(sqlite3.connect(target)) as copy,
+        ):
+            original.backup(copy)
+            found = copy.execute("PRAGMA integrity_check").fetchone()[0]
+    except sqlite3.Error as exc:
+        raise LedgerError(f"ledger {source} cannot be copied: {exc}") from exc
+    if found != "ok":
+        raise LedgerError(f"ledger {source} is damaged ({found}); its copy was not kept")
 
 
 def lock_key(name: str, purpose: str) -> int:

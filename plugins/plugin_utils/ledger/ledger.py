@@ -23,6 +23,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.database imp
     explained,
     file_locked,
     file_of,
+    keep_copy,
     lock_key,
     operator,
     parsed_url,
@@ -39,6 +40,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records impo
     Transition,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables import META, SCHEMA, TABLES
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.upgrade import upgrade
 from sqlalchemy import Engine, create_engine, func, insert, inspect, select
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
@@ -50,6 +52,7 @@ __all__ = [
     "LedgerError",
     "Mark",
     "NodeRow",
+    "OutdatedLedgerError",
     "Reader",
     "Refused",
     "StoredRound",
@@ -59,6 +62,11 @@ __all__ = [
     "parts_of",
     "states",
 ]
+
+
+class OutdatedLedgerError(LedgerError):
+    """The ledger that was asked for, as an older Muster wrote it."""
+
 
 CREATE_HINT = "a new ledger is made once, with playbooks/ledger_create.yml"
 
@@ -99,7 +107,7 @@ class Ledger:
         """Open the ledger that the fleet file names, never making one.
 
         Raises LedgerError when it is missing, empty, not a database, another ledger's or cluster's, or newer than this
-        program. ``read_only`` keeps every statement from writing.
+        program, and OutdatedLedgerError when it is older. ``read_only`` keeps every statement from writing.
         """
         parsed = parsed_url(url)
         shown = shown_url(url)
@@ -122,9 +130,8 @@ class Ledger:
             schemas = list(connection.execute(select(META.c.schema_version)).scalars())
             if len(schemas) != 1:
                 raise LedgerError(f"ledger {shown}: {len(schemas)} rows in table meta, expected one")
-            if schemas[0] != SCHEMA:
-                age = "newer" if schemas[0] > SCHEMA else "older"
-                raise LedgerError(f"ledger {shown}: schema {schemas[0]} is {age} than this Muster's, expected {SCHEMA}")
+            if schemas[0] > SCHEMA:
+                raise LedgerError(f"ledger {shown}: schema {schemas[0]} is newer than this Muster's, expected {SCHEMA}")
             meta = connection.execute(select(META)).one()
         if meta.ledger_id != ledger_id:
             raise LedgerError(f"ledger {shown}: its id is {meta.ledger_id}, the fleet file's ledger.id is {ledger_id}")
@@ -132,7 +139,35 @@ class Ledger:
             raise LedgerError(
                 f"ledger {shown}: belongs to cluster {meta.cluster}, the fleet file's cluster is {cluster}"
             )
+        if meta.schema_version < SCHEMA:
+            raise OutdatedLedgerError(
+                f"ledger {shown}: schema {meta.schema_version} is older than this Muster's, expected {SCHEMA}; "
+                "playbooks/guard.yml keeps a copy and upgrades it"
+            )
         return cls(engine, parsed, ledger_id, meta.cluster)
+
+    @classmethod
+    def upgrade(cls, url: str, ledger_id: str, cluster: str | None = None) -> bool:
+        """Bring a ledger that an older Muster wrote to the present schema and return whether it had to be.
+
+        A copy of SQLite's file is kept beside it. Raises LedgerError as ``open`` does.
+        """
+        try:
+            cls.open(url, ledger_id, cluster, read_only=True)
+        except OutdatedLedgerError:
+            pass
+        else:
+            return False
+        parsed = parsed_url(url)
+        with explained(url), engine_of(parsed).execution_options(muster_write=True).begin() as connection:
+            # Another run may have done it meanwhile.
+            schema = int(connection.execute(select(META.c.schema_version)).scalar_one())
+            if schema == SCHEMA:
+                return False
+            if parsed.get_backend_name() == "sqlite":
+                keep_copy(file_of(parsed), Path(f"{file_of(parsed)}.schema{schema}"))
+            upgrade(connection, schema)
+        return True
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:

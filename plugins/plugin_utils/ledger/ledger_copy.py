@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import suppress
 from pathlib import Path
 
 from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import put_in_place
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import TABLES, Ledger, LedgerError
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.database import keep_copy
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import (
+    TABLES,
+    Ledger,
+    LedgerError,
+    OutdatedLedgerError,
+)
 from sqlalchemy.engine import URL, make_url
 
 SQLITE, POSTGRESQL = "ledger.sqlite", "ledger.dump"
@@ -28,13 +33,13 @@ def save(url: str, ledger_id: str, cluster: str, path: str | Path) -> None:
     It is there under its name only when all of it is written, readable by its owner alone.
     """
     # Names whatever is wrong with it before anything is copied.
-    Ledger.open(url, ledger_id, cluster, read_only=True)
+    _require(url, ledger_id, cluster)
     parsed, staged = make_url(url), Path(f"{path}.unfinished")
     staged.unlink(missing_ok=True)
     staged.touch(mode=0o600)
     try:
         if parsed.get_backend_name() == "sqlite":
-            _copy(str(parsed.database), staged)
+            keep_copy(str(parsed.database), staged)
         else:
             tables = [f"--table={name}" for name in TABLES.tables]
             _run(["pg_dump", "--format=custom", f"--file={staged}", *tables], parsed)
@@ -49,7 +54,7 @@ def restore(url: str, ledger_id: str, cluster: str, path: str | Path, check: boo
     Raises LedgerError for a copy of another ledger, and for a ledger that is there and cannot be used.
     """
     try:
-        Ledger.open(url, ledger_id, cluster, read_only=True)
+        _require(url, ledger_id, cluster)
     except LedgerError as exc:
         if not exc.absent:
             raise
@@ -59,35 +64,27 @@ def restore(url: str, ledger_id: str, cluster: str, path: str | Path, check: boo
         raise LedgerError(f"copy {path}: no such file; the ledger was not restored")
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
-        Ledger.open(f"sqlite:///{Path(path).absolute()}", ledger_id, cluster, read_only=True)
+        _require(f"sqlite:///{Path(path).absolute()}", ledger_id, cluster)
         if not check:
             place = Path(str(parsed.database)).absolute()
             place.parent.mkdir(parents=True, exist_ok=True)
             staged = place.with_name(f"{place.name}.unfinished")
             staged.unlink(missing_ok=True)
             try:
-                _copy(path, staged)
+                keep_copy(path, staged)
                 put_in_place(staged, place)
             finally:
                 staged.unlink(missing_ok=True)
     elif not check:
         _run(["pg_restore", "--single-transaction", "--no-owner", f"--dbname={parsed.database}", str(path)], parsed)
-        Ledger.open(url, ledger_id, cluster, read_only=True)
+        _require(url, ledger_id, cluster)
     return True
 
 
-def _copy(source: str | Path, target: Path) -> None:
-    try:
-        with (
-            closing(sqlite3.connect(f"{Path(source).absolute().as_uri()}?mode=ro", uri=True, timeout=60)) as original,
-            closing(sqlite3.connect(target)) as copy,
-        ):
-            original.backup(copy)
-            found = copy.execute("PRAGMA integrity_check").fetchone()[0]
-    except sqlite3.Error as exc:
-        raise LedgerError(f"ledger {source} cannot be copied: {exc}") from exc
-    if found != "ok":
-        raise LedgerError(f"ledger {source} is damaged ({found}); its copy was not kept")
+def _require(url: str, ledger_id: str, cluster: str) -> None:
+    """Raise LedgerError unless this is that ledger, in whichever schema."""
+    with suppress(OutdatedLedgerError):
+        Ledger.open(url, ledger_id, cluster, read_only=True)
 
 
 def _run(command: list[str], url: URL) -> None:

@@ -6,21 +6,27 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import FORMAT, Evidence, EvidenceError
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import (
+    Doubt,
     Mark,
     NodeRow,
     Record,
+    Stay,
     StoredRound,
     Transition,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables import (
     DECISION,
+    DOUBT,
     DRAIN,
     EVIDENCE,
     META,
     NODE,
     PART,
+    POLICY,
     ROUND,
+    SERIES,
     TRANSITION,
     UnreadableColumnError,
 )
@@ -90,14 +96,40 @@ class Reader:
 
     def history(self) -> list[tuple[float, Transition]]:
         """Return every transition with its time, seconds since the epoch, in the order in which they were recorded."""
-        columns = (TRANSITION.c.node, TRANSITION.c.from_state, TRANSITION.c.to_state, TRANSITION.c.cause)
+        columns = [TRANSITION.c[name] for name in Transition.__dataclass_fields__]
         rows = self._connection.execute(select(TRANSITION.c.at, *columns).order_by(TRANSITION.c.seq))
         return [(at, Transition(*move)) for at, *move in rows]
 
-    def parts(self, node: str) -> list[dict[str, Any]]:
+    def parts(self, node: str) -> list[Stay]:
         """Return the parts last seen in a node."""
-        rows = self._connection.execute(select(PART).where(PART.c.node == node).order_by(PART.c.kind, PART.c.slot))
-        return [dict(row._mapping) for row in rows]
+        newest = select(func.max(PART.c.seq)).group_by(PART.c.kind, PART.c.serial)
+        query = select(PART).where(PART.c.node == node, PART.c.seq.in_(newest)).order_by(PART.c.kind, PART.c.slot)
+        return [Stay(**row._mapping) for row in self._connection.execute(query)]
+
+    def stays(self, serials: Iterable[str]) -> dict[tuple[str, str], Stay]:
+        """Return, by kind and serial, where the parts with these serials were seen last."""
+        found: dict[tuple[str, str], Stay] = {}
+        for names in _portions(serials):
+            newest = select(func.max(PART.c.seq)).where(PART.c.serial.in_(names)).group_by(PART.c.kind, PART.c.serial)
+            for row in self._connection.execute(select(PART).where(PART.c.seq.in_(newest))):
+                found[row.kind, row.serial] = Stay(**row._mapping)
+        return found
+
+    def part_history(self, serial: str) -> list[Stay]:
+        """Return every place in which parts with this serial were seen, oldest first."""
+        query = select(PART).where(PART.c.serial == serial).order_by(PART.c.seq)
+        return [Stay(**row._mapping) for row in self._connection.execute(query)]
+
+    def series(self, node: str, check: str, subject: str) -> list[tuple[float, float]]:
+        """Return (time, value) of all that a check measured on one part of a node, oldest first.
+
+        Times are those of the import, in seconds since the epoch.
+        """
+        rows = self._connection.execute(
+            select(SERIES.c.at, SERIES.c.numbers).where(SERIES.c.node == node).order_by(SERIES.c.seq)
+        )
+        key = f"{check}/{subject}"
+        return [(row.at, row.numbers[key]) for row in rows if key in row.numbers]
 
     def records(self, stages: Iterable[str], nodes: Iterable[str]) -> dict[str, list[Record]]:
         """Return, by node, the evidence that decides each stage: the last imported.
@@ -133,6 +165,40 @@ class Reader:
         query = select(EVIDENCE.c.node, EVIDENCE.c.expect_digest).where(EVIDENCE.c.seq.in_(then))
         return {row.node: row.expect_digest for row in self._connection.execute(query) if row.node in wanted}
 
+    def unjudged_faults(self) -> dict[str, Evidence]:
+        """Return, by admitted node, evidence of a measured fault that came after the node was judged last.
+
+        Of each stage the newest record counts, as in any judgement. A run may have been killed between the two.
+        """
+        newest = (
+            select(func.max(EVIDENCE.c.seq))
+            .join(NODE, NODE.c.name == EVIDENCE.c.node)
+            .where(NODE.c.state == "admitted", EVIDENCE.c.seq > NODE.c.judged)
+            .group_by(EVIDENCE.c.node, EVIDENCE.c.stage)
+        )
+        rows = self._connection.execute(select(EVIDENCE).where(EVIDENCE.c.seq.in_(newest)).order_by(EVIDENCE.c.seq))
+        records = [_evidence_of(row) for row in rows]
+        return {each.node: each for each in records if any(finding.verdict == FAIL for finding in each.findings)}
+
+    def doubts(self) -> list[Doubt]:
+        """Return the doubts about nodes that no later evidence of the stage has answered, oldest first."""
+        later = (
+            select(EVIDENCE.c.seq)
+            .where(
+                EVIDENCE.c.node == DOUBT.c.node,
+                EVIDENCE.c.stage == DOUBT.c.stage,
+                EVIDENCE.c.seq > DOUBT.c.evidence,
+            )
+            .exists()
+        )
+        columns = [DOUBT.c[name] for name in Doubt.__dataclass_fields__]
+        return [Doubt(*row) for row in self._connection.execute(select(*columns).where(~later).order_by(DOUBT.c.seq))]
+
+    def policy(self, digest: str) -> dict[str, Any] | None:
+        """Return the policy with this digest as it was when nodes were judged by it, None for an unknown one."""
+        row = self._connection.execute(select(POLICY.c.content).where(POLICY.c.digest == digest)).one_or_none()
+        return None if row is None else row.content
+
     def known(self, stage: str, node: str) -> list[str]:
         """Return the ids of a node's finished evidence of one stage, oldest first."""
         rows = select(EVIDENCE.c.id).where(
@@ -159,6 +225,13 @@ class Reader:
         names = [name for name in StoredRound.__dataclass_fields__ if name != "observations"]
         query = select(*(ROUND.c[name] for name in names)).order_by(ROUND.c.seq)
         return [_round_of({**row._asdict(), "observations": None}) for row in self._connection.execute(query)]
+
+
+def _portions(names: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the names in portions that one statement takes."""
+    ordered = sorted(set(names))
+    for start in range(0, len(ordered), NAMES_PER_QUERY):
+        yield ordered[start : start + NAMES_PER_QUERY]
 
 
 def _round_of(row: Mapping[str, Any]) -> StoredRound:

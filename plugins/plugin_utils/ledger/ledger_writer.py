@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, digest_of
@@ -11,21 +12,28 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.database imp
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger_reader import NAMES_PER_QUERY, Reader
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import (
     DECISIONS,
+    Doubt,
     Refused,
     StoredRound,
     Transition,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables import (
     DECISION,
+    DOUBT,
     DRAIN,
     EVIDENCE,
     META,
     NODE,
     PART,
+    POLICY,
     ROUND,
+    SERIES,
     TRANSITION,
 )
 from sqlalchemy import bindparam, delete, insert, select, update
+
+# A record of a day's burn-in of a node with eight GPUs has about 300 kB.
+MOST_BYTES = 4 * 2**20
 
 
 class Writer(Reader):
@@ -87,6 +95,7 @@ class Writer(Reader):
             self._connection.execute(delete(EVIDENCE).where(EVIDENCE.c.id.in_(part)))
         if rows:
             self._connection.execute(insert(EVIDENCE), list(rows.values()))
+        self._keep_numbers(evidence, rows.keys(), now)
         self._see_parts(evidence, {item.id for item in refused}, now)
         return refused
 
@@ -100,44 +109,33 @@ class Writer(Reader):
         return found
 
     def _see_parts(self, evidence: Sequence[Evidence], refused: set[str], now: float) -> None:
-        seen: dict[tuple[str, str], dict[str, Any]] = {}
-        for item in evidence:
-            if item.id not in refused and item.stage == "preflight":
-                for kind, slot, serial in parts_of(item):
-                    seen[kind, serial] = {"kind": kind, "serial": serial, "node": item.node, "slot": slot}
-        if not seen:
-            return
-        known = self._known_parts({serial for _, serial in seen})
-        fresh = [{**row, "first_seen": now, "last_seen": now} for key, row in seen.items() if key not in known]
+        """Count on the stay of each part that is where it was seen last, and begin a new one for each other."""
+        seen = {
+            (kind, serial, item.node, slot)
+            for item in evidence
+            if item.id not in refused and item.stage == "preflight"
+            for kind, slot, serial in parts_of(item)
+        }
+        stays = self.stays(serial for _, serial, _, _ in seen)
+        last = {(stay.kind, stay.serial, stay.node, stay.slot): stay.seq for stay in stays.values()}
+        same = [{"b_seq": seq, "last_seen": now} for place, seq in last.items() if place in seen]
+        fresh = [
+            {"kind": kind, "serial": serial, "node": node, "slot": slot, "first_seen": now, "last_seen": now}
+            for kind, serial, node, slot in sorted(seen - last.keys())
+        ]
+        if same:
+            self._connection.execute(update(PART).where(PART.c.seq == bindparam("b_seq")), same)
         if fresh:
             self._connection.execute(insert(PART), fresh)
-        again = [
-            {
-                "b_kind": row["kind"],
-                "b_serial": row["serial"],
-                "node": row["node"],
-                "slot": row["slot"],
-                "last_seen": now,
-            }
-            for key, row in seen.items()
-            if key in known
-        ]
-        if again:
-            self._connection.execute(
-                update(PART)
-                .where(PART.c.kind == bindparam("b_kind"), PART.c.serial == bindparam("b_serial"))
-                .values(node=bindparam("node"), slot=bindparam("slot"), last_seen=bindparam("last_seen")),
-                again,
-            )
 
-    def _known_parts(self, serials: set[str]) -> set[tuple[str, str]]:
-        """Return (kind, serial) of the parts with these serials that are known already."""
-        found: set[tuple[str, str]] = set()
-        names = sorted(serials)
-        for start in range(0, len(names), NAMES_PER_QUERY):
-            query = select(PART.c.kind, PART.c.serial).where(PART.c.serial.in_(names[start : start + NAMES_PER_QUERY]))
-            found |= {(row.kind, row.serial) for row in self._connection.execute(query)}
-        return found
+    def _keep_numbers(self, evidence: Sequence[Evidence], new: Collection[str], now: float) -> None:
+        rows = [
+            {"node": item.node, "stage": item.stage, "at": now, "numbers": numbers}
+            for item in evidence
+            if item.id in new and (numbers := numbers_of(item))
+        ]
+        if rows:
+            self._connection.execute(insert(SERIES), rows)
 
     def decide(self, node: str, decision: str, reason: str, who: str, now: float) -> Transition | None:
         """Record an operator's decision (``none`` releases) and return the transition it makes, if any.
@@ -157,16 +155,26 @@ class Writer(Reader):
         # What the evidence says of a released node is for the next run to find out.
         state = "testing" if decision == "none" else decision
         cause = f"{who}: {decision if decision != 'none' else 'released'}: {reason}"
-        self.move({node: (state, "", cause)}, who, now, compared=False)
-        return Transition(node, row.state, state, cause)
+        approval = f"decision of {who}"
+        self.move({node: (state, "", cause)}, who, now, compared=False, approval=approval)
+        return Transition(node, row.state, state, cause, who, "", approval)
 
-    def move(
-        self, verdicts: Mapping[str, tuple[str, str, str]], who: str, now: float, compared: bool
+    def move(  # noqa: PLR0913 -- what a change of state has to say for itself
+        self,
+        verdicts: Mapping[str, tuple[str, str, str]],
+        who: str,
+        now: float,
+        *,
+        compared: bool,
+        policies: Mapping[str, str] = MappingProxyType({}),
+        approval: str = "",
     ) -> list[Transition]:
         """Record states as (state, stage, reason) by node and return the transitions.
 
-        ``compared`` says that the gate's generation was seen to be no newer than this ledger's; changes made without
-        are counted by the next call that has it.
+        ``policies`` holds by node the digest of the policy by which it was judged; one that was not, and stays in its
+        state, keeps its own. ``approval`` is the switch that allowed the changes. ``compared`` says that the gate's
+        generation was seen to be no newer than this ledger's; changes made without are counted by the next call that
+        has it.
         """
         known = self.nodes()
         moves: list[Transition] = []
@@ -174,23 +182,45 @@ class Writer(Reader):
         for name, (state, stage, told) in sorted(verdicts.items()):
             old, reason = known[name], _storable(told)
             if state != old.state:
-                moves.append(Transition(name, old.state, state, reason))
-            if (state, stage, reason) != (old.state, old.stage, old.reason):
+                moves.append(Transition(name, old.state, state, reason, who, policies.get(name, ""), approval))
+            by = policies.get(name, old.policy if state == old.state else "")
+            if (state, stage, reason, by) != (old.state, old.stage, old.reason, old.policy):
                 since = now if state != old.state else old.since
-                changed.append({"b_name": name, "state": state, "stage": stage, "reason": reason, "since": since})
+                row = {"state": state, "stage": stage, "reason": reason, "since": since, "policy": by}
+                changed.append({"b_name": name, **row})
         if changed:
-            columns = ("state", "stage", "reason", "since")
+            columns = ("state", "stage", "reason", "since", "policy")
             statement = update(NODE).where(NODE.c.name == bindparam("b_name"))
             self._connection.execute(statement.values({key: bindparam(key) for key in columns}), changed)
         if moves:
-            rows = [{**vars(move), "at": now, "who": who} for move in moves]
-            self._connection.execute(insert(TRANSITION), rows)
+            self._connection.execute(insert(TRANSITION), [{**vars(move), "at": now} for move in moves])
         owed = bool(self._connection.execute(select(META.c.owed)).scalar_one())
         if compared and (moves or owed):
             self._connection.execute(update(META).values(generation=META.c.generation + 1, owed=0))
         elif moves:
             self._connection.execute(update(META).values(owed=1))
         return moves
+
+    def judged(self, nodes: Collection[str], evidence: int) -> None:
+        """Note that all evidence of these nodes up to this row has been judged."""
+        rows = [{"b_name": name, "judged": evidence} for name in nodes]
+        if rows:
+            statement = update(NODE).where(NODE.c.name == bindparam("b_name"))
+            self._connection.execute(statement.values(judged=bindparam("judged")), rows)
+
+    def keep_policy(self, content: Mapping[str, Any], now: float) -> str:
+        """Keep a policy whole, unless it is known, and return its digest."""
+        digest = digest_of(content)
+        if self.policy(digest) is None:
+            self._connection.execute(insert(POLICY), {"digest": digest, "content": dict(content), "first_used": now})
+        return digest
+
+    def add_doubts(self, doubts: Sequence[Doubt], now: float) -> None:
+        """Record doubts; one that stands already, word for word, is not recorded twice."""
+        standing = self.doubts()
+        fresh = [{**vars(each), "at": now, "evidence": self._last(EVIDENCE)} for each in doubts if each not in standing]
+        if fresh:
+            self._connection.execute(insert(DOUBT), fresh)
 
     def advance(self) -> int:
         """Count the generation on without a change of state and return it: what the gate is told next is newer."""
@@ -239,12 +269,25 @@ def parts_of(evidence: Evidence) -> list[tuple[str, str, str]]:
     return [("gpu", address, serial) for address, _, serial in pairs if address and serial]
 
 
+def numbers_of(evidence: Evidence) -> dict[str, float]:
+    """Return what a finished record measured as a number, by check and subject."""
+    if evidence.finished is None:
+        return {}
+    return {
+        f"{finding.check}/{finding.subject}": finding.measured
+        for finding in evidence.findings
+        if isinstance(finding.measured, int | float)
+    }
+
+
 def _row_of(evidence: Evidence, now: float) -> dict[str, Any]:
     """Return a row of the evidence table; raises ValueError or OverflowError for what no database takes."""
     data = evidence.to_dict()
     digest = digest_of({key: value for key, value in data.items() if key != "format"})
     # A host may have written NaN, half a surrogate pair, or a time beyond any clock.
-    json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
+    size = len(json.dumps(data, allow_nan=False, ensure_ascii=False).encode())
+    if size > MOST_BYTES:
+        raise ValueError(f"{size} bytes, expected at most {MOST_BYTES}")
     if any("\0" in data[key] for key in ("id", "node", "boot_id", "expect_digest", "muster_version")):
         raise ValueError("text with a NUL character")
     times = {key: None if data[key] is None else float(data[key]) for key in ("started", "finished")}

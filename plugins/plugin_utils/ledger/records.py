@@ -22,7 +22,10 @@ class Record:
 
 @dataclass(frozen=True)
 class NodeRow:
-    """A node as the last admission left it; ``since`` is when it came into its state, seconds since the epoch."""
+    """A node as the last admission left it; ``since`` is when it came into its state, seconds since the epoch.
+
+    ``judged`` is the last row of evidence that its state was judged by, ``policy`` the digest of the policy.
+    """
 
     name: str
     hardware_class: str | None
@@ -30,16 +33,50 @@ class NodeRow:
     stage: str
     reason: str
     since: float
+    judged: int = 0
+    policy: str = ""
+
+
+@dataclass(frozen=True)
+class Stay:
+    """A part in one place: when it was seen there first and last, seconds since the epoch."""
+
+    seq: int
+    kind: str
+    serial: str
+    node: str
+    slot: str
+    first_seen: float
+    last_seen: float
 
 
 @dataclass(frozen=True)
 class Transition:
-    """One change of a node's state, and why."""
+    """One change of a node's state, and why: by whom, judged by which policy (its digest), and what allowed it.
+
+    ``approval`` is the operator's decision or switch without which it would not have come, "" where none was needed.
+    """
 
     node: str
     from_state: str
     to_state: str
     cause: str
+    who: str = ""
+    policy: str = ""
+    approval: str = ""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What speaks against a node in service without being proof: ``stage`` has to be proven again.
+
+    ``source`` names who doubts, such as a campaign.
+    """
+
+    node: str
+    stage: str
+    reason: str
+    source: str
 
 
 @dataclass(frozen=True)

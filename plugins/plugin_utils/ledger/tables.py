@@ -8,7 +8,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.errors import
 from sqlalchemy import JSON, Column, Double, Index, Integer, MetaData, String, Table, UniqueConstraint
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class UnreadableColumnError(MusterError, ValueError):
@@ -60,16 +60,23 @@ NODE = Table(
     Column("stage", String, nullable=False),
     Column("reason", String, nullable=False),
     Column("since", Double, nullable=False),
+    # The last row of evidence that its state was judged by: what came later has not been judged yet.
+    Column("judged", Integer, nullable=False, server_default="0"),
+    # Digest of the policy by which it came into its state.
+    Column("policy", String, nullable=False, server_default=""),
 )
+# Where a part was: a row for each stay in one place, the newest is where it is now.
 PART = Table(
     "part",
     TABLES,
-    Column("kind", String, primary_key=True),
-    Column("serial", String, primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("kind", String, nullable=False),
+    Column("serial", String, nullable=False),
     Column("node", String, nullable=False, index=True),
     Column("slot", String, nullable=False),
     Column("first_seen", Double, nullable=False),
     Column("last_seen", Double, nullable=False),
+    Index("part_serial", "serial", "kind", "seq"),
 )
 EVIDENCE = Table(
     "evidence",
@@ -87,6 +94,9 @@ EVIDENCE = Table(
     Column("detail", Data("evidence.detail"), nullable=False),
     Column("raw", Data("evidence.raw"), nullable=False),
     Column("muster_version", String, nullable=False),
+    Column("identity", Data("evidence.identity"), nullable=False, server_default="{}"),
+    Column("rules", Data("evidence.rules"), nullable=False, server_default="{}"),
+    Column("program", String, nullable=False, server_default=""),
     Column("imported", Double, nullable=False),
     Column("digest", String, nullable=False),
     Index("evidence_newest", "stage", "node", "seq"),
@@ -111,6 +121,42 @@ TRANSITION = Table(
     Column("at", Double, nullable=False),
     Column("cause", String, nullable=False),
     Column("who", String, nullable=False),
+    # Digest of the policy by which it was judged, and the switch or decision that allowed it, "" where none was needed.
+    Column("policy", String, nullable=False, server_default=""),
+    Column("approval", String, nullable=False, server_default=""),
+)
+# Policies by which nodes were judged, whole, by the digests that nodes and transitions name.
+POLICY = Table(
+    "policy",
+    TABLES,
+    Column("digest", String, primary_key=True),
+    Column("content", Data("policy.content"), nullable=False),
+    Column("first_used", Double, nullable=False),
+)
+# What speaks against a node in service without being proof: a stage to be proven again. ``evidence`` is the last row of
+# evidence then; evidence of the stage that came later answers the doubt.
+DOUBT = Table(
+    "doubt",
+    TABLES,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("node", String, nullable=False, index=True),
+    Column("stage", String, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("source", String, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("evidence", Integer, nullable=False),
+)
+# The numbers that one record of evidence measured, by "check/subject": a few hundred bytes a record, kept longer than
+# the record itself.
+SERIES = Table(
+    "series",
+    TABLES,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("node", String, nullable=False),
+    Column("stage", String, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("numbers", Data("series.numbers"), nullable=False),
+    Index("series_node", "node", "at"),
 )
 DRAIN = Table(
     "drain",

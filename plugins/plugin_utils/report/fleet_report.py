@@ -57,7 +57,7 @@ def report_of(verdicts: Sequence[Verdict], fleet: Fleet, now: float, warn: Calla
         records = ledger.records(STAGES, [verdict.node for verdict in verdicts])
         evidence = {node: [record.evidence for record in given] for node, given in records.items()}
         parts = {
-            node: [Part(part["kind"], part["slot"], part["serial"], part["last_seen"]) for part in ledger.parts(node)]
+            node: [Part(part.kind, part.slot, part.serial, part.last_seen) for part in ledger.parts(node)]
             for node in sick
         }
         plan = _plan(fleet, ledger, now, warn)

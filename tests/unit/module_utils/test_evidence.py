@@ -31,7 +31,12 @@ def test_evidence_comes_back_through_json():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "format is 2, expected 1"),
+        ({"format": 3}, "format is 3, expected 2"),
+        ({"findings": [{}] * 5001}, "5001 findings, expected at most 5000"),
+        ({"identity": {"board_uuid": 7}}, "identity 'board_uuid' is 7, expected a text or nothing"),
+        ({"rules": {"xid": "2"}}, "rules 'xid' is '2', expected a whole number"),
+        ({"rules": {"xid": True}}, "rules 'xid' is True, expected a whole number"),
+        ({"program": None}, "program is NoneType"),
         ({"stage": "lunch"}, "stage is 'lunch'"),
         ({"started": True}, "started is bool"),
         ({"finished": "now"}, "finished is str"),

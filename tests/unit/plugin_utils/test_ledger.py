@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,12 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger impor
     TABLES,
     Ledger,
     LedgerError,
+    OutdatedLedgerError,
     StoredRound,
     parts_of,
     states,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Doubt
 from sqlalchemy import String, create_engine, select, type_coerce
 
 ID, CLUSTER = "ledger-1", "lab"
@@ -43,6 +46,39 @@ EVIDENCE = Evidence(
     raw={"lscpu": "0" * 64},
 )
 FORK = multiprocessing.get_context("fork")
+
+
+SCHEMA_1 = f"""
+CREATE TABLE meta (ledger_id VARCHAR NOT NULL PRIMARY KEY, cluster VARCHAR NOT NULL, schema_version INTEGER NOT NULL,
+  generation INTEGER NOT NULL, owed INTEGER NOT NULL, created DOUBLE NOT NULL);
+CREATE TABLE node (name VARCHAR NOT NULL PRIMARY KEY, hardware_class VARCHAR, state VARCHAR NOT NULL,
+  stage VARCHAR NOT NULL, reason VARCHAR NOT NULL, since DOUBLE NOT NULL);
+CREATE TABLE part (kind VARCHAR NOT NULL, serial VARCHAR NOT NULL, node VARCHAR NOT NULL, slot VARCHAR NOT NULL,
+  first_seen DOUBLE NOT NULL, last_seen DOUBLE NOT NULL, PRIMARY KEY (kind, serial));
+CREATE INDEX ix_part_node ON part (node);
+CREATE TABLE evidence (seq INTEGER NOT NULL PRIMARY KEY, id VARCHAR NOT NULL UNIQUE, node VARCHAR NOT NULL,
+  stage VARCHAR NOT NULL, started DOUBLE NOT NULL, finished DOUBLE, boot_id VARCHAR NOT NULL, fingerprint JSON NOT NULL,
+  expect_digest VARCHAR NOT NULL, findings JSON NOT NULL, detail JSON NOT NULL, raw JSON NOT NULL,
+  muster_version VARCHAR NOT NULL, imported DOUBLE NOT NULL, digest VARCHAR NOT NULL);
+CREATE INDEX evidence_newest ON evidence (stage, node, seq);
+CREATE TABLE decision (seq INTEGER NOT NULL PRIMARY KEY, node VARCHAR NOT NULL, decision VARCHAR NOT NULL,
+  who VARCHAR NOT NULL, at DOUBLE NOT NULL, reason VARCHAR NOT NULL);
+CREATE INDEX ix_decision_node ON decision (node);
+CREATE TABLE transition (seq INTEGER NOT NULL PRIMARY KEY, node VARCHAR NOT NULL, from_state VARCHAR NOT NULL,
+  to_state VARCHAR NOT NULL, at DOUBLE NOT NULL, cause VARCHAR NOT NULL, who VARCHAR NOT NULL);
+CREATE INDEX ix_transition_node ON transition (node);
+CREATE TABLE drain (node VARCHAR NOT NULL PRIMARY KEY, reason VARCHAR NOT NULL, seen DOUBLE NOT NULL);
+CREATE TABLE round (seq INTEGER NOT NULL PRIMARY KEY, campaign VARCHAR NOT NULL, number INTEGER NOT NULL,
+  plan JSON NOT NULL, observations JSON, started DOUBLE NOT NULL, finished DOUBLE, UNIQUE (campaign, number));
+INSERT INTO meta VALUES ('{ID}', '{CLUSTER}', 1, 3, 0, 1.0);
+INSERT INTO node VALUES ('n1', 'a', 'admitted', 'acceptance', 'every required check passed', 10.0);
+INSERT INTO part VALUES ('gpu', 'S1', 'n1', '0000:1b:00.0', 5.0, 9.0);
+INSERT INTO evidence VALUES (1, 'e0', 'n1', 'preflight', 5, 6, 'b', '{{}}', 'd', '[]', '{{}}', '{{}}', '', 9, 'x');
+INSERT INTO evidence VALUES (2, 'e2', 'n1', 'burn_in', 11, 12, 'b', '{{}}', 'd',
+  '[{{"check": "xid", "subject": "host", "verdict": "fail", "measured": null, "expected": null, "unit": "",
+  "reason": "", "action": "none"}}]', '{{}}', '{{}}', '', 13, 'y');
+INSERT INTO transition VALUES (1, 'n1', 'new', 'admitted', 10.0, 'every required check passed', 'ann');
+"""
 
 
 @pytest.fixture
@@ -284,10 +320,137 @@ def test_parts_follow_preflight(ledger: Ledger) -> None:
         moved = replace(EVIDENCE, id="e2", node="n2", fingerprint={"gpu_serials": "0000:1b:00.0=S1"})
         writer.add_evidence([moved], 300.0)
         (part,) = writer.parts("n2")
-        assert [each["serial"] for each in writer.parts("n1")] == ["S2"]
-    assert part == {
-        "serial": "S1", "kind": "gpu", "node": "n2", "slot": "0000:1b:00.0", "first_seen": 200.0, "last_seen": 300.0,
-    }  # fmt: skip
+        assert [each.serial for each in writer.parts("n1")] == ["S2"]
+        writer.add_evidence([replace(EVIDENCE, id="e3")], 400.0)
+        writer.add_evidence([replace(EVIDENCE, id="e4")], 500.0)
+        stays = [(each.node, each.first_seen, each.last_seen) for each in writer.part_history("S1")]
+        assert [each.serial for each in writer.parts("n1")] == ["S1", "S2"]
+        assert writer.parts("n2") == []
+    assert (part.kind, part.serial, part.node, part.slot) == ("gpu", "S1", "n2", "0000:1b:00.0")
+    assert stays == [("n1", 200.0, 200.0), ("n2", 300.0, 300.0), ("n1", 400.0, 500.0)]
+
+
+def test_part_that_two_nodes_claim_at_once_is_in_the_history_of_both(ledger: Ledger) -> None:
+    with ledger.writing() as writer:
+        writer.add_evidence([EVIDENCE, replace(EVIDENCE, id="e2", node="n2")], 200.0)
+        assert [each.node for each in writer.part_history("S1")] == ["n1", "n2"]
+
+
+def test_numbers_of_finished_evidence_make_series(ledger: Ledger) -> None:
+    with ledger.writing() as writer:
+        for number, (finished, value) in enumerate([(110.0, 96), (None, 12), (110.0, "many"), (110.0, 95.5)]):
+            finding = Finding("cpu", "host", "pass", value, 96)
+            writer.add_evidence([replace(EVIDENCE, id=f"e{number}", finished=finished, findings=(finding,))], number)
+        assert writer.series("n1", "cpu", "host") == [(0.0, 96), (3.0, 95.5)]
+        assert writer.series("n2", "cpu", "host") == writer.series("n1", "cpu", "gpu 0") == []
+
+
+def test_evidence_of_fifty_megabytes_is_refused_and_the_ledger_stays_small(url: str, ledger: Ledger) -> None:
+    flood = replace(
+        EVIDENCE, id="e2", findings=tuple(Finding("cpu", "host", "pass", unit="x" * 1000) for _ in range(4900))
+    )
+    with ledger.writing() as writer:
+        (refused,) = writer.add_evidence([EVIDENCE, flood], 200.0)
+        assert writer.known("preflight", "n1") == ["e1"]
+    assert "bytes, expected at most 4194304" in refused.reason
+    assert Path(url.removeprefix("sqlite:///")).stat().st_size < 2**18
+
+
+def fault(name: str, verdict: str = "fail", **other: Any) -> Evidence:
+    return replace(EVIDENCE, id=name, findings=(Finding("cpu", "host", verdict),), **other)
+
+
+def test_fault_that_nobody_judged_is_known_until_the_node_is_judged(ledger: Ledger) -> None:
+    with ledger.writing() as writer:
+        writer.add_evidence([fault("e0", stage="burn_in")], 100.0)
+        writer.move(dict.fromkeys(("n1", "n2"), ("admitted", "acceptance", "")), "me", 100.0, compared=True)
+        writer.judged(["n1", "n2"], writer.mark().evidence)
+        assert writer.unjudged_faults() == {}
+        writer.add_evidence(
+            [fault("e1", stage="burn_in"), fault("e2", "pass"), fault("e3", "incomplete", node="n2")], 100.0
+        )
+        assert {name: each.id for name, each in writer.unjudged_faults().items()} == {"n1": "e1"}
+        writer.add_evidence([fault("e4", "pass", stage="burn_in")], 100.0)
+        assert writer.unjudged_faults() == {}
+        writer.add_evidence([fault("e5", stage="burn_in", finished=None)], 100.0)
+        writer.judged(["n1"], writer.mark().evidence)
+        assert writer.unjudged_faults() == {}
+
+
+def test_doubt_stands_until_the_stage_is_proven_again(ledger: Ledger) -> None:
+    doubt = Doubt("n1", "acceptance", "slow with n2", "campaign c1")
+    with ledger.writing() as writer:
+        writer.add_evidence([EVIDENCE, replace(EVIDENCE, id="e2", stage="acceptance")], 100.0)
+        writer.add_doubts([doubt], 110.0)
+        writer.add_doubts([doubt], 120.0)
+        assert writer.doubts() == [doubt]
+        writer.add_evidence(
+            [replace(EVIDENCE, id="e3"), replace(EVIDENCE, id="e4", stage="acceptance", node="n2")], 130.0
+        )
+        assert writer.doubts() == [doubt]
+        writer.add_evidence([replace(EVIDENCE, id="e5", stage="acceptance")], 140.0)
+        assert writer.doubts() == []
+        writer.add_doubts([doubt], 150.0)
+        assert writer.doubts() == [doubt]
+
+
+def test_change_of_state_says_who_by_which_policy_and_what_allowed_it(ledger: Ledger) -> None:
+    with ledger.writing() as writer:
+        first = writer.keep_policy({"stages": ["preflight"]}, 1.0)
+        assert writer.keep_policy({"stages": ["preflight"]}, 2.0) == first != writer.keep_policy({"stages": []}, 2.0)
+        assert writer.policy(first) == {"stages": ["preflight"]}
+        assert writer.policy("unknown") is None
+        policies = {"n1": first}
+        writer.move(
+            {"n1": ("admitted", "preflight", "all")}, "ann", 3.0, compared=True, policies=policies, approval="x"
+        )
+        assert writer.nodes()["n1"].policy == first
+        writer.decide("n1", "quarantined", "smoke", "bob", 4.0)
+        assert writer.nodes()["n1"].policy == ""
+        admitted, quarantined = writer.transitions()
+    assert (admitted.who, admitted.policy, admitted.approval) == ("ann", first, "x")
+    assert (quarantined.who, quarantined.policy, quarantined.approval) == ("bob", "", "decision of bob")
+
+
+def old_ledger(url: str) -> Path:
+    """Make a ledger as Muster wrote it before identity, rules and policies were recorded."""
+    path = Path(url.removeprefix("sqlite:///"))
+    with closing(sqlite3.connect(path)) as old:
+        old.executescript(SCHEMA_1)
+        old.commit()
+    return path
+
+
+def test_ledger_of_schema_1_is_upgraded_with_all_that_is_in_it(url: str) -> None:
+    path = old_ledger(url)
+    with pytest.raises(OutdatedLedgerError, match="schema 1 is older than this Muster's, expected 2"):
+        Ledger.open(url, ID, CLUSTER)
+    assert Ledger.upgrade(url, ID, CLUSTER)
+    assert not Ledger.upgrade(url, ID, CLUSTER)
+    with closing(sqlite3.connect(f"{path}.schema1")) as kept:
+        assert kept.execute("SELECT schema_version FROM meta").fetchall() == [(1,)]
+    with Ledger.open(url, ID, CLUSTER).writing() as writer:
+        (record,) = writer.records(["preflight"], ["n1"])["n1"]
+        assert (record.evidence.identity, record.evidence.rules, record.evidence.program) == ({}, {}, "")
+        assert writer.nodes()["n1"].judged == 1
+        assert [move.cause for move in writer.transitions()] == ["every required check passed"]
+        assert [(part.serial, part.first_seen, part.last_seen) for part in writer.parts("n1")] == [("S1", 5.0, 9.0)]
+        # What was recorded after the node was judged last.
+        assert {name: each.id for name, each in writer.unjudged_faults().items()} == {"n1": "e2"}
+        writer.add_evidence([EVIDENCE], 300.0)
+
+
+def test_upgrade_that_is_killed_leaves_the_old_ledger(url: str) -> None:
+    path = old_ledger(url)
+    with closing(sqlite3.connect(path)) as other:
+        # The last of its steps fails.
+        other.execute("CREATE TABLE series (x)")
+        other.commit()
+        with pytest.raises(LedgerError, match="series"):
+            Ledger.upgrade(url, ID, CLUSTER)
+        columns = [row[1] for row in other.execute("PRAGMA table_info(evidence)")]
+        assert "identity" not in columns
+        assert other.execute("SELECT serial FROM part").fetchall() == [("S1",)]
 
 
 def test_generation_counts_transactions_that_the_gate_follows(ledger: Ledger) -> None:
