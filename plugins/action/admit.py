@@ -26,6 +26,7 @@ class ActionModule(MusterAction):
         "unreachable": {"type": "list", "elements": "str", "default": []},
         "close_only": {"type": "bool", "default": False},
         "allow_mass_close": {"type": "bool", "default": False},
+        "trust_ledger": {"type": "bool", "default": False},
     }
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,9 +14,12 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import 
 class ActionModule(MusterAction):
     """Guard the ledger."""
 
-    arguments: ClassVar[dict[str, Any]] = {"fleet": {"type": "dict", "required": True}}
+    arguments: ClassVar[dict[str, Any]] = {
+        "fleet": {"type": "dict", "required": True},
+        "trust_ledger": {"type": "bool", "default": False},
+    }
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the ledger and the controller say."""
         fleet = Fleet.from_variables(given["fleet"])
-        return guard(fleet, ModuleGate(self.execute, fleet), self.check)
+        return guard(fleet, ModuleGate(self.execute, fleet), given["trust_ledger"], self.check)

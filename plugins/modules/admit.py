@@ -30,7 +30,8 @@ description:
 options:
   nodes:
     description:
-      - Names of the nodes to judge, reachable or not. Every other node keeps its state.
+      - Names of the nodes to judge, reachable or not. Only these are opened. Every other node keeps its state, unless
+        the ledger has a fault of it that nobody judged, or the fleet file no longer has it.
       - With an empty list the gate is updated from the ledger and nothing is judged.
     type: list
     elements: str
@@ -62,6 +63,12 @@ options:
     default: false
   allow_mass_close:
     description: Close any number of nodes.
+    type: bool
+    default: false
+  trust_ledger:
+    description:
+      - The operator's word that the ledger is the newest copy. Asked for where the ledger has a history and neither a
+        gate file nor this control machine can tell how far it had come, as after the loss of both.
     type: bool
     default: false
 extends_documentation_fragment: muster.cluster.fleet

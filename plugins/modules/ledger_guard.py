@@ -15,6 +15,13 @@ description:
   - Warns if the controller does not answer, because it may not be provisioned yet.
   - Run it once, delegated to the controller, before anything else.
 
+options:
+  trust_ledger:
+    description:
+      - The operator's word that the ledger is the newest copy. Asked for where the ledger has a history and neither a
+        gate file nor this control machine can tell how far it had come, as after the loss of both.
+    type: bool
+    default: false
 extends_documentation_fragment: muster.cluster.fleet
 attributes:
   check_mode:

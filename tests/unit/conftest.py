@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
+import tempfile
 import zipfile
 from pathlib import Path
 
 import pytest
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import build
+
+# What a control machine remembers of ledgers: none of this machine's, and each worker's own.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="muster-tests-")
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import MusterError
-from .finding import Finding
+from .finding import FAIL, Finding
 
 FORMAT = 2
 # What is in records of format 1, which programs wrote until November 2026: of no known machine, by no known rules.
@@ -72,6 +72,11 @@ class Evidence:
     identity: Mapping[str, str | None] = field(default_factory=dict)
     rules: Mapping[str, int] = field(default_factory=dict)
     program: str = ""
+
+    @property
+    def faulty(self) -> bool:
+        """Whether a fault was measured, whatever else was."""
+        return any(finding.verdict == FAIL for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data that ``from_dict`` reads back."""

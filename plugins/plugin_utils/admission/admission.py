@@ -28,7 +28,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_poli
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import (
     PolicyError as PolicyError,  # noqa: PLC0414 - as above
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import DECISIONS, Record
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import CLOCK_SKEW_SECONDS, DECISIONS, Record
 
 Rules = tuple[Mapping[str, Sequence[tuple[str, str]]], Mapping[str, str]]
 # Those of a node without a hardware class: nothing passes it.
@@ -38,8 +38,6 @@ STATES = ("new", "testing", "held", "rejected", "admitted", *DECISIONS)
 UNTESTED = ("quarantined", "retired")
 # What is asked behind all stages of a policy: the check that Slurm runs on nodes in service.
 HEALTH = "health"
-# Hosts keep time to well under a second (the clock check); this also covers the control machine's own error.
-CLOCK_SKEW_SECONDS = 300.0
 
 
 @dataclass(frozen=True)

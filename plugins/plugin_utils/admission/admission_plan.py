@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.slurm import drain_reason
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
     HEALTH,
     NO_RULES,
     Judgement,
     rules_of,
+    text_of,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission_request import Handed, Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.cases import reclassified
@@ -38,7 +41,7 @@ class Situation:
     ``rows`` and ``drains`` are the ledger's, ``info`` is the controller's answer, None where it gave none.
     ``quarantined`` are the nodes that their health check drained, with the reason; ``judgements`` those of the targeted
     nodes. ``admitted_by`` is, by stage, the digest of the expectations by which a node was admitted that has a fault of
-    that stage now.
+    that stage now. ``faults`` is evidence of faults that came into the ledger after a node in service was judged last.
     """
 
     request: Request
@@ -49,6 +52,7 @@ class Situation:
     quarantined: Mapping[str, str]
     judgements: Mapping[str, Judgement]
     admitted_by: Mapping[str, Mapping[str, str]]
+    faults: Mapping[str, Evidence] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -102,8 +106,13 @@ def plan_of(situation: Situation) -> Plan:
     states = {**before, **{name: move[0] for name, move in moves.items()}}
     classes = {name: node.hardware_class for name, node in request.fleet.compute.items()}
     partitions = request.fleet.scheduler.partitions
-    wanted = wanted_partitions(states, partitions, classes)
     opened = _opened(partitions, info)
+    # What the ledger admits and nobody looked at in this run stays open, but does not open.
+    known = {node for nodes in opened.values() for node in nodes} | situation.judgements.keys()
+    wanted = [
+        {**partition, "nodes": [name for name in partition["nodes"] if name in known]}
+        for partition in wanted_partitions(states, partitions, classes)
+    ]
     if info is None:
         admitted_as = {name: situation.rows[name].hardware_class for name in classes}
         opened = {each["name"]: each["nodes"] for each in wanted_partitions(before, partitions, admitted_as)}
@@ -128,6 +137,16 @@ def _moves(situation: Situation, before: Mapping[str, str]) -> dict[str, tuple[s
         for name, reason in reclassified(request.fleet, situation.rows).items()
         if name not in judgements
     }
+    moves |= {
+        name: ("testing", "preflight", "taken out of the fleet file")
+        for name, state in before.items()
+        if state == "admitted" and name not in request.fleet.compute
+    }
+    moves |= {
+        name: ("rejected", evidence.stage, _fault_text(evidence))
+        for name, evidence in situation.faults.items()
+        if name in request.fleet.compute
+    }
     moves |= {name: ("quarantined", HEALTH, reason) for name, reason in situation.quarantined.items()}
     moves |= {
         name: (judgement.state, judgement.stage, judgement.reason)
@@ -137,6 +156,10 @@ def _moves(situation: Situation, before: Mapping[str, str]) -> dict[str, tuple[s
         or not (request.close_only or before[name] == judgement.state in DECISIONS)
     }
     return moves
+
+
+def _fault_text(evidence: Evidence) -> str:
+    return text_of(evidence.stage, next(finding for finding in evidence.findings if finding.verdict == FAIL))
 
 
 def _stopped(plan: Plan, wanted: Sequence[Mapping[str, Any]], doubtful: set[str]) -> Plan:
@@ -188,6 +211,11 @@ def _confirmed(situation: Situation) -> set[str]:
         then = situation.admitted_by.get(stage, {})
         now = {name: rules.get(nodes[name].hardware_class or "", NO_RULES)[1].get(stage) for name in faulty}
         confirmed |= {name for name in faulty if name in then and then[name] == now[name]}
+    confirmed |= {
+        name
+        for name, evidence in situation.faults.items()
+        if situation.admitted_by.get(evidence.stage, {}).get(name) == evidence.expect_digest
+    }
     then = situation.admitted_by.get(HEALTH, {})
     checked = {name: item.expect_digest for name, item in situation.handed.health.items()}
     return confirmed | {name for name in situation.quarantined if name in then and then[name] == checked.get(name)}

@@ -8,7 +8,12 @@ from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, EvidenceError
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import HEALTH, Trouble
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate import ALLOW_SWITCH
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate_ledger import TRUST_SWITCH
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+
+# The gate opens by what a node was just now. Thousands of nodes are examined in some minutes.
+EXAMINED_WITHIN_SECONDS = 1800.0
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,14 @@ class Request:
     unreachable: Sequence[str] = ()
     close_only: bool = False
     allow_mass_close: bool = False
+    trust_ledger: bool = False
     check: bool = False
+
+    @property
+    def approval(self) -> str:
+        """The switches that the operator gave, without which a run stops where it is in doubt."""
+        given = {ALLOW_SWITCH: self.allow_mass_close, TRUST_SWITCH: self.trust_ledger}
+        return " ".join(switch for switch, on in given.items() if on)
 
 
 @dataclass(frozen=True)
@@ -87,7 +99,9 @@ def _health(given: Mapping[str, Any]) -> dict[str, Evidence]:
     return found
 
 
-def trouble_of(request: Request, name: str, unread: str | None, examined: bool) -> Trouble | None:
+def trouble_of(
+    request: Request, name: str, unread: str | None, examined: Evidence | None, now: float
+) -> Trouble | None:
     """Return why a node could not be examined in this run, None where it was."""
     if name in request.unreachable:
         return Trouble("preflight", "reach", "unreachable in this run")
@@ -96,4 +110,11 @@ def trouble_of(request: Request, name: str, unread: str | None, examined: bool) 
         return Trouble("preflight", "preflight", f"stopped in this run: {why}")
     if unread:
         return Trouble("preflight", "preflight", f"evidence of this run was not accepted: {unread}")
-    return None if examined else Trouble("preflight", "preflight", "not examined in this run; the reason is not known")
+    if examined is None:
+        return Trouble("preflight", "preflight", "not examined in this run; the reason is not known")
+    age = now - (examined.finished or examined.started)
+    # A fault counts however old it is.
+    if age > EXAMINED_WITHIN_SECONDS and not examined.faulty:
+        said = f"examined {age / 60:.0f} min before this judgement, expected at most {EXAMINED_WITHIN_SECONDS / 60:.0f}"
+        return Trouble("preflight", "preflight", said)
+    return None

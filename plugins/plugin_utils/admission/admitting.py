@@ -17,7 +17,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
     HEALTH,
     UNTESTED,
@@ -51,6 +53,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controlle
     GateInfo,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate_ledger import require_match
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import last_generation
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import (
     Ledger,
     LedgerError,
@@ -113,7 +116,9 @@ def admit(request: Request, gate: Gate, now: float, who: str) -> dict[str, Any]:
         with ledger.rehearsing() as rehearsal:
             return _result(request, _admitted(Run(request, handed, rehearsal, gate, now, who)))
     with ledger.locked():
-        return _result(request, _admitted(Run(request, handed, ledger, gate, now, who)))
+        outcome = _admitted(Run(request, handed, ledger, gate, now, who))
+        last_generation.remember(ledger.id, outcome.generation)
+    return _result(request, outcome)
 
 
 def _admitted(run: Run) -> Outcome:
@@ -137,11 +142,11 @@ def _attempt(run: Run, edits: list[GateEdit]) -> Outcome | Run:
     info, trouble = _asked(run.gate)
     handed, mark = _keep_evidence(run, info)
     with run.book.reading() as reader:
-        rows, drains = reader.nodes(), reader.drains()
+        rows, drains, faults = reader.nodes(), reader.drains(), _known_faults(run, reader)
     quarantined = drained_by_health(run.request.fleet, rows, info)
     judgements, resume = _judged(run, handed, info, quarantined)
-    admitted_by = _admitted_by(run, judgements, quarantined)
-    situation = Situation(run.request, handed, info, rows, drains, quarantined, judgements, admitted_by)
+    admitted_by = _admitted_by(run, judgements, quarantined, faults)
+    situation = Situation(run.request, handed, info, rows, drains, quarantined, judgements, admitted_by, faults)
     plan = replace(plan_of(situation), resume=resume)
     closing = plan.closing() if info is not None else None
     if closing is not None:
@@ -201,7 +206,7 @@ def _keep_evidence(run: Run, info: GateInfo | None) -> tuple[Handed, Mark]:
     given = [each for items in run.handed.preflights.values() for each in items]
     unread = dict(run.handed.unread)
     with run.book.writing() as writer:
-        require_match(run.request.fleet.ledger.id, writer.generation(), info)
+        require_match(run.request.fleet.ledger.id, writer.generation(), info, run.request.trust_ledger)
         writer.declare(_classes(run), run.now)
         for item in writer.add_evidence(given, run.now):
             unread.setdefault(item.node, item.reason)
@@ -235,7 +240,7 @@ def _cases(
         troubles = {
             name: trouble
             for name in names
-            if (trouble := trouble_of(request, name, handed.unread.get(name), preflights[name] is not None)) is not None
+            if (trouble := trouble_of(request, name, handed.unread.get(name), preflights[name], run.now)) is not None
         }
         with run.book.reading() as reader:
             cases = cases_of(request.fleet, reader, preflights, run.now, troubles)
@@ -271,11 +276,21 @@ def _examined(run: Run, case: Case, handed: Handed) -> dict[str, Any]:
     }
 
 
+def _known_faults(run: Run, reader: Reader) -> dict[str, Evidence]:
+    """Return the faults in the ledger of nodes in service that this run does not judge and no other has judged."""
+    policy = run.request.fleet.policy
+    stages = {*policy.stages, *([] if policy.heartbeat_seconds is None else [HEALTH])}
+    found = reader.unjudged_faults()
+    return {name: each for name, each in found.items() if each.stage in stages and name not in run.request.nodes}
+
+
 def _admitted_by(
-    run: Run, judgements: Mapping[str, Judgement], quarantined: Mapping[str, str]
+    run: Run, judgements: Mapping[str, Judgement], quarantined: Mapping[str, str], faults: Mapping[str, Evidence]
 ) -> dict[str, dict[str, str]]:
     """Return, by stage, the digests by which nodes with a fault of that stage were admitted."""
     asked = faulty_by_stage(judgements, run.request.fleet.policy.stages)
+    for name, evidence in faults.items():
+        asked.setdefault(evidence.stage, []).append(name)
     checked = [name for name in run.handed.health if name in quarantined]
     with run.book.reading() as reader:
         found = {stage: reader.admitted_under(stage, names) for stage, names in asked.items()}
@@ -304,12 +319,28 @@ def _recorded(run: Run, mark: Mark, situation: Situation, plan: Plan) -> tuple[l
         # What no gate is rendered from is counted when one is.
         renders = info is not None and plan.partitions is not None
         rest = {name: move for name, move in plan.moves.items() if name not in quarantined}
-        moves = [*decided, *writer.move(rest, run.who, run.now, compared=renders)]
+        policies = _kept_policies(run, writer, [name for name in rest if name in situation.judgements])
+        authority: dict[str, Any] = {"policies": policies, "approval": run.request.approval}
+        moves = [*decided, *writer.move(rest, run.who, run.now, compared=renders, **authority)]
+        writer.judged([*situation.judgements, *plan.moves], mark.evidence)
         # A node that is no longer admitted follows the fleet file's class.
         writer.declare(_classes(run), run.now)
         if info is not None:
             writer.keep_drains(plan.drains, run.now)
         return moves, writer.generation()
+
+
+def _kept_policies(run: Run, writer: Writer, names: Sequence[str]) -> dict[str, str]:
+    """Keep what these nodes were judged by, policy and limits, and return its digest by node."""
+    fleet = run.request.fleet
+    classes = {name: fleet.compute[name].hardware_class for name in names}
+    policy = fleet.policy.to_dict()
+    digests: dict[str | None, str] = {}
+    for name in set(classes.values()):
+        expect = fleet.classes.get(name or "")
+        content = {"policy": policy, "class": name, "expect": None if expect is None else plain(expect)}
+        digests[name] = writer.keep_policy(content, run.now)
+    return {name: digests[hardware_class] for name, hardware_class in classes.items()}
 
 
 def _result(request: Request, outcome: Outcome) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import 
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import NodeRow, Reader
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Record
 
+# Within which anything that began after a preflight of this run has come into the ledger.
+RECENT_SECONDS = 4 * 3600.0
+
 
 def require_compute(fleet: Fleet, names: Iterable[str]) -> None:
     """Raise PolicyError where one of the names is no compute node of the fleet."""
@@ -32,8 +35,9 @@ def cases_of(
 ) -> dict[str, Case]:
     """Return by node all that judging it needs, with one query a stage however many nodes there are.
 
-    ``preflights`` is this run's preflight evidence by node, in the ledger or not yet: it decides that stage, whatever
-    else the ledger has; a node with None has no fingerprint and passes nothing. A node in service that the fleet file
+    ``preflights`` is this run's preflight evidence by node, in the ledger or not yet; a node with None has no
+    fingerprint and passes nothing. It decides that stage, unless the ledger has one that began later: of two runs the
+    one that looked last knows the node, and a fault that either saw counts. A node in service that the fleet file
     now gives another hardware class has to be proven anew as that. Raises PolicyError for a name that is no compute
     node of the fleet.
     """
@@ -43,7 +47,7 @@ def cases_of(
     rules = rules_of(fleet.classes, fleet.policy)
     moved = reclassified(fleet, rows)
     cases = {}
-    for name, preflight in preflights.items():
+    for name, preflight in _decisive(preflights, reader, now).items():
         required, digests = rules.get(fleet.compute[name].hardware_class or "", NO_RULES)
         row = rows.get(name)
         trouble = (troubles or {}).get(name)
@@ -69,6 +73,14 @@ def reclassified(fleet: Fleet, rows: Mapping[str, NodeRow]) -> dict[str, str]:
         for name, node in fleet.compute.items()
         if name in rows and rows[name].state == "admitted" and rows[name].hardware_class != node.hardware_class
     }
+
+
+def _decisive(given: Mapping[str, Evidence | None], reader: Reader, now: float) -> dict[str, Evidence | None]:
+    """Return by node this run's preflight, or the ledger's where that began later and this run's found no fault."""
+    sound = {
+        name: preflight.started for name, preflight in given.items() if preflight is not None and not preflight.faulty
+    }
+    return {**given, **reader.began_later("preflight", sound, now - RECENT_SECONDS)}
 
 
 def _with_this_run(records: Sequence[Record], preflight: Evidence, now: float) -> list[Record]:

@@ -10,15 +10,34 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controlle
     GateInfo,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.last_generation import last_seen
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError
 
 RESTORE_HINT = "restore the ledger from its newest copy (docs/admission.md)"
 SWITCH = "-e ledger_recreate=true"
+TRUST_SWITCH = "ledger_trust=true"
 
 
-def require_match(ledger_id: str, generation: int, info: GateInfo | None) -> None:
-    """Raise LedgerError if the gate was rendered from another ledger or from a newer copy of this one."""
-    if info is None or info.ledger_id is None:
+def require_match(ledger_id: str, generation: int, info: GateInfo | None, trust: bool = False) -> None:
+    """Raise LedgerError if the gate was rendered from another ledger, or this is, or may be, an older copy of it.
+
+    ``trust`` is the operator's word that a ledger is the newest where no gate can tell.
+    """
+    seen = last_seen(ledger_id)
+    if seen is not None and seen > generation:
+        raise LedgerError(
+            f"ledger {ledger_id} is at generation {generation}, this control machine has seen generation {seen}: this "
+            f"is an older copy; {RESTORE_HINT}; nothing was changed"
+        )
+    if info is None:
+        return
+    if info.ledger_id is None:
+        if generation > 0 and seen is None and not trust:
+            raise LedgerError(
+                f"ledger {ledger_id} has a history (generation {generation}), the controller has no gate, and nobody "
+                "knows whether this is the newest copy: quarantines since an older one would be lost; if it is the "
+                f"newest, run again with -e {TRUST_SWITCH}; nothing was changed"
+            )
         return
     if info.ledger_id != ledger_id:
         raise LedgerError(
@@ -32,7 +51,7 @@ def require_match(ledger_id: str, generation: int, info: GateInfo | None) -> Non
         )
 
 
-def guard(fleet: Fleet, gate: Gate, check: bool = False) -> dict[str, Any]:
+def guard(fleet: Fleet, gate: Gate, trust: bool = False, check: bool = False) -> dict[str, Any]:
     """Return what the ledger and the controller say; raises LedgerError where a run must stop.
 
     A ledger that an older Muster wrote is brought to the present schema. A controller that does not answer is told, not
@@ -45,7 +64,7 @@ def guard(fleet: Fleet, gate: Gate, check: bool = False) -> dict[str, Any]:
         generation, nodes = reader.generation(), len(reader.states())
     result: dict[str, Any] = {"changed": upgraded, "generation": generation, "nodes": nodes, "compared": True}
     try:
-        require_match(ledger.id, generation, gate.read())
+        require_match(ledger.id, generation, gate.read(), trust)
     except ControllerError as exc:
         result |= {"compared": False, "warnings": [f"the ledger could not be compared with the gate: {exc}"]}
     return result

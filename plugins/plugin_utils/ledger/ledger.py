@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import wait_until
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import last_generation
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.database import (
     BUSY_SECONDS,
     JSON_OF_ROUNDS,
@@ -100,6 +101,8 @@ class Ledger:
             created = time.time() if now is None else now
             row = {"ledger_id": ledger_id, "cluster": cluster, "schema_version": SCHEMA, "owed": 0}
             connection.execute(insert(META), {**row, "generation": generation, "created": created})
+        # It knows nothing that could admit a node: it may begin again.
+        last_generation.remember(ledger_id, generation)
         return cls(engine, parsed, ledger_id, cluster)
 
     @classmethod

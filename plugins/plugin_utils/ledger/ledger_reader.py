@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import FORMAT, Evidence, EvidenceError
-from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import (
+    CLOCK_SKEW_SECONDS,
     Doubt,
     Mark,
     NodeRow,
@@ -151,6 +151,24 @@ class Reader:
             newest = newest.where(EVIDENCE.c.node.in_(sorted(wanted)))
         yield from self._connection.execute(select(EVIDENCE).where(EVIDENCE.c.seq.in_(newest)).order_by(EVIDENCE.c.seq))
 
+    def began_later(self, stage: str, started: Mapping[str, float], since: float) -> dict[str, Evidence]:
+        """Return, by node, the evidence of a stage that began last, if that is later than ``started``.
+
+        Of what was imported after ``since``; times are in seconds since the epoch.
+        """
+        columns = (EVIDENCE.c.seq, EVIDENCE.c.node, EVIDENCE.c.started, EVIDENCE.c.imported)
+        query = select(*columns).where(EVIDENCE.c.imported > since, EVIDENCE.c.stage == stage)
+        last: dict[str, tuple[float, int]] = {}
+        for row in self._connection.execute(query):
+            # One from the future is no later one.
+            if row.node in started and started[row.node] < row.started <= row.imported + CLOCK_SKEW_SECONDS:
+                last[row.node] = max(last.get(row.node, (row.started, row.seq)), (row.started, row.seq))
+        found: dict[str, Evidence] = {}
+        for names in _portions(str(seq) for _, seq in last.values()):
+            rows = self._connection.execute(select(EVIDENCE).where(EVIDENCE.c.seq.in_([int(seq) for seq in names])))
+            found |= {row.node: _evidence_of(row) for row in rows}
+        return found
+
     def admitted_under(self, stage: str, nodes: Iterable[str]) -> dict[str, str]:
         """Return, by node that is admitted, the digest of what the stage was judged by when the node was admitted."""
         wanted = set(nodes)
@@ -178,7 +196,7 @@ class Reader:
         )
         rows = self._connection.execute(select(EVIDENCE).where(EVIDENCE.c.seq.in_(newest)).order_by(EVIDENCE.c.seq))
         records = [_evidence_of(row) for row in rows]
-        return {each.node: each for each in records if any(finding.verdict == FAIL for finding in each.findings)}
+        return {each.node: each for each in records if each.faulty}
 
     def doubts(self) -> list[Doubt]:
         """Return the doubts about nodes that no later evidence of the stage has answered, oldest first."""

@@ -9,6 +9,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.evidence impo
 
 # What an operator may decide; it stands above all evidence until it is released.
 DECISIONS = ("quarantined", "spare", "retired")
+# Hosts keep time to well under a second (the clock check); this also covers the control machine's own error.
+CLOCK_SKEW_SECONDS = 300.0
 
 
 @dataclass(frozen=True)

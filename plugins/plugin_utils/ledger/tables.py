@@ -100,6 +100,7 @@ EVIDENCE = Table(
     Column("imported", Double, nullable=False),
     Column("digest", String, nullable=False),
     Index("evidence_newest", "stage", "node", "seq"),
+    Index("evidence_imported", "imported"),
 )
 DECISION = Table(
     "decision",

@@ -40,6 +40,7 @@ def _to_2(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE part RENAME TO part_1"))
     # Indexes keep their names when their table is renamed.
     connection.execute(text("DROP INDEX ix_part_node"))
+    connection.execute(text("CREATE INDEX evidence_imported ON evidence (imported)"))
     for table in (PART, POLICY, DOUBT, SERIES):
         table.create(connection)
     columns = "kind, serial, node, slot, first_seen, last_seen"

@@ -364,12 +364,18 @@ def test_controller_that_does_not_answer_fails_the_task_and_keeps_the_verdicts(s
     assert site.run(stages=["preflight"])["changed"] is False
 
 
-def test_older_copy_stops_even_after_runs_without_the_controller(site: Site, tmp_path: Path) -> None:
+def test_older_copy_stops_even_after_runs_without_the_controller(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "ledger.sqlite"
     site.run([site.failing("n0001", "burn_in")])
     shutil.copy(path, tmp_path / "copy")
     site.run(stages=["preflight", "burn_in"])
     shutil.copy(tmp_path / "copy", path)
+    with pytest.raises(LedgerError, match="this control machine has seen generation 2: this is an older copy"):
+        site.run(stages=["preflight"])
+    # Another control machine has seen none.
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
     site.gate.fail = {"read"}
     for name in site.names[:2]:
         site.run([site.failing(name, "preflight")], stages=["preflight"])

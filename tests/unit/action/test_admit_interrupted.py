@@ -91,6 +91,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], tup
 
     def made(number: int) -> tuple[Site, Steps]:
         monkeypatch.undo()
+        # Each copy has a control machine of its own, which remembers no other copy's generations.
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / str(number)))
         site = copy.deepcopy(first)
         shutil.copy(tmp_path / "first.sqlite", tmp_path / f"{number}.sqlite")
         site.fleet["ledger"]["url"] = f"sqlite:///{tmp_path}/{number}.sqlite"

@@ -1,0 +1,184 @@
+"""What the ledger knows of nodes that a run does not judge: it closes them, and opens none of them."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import GateInfo
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import last_generation
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import LedgerError
+
+from .test_admit import FINGERPRINT, HOUR, STAGES, Site, state_of
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "ledger.sqlite", 8)
+
+
+def forget(site: Site, name: str) -> dict[str, object]:
+    """Take the node out of the fleet file and return what was declared."""
+    site.names.remove(name)
+    found: dict[str, object] = site.fleet["nodes"].pop(name)
+    return found
+
+
+def recorded(site: Site, *evidence: Evidence) -> None:
+    """Put evidence into the ledger as a run does that is killed before it judges."""
+    with site.ledger().writing() as writer:
+        assert writer.add_evidence(evidence, site.now) == []
+
+
+def test_node_taken_out_of_the_fleet_is_no_longer_admitted_and_opens_again_only_when_judged(site: Site) -> None:
+    site.run()
+    declared = forget(site, "n0004")
+    gone = site.run(nodes=["n0001"], stages=["preflight"])
+    assert (gone["closed"], site.states()["n0004"]) == (["n0004"], "testing")
+    assert [move["cause"] for move in gone["transitions"]] == ["taken out of the fleet file"]
+    assert site.run(nodes=["n0001"], stages=["preflight"])["changed"] is False
+    site.fleet["nodes"]["n0004"] = declared
+    result = site.run(nodes=["n0001"], stages=["preflight"])
+    assert ("n0004" in site.gate.open, result["opened"]) == (False, [])
+    site.names.append("n0004")
+    site.now += 365 * 24 * HOUR
+    # What it passed a year ago is too old for an admission; that of the others was fresh when they were admitted.
+    result = site.run(stages=["preflight"])
+    assert {name for name, state in state_of(result).items() if state != "admitted"} == {"n0004"}
+    assert site.run()["opened"] == ["n0004"]
+
+
+def test_node_admitted_in_the_ledger_alone_opens_only_when_judged(site: Site) -> None:
+    site.run()
+    site.gate.open, site.gate.info = set(), replace(site.gate.info, generation=0)
+    result = site.run(nodes=["n0001"], stages=["preflight"])
+    assert (result["opened"], site.gate.open) == (["n0001"], {"n0001"})
+    assert site.run(stages=["preflight"])["opened"] == site.names[1:]
+
+
+def test_node_that_is_open_in_one_partition_opens_in_a_new_one(site: Site) -> None:
+    site.run()
+    shapes = site.fleet["scheduler"]["partitions"]
+    shapes[0]["name"] = "all"
+    site.gate.info = replace(site.gate.info, ledger_id="ledger-1")
+    assert site.run(nodes=["n0001"], stages=["preflight"], allow_mass_close=True).get("failed") is None
+    assert site.gate.open == set(site.names)
+
+
+def test_recorded_fault_that_nobody_judged_closes_in_every_run(site: Site) -> None:
+    site.run()
+    site.now += 60
+    site.run_number += 1
+    recorded(site, site.failing("n0004", "burn_in"))
+    result = site.run(nodes=["n0001"], stages=["preflight"], close_only=True)
+    assert (result["closed"], site.states()["n0004"]) == (["n0004"], "rejected")
+    (move,) = result["transitions"]
+    assert move["cause"].startswith("burn_in: ") and "bad" in move["cause"]
+    assert site.run(nodes=["n0001"], stages=["preflight"])["changed"] is False
+    assert state_of(site.run(stages=["preflight"]))["n0004"] == "rejected"
+
+
+def test_faults_that_nobody_judged_of_a_mistyped_number_stop_at_the_breaker(site: Site) -> None:
+    site.run()
+    site.now += 60
+    site.run_number += 1
+    recorded(site, *(site.failing(name, "burn_in", expect_digest="another") for name in site.names[:4]))
+    result = site.run(nodes=["n0008"], stages=["preflight"])
+    assert result["failed"] and "partition batch: 4 of 8" in result["msg"]
+    assert site.gate.open == set(site.names)
+
+
+def test_older_preflight_does_not_overrule_a_newer_that_failed(site: Site) -> None:
+    site.run()
+    site.run([site.failing("n0001", "preflight")], stages=["preflight"])
+
+    def overtaken(given: dict[str, list[dict[str, float]]]) -> dict[str, list[dict[str, float]]]:
+        # Run A examined the node eleven minutes before run B did, and comes to admission after it.
+        failing = site.failing("n0001", "preflight", id="newer")
+        recorded(site, replace(failing, started=site.now - 60, finished=site.now - 50))
+        given["n0001"][0] |= {"started": site.now - 720, "finished": site.now - 710}
+        return given
+
+    result = site.run(stages=["preflight"], plain=overtaken)
+    assert state_of(result)["n0001"] == "rejected"
+    assert "n0001" not in site.gate.open
+
+
+def test_newer_preflight_of_another_run_that_passed_keeps_the_node_open(site: Site) -> None:
+    site.run()
+    newer = replace(site.evidence("n0001", "preflight"), id="newer")
+
+    def overtaken(given: dict[str, object]) -> dict[str, object]:
+        recorded(site, replace(newer, started=site.now - 60, finished=site.now - 50))
+        return given
+
+    result = site.run(stages=["preflight"], plain=overtaken)
+    assert (state_of(result)["n0001"], result["changed"]) == ("admitted", False)
+
+
+def test_newer_preflight_with_another_part_decides(site: Site) -> None:
+    site.run()
+    changed = {**FINGERPRINT, "gpu_serials": "another"}
+    newer = replace(site.evidence("n0001", "preflight"), id="newer", fingerprint=changed)
+
+    def overtaken(given: dict[str, object]) -> dict[str, object]:
+        recorded(site, replace(newer, started=site.now - 60, finished=site.now - 50))
+        return given
+
+    result = site.run(stages=["preflight"], plain=overtaken)
+    assert (state_of(result)["n0001"], result["closed"]) == ("testing", ["n0001"])
+
+
+def test_preflight_of_an_hour_ago_admits_nobody(site: Site) -> None:
+    site.run()
+    site.gate.open.discard("n0001")
+    late = {"started": site.now + HOUR - 2000, "finished": site.now + HOUR - 1900}
+    result = site.run(
+        stages=["preflight"],
+        plain=lambda given: {**given, "n0001": [{**given["n0001"][0], **late}]},
+    )
+    (verdict,) = [each for each in result["verdicts"] if each["node"] == "n0001"]
+    assert (verdict["state"], "n0001" in site.gate.open) == ("testing", False)
+    assert "32 min before" in verdict["findings"][0]["reason"]
+
+
+def test_gate_without_an_id_and_a_ledger_with_a_history_stop(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    site.run()
+    shutil.copy(path, tmp_path / "copy")
+    with site.ledger().writing() as writer:
+        writer.decide("n0003", "quarantined", "smoke", "me", site.now)
+    site.run(stages=["preflight"])
+    shutil.copy(tmp_path / "copy", path)
+    site.gate.info, site.gate.open = GateInfo(None, 0, {}), set()
+    with pytest.raises(LedgerError, match=r"generation 1, this control machine has seen generation 3: .*older copy"):
+        site.run(nodes=["n0001"], stages=["preflight"])
+    last_generation.path_of("ledger-1").unlink()
+    with pytest.raises(LedgerError, match=r"has a history .* nobody knows .* ledger_trust=true"):
+        site.run(nodes=["n0001"], stages=["preflight"])
+    result = site.run(nodes=["n0001"], stages=["preflight"], trust_ledger=True)
+    assert (result["opened"], site.gate.open) == (["n0001"], {"n0001"})
+
+
+def test_gate_that_could_not_be_written_the_first_time_needs_no_switch(site: Site) -> None:
+    site.gate.fail = {"open"}
+    assert site.run()["failed"]
+    site.gate.fail = set()
+    assert site.run(stages=["preflight"])["opened"] == site.names
+
+
+def test_change_of_state_keeps_policy_limits_and_approval(site: Site) -> None:
+    site.run()
+    with site.ledger().reading() as reader:
+        move = reader.transitions()[0]
+        content = reader.policy(move.policy)
+        assert reader.nodes()["n0001"].policy == move.policy
+    assert (move.to_state, move.who, move.approval) == ("admitted", "me@here", "")
+    assert content is not None
+    assert (content["policy"]["stages"], content["class"], content["expect"]["memory"]["mib"]) == (list(STAGES), "c", 1)
+    site.run(unreachable=site.names, allow_mass_close=True)
+    with site.ledger().reading() as reader:
+        assert {move.approval for move in reader.transitions()[-8:]} == {"admit_allow_mass_close=true"}
