@@ -40,6 +40,7 @@ _COLLECTIVES = {
 def fleet_of(data: Mapping[str, Any]) -> Fleet:
     """Return the fleet of some keys of ``muster_fleet``. Each section is read; whether they agree is not asked."""
     nodes = tuple(_node(name, node) for name, node in data.get("nodes", {}).items())
+    policy = read(Policy, data.get("policy", _POLICY))
     return Fleet(
         cluster=data.get("cluster", "lab"),
         nodes=nodes,
@@ -49,7 +50,9 @@ def fleet_of(data: Mapping[str, Any]) -> Fleet:
         services=Services((data.get("controller", "ctl"),), None, ()),
         scheduler=read(Scheduler, data.get("scheduler", _SCHEDULER)),
         ledger=LedgerAddress(**data.get("ledger", {"url": "sqlite:////nowhere", "id": "none"})),
-        policy=read(Policy, data.get("policy", _POLICY)),
+        policy=policy,
+        shipped_policy=policy,
+        bases={},
     )
 
 

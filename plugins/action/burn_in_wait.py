@@ -6,13 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.burn_in_waiting import (
     Node,
     checked_seconds,
     wait_for,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import MusterAction
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import MusterAction, show
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.progress import HostProgress, SharedProgress
 
 
@@ -30,8 +29,8 @@ class ActionModule(MusterAction):
         host, batch = self.host, self.batch
         progress = SharedProgress("burn-in", [str(os.getppid()), str(self._task._uuid), *batch], len(batch))
 
-        def show(state: HostProgress) -> None:
+        def report(state: HostProgress) -> None:
             if line := progress.report(host, state):
-                Display().display(line)
+                show(line)
 
-        return wait_for(Node(host, given["tool"], self.command, self.check), progress.deadline(seconds), show)
+        return wait_for(Node(host, given["tool"], self.command, self.check), progress.deadline(seconds), report)

@@ -18,5 +18,8 @@ class ActionModule(LocalAction):
     }
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the number of declared hosts; raises FleetError, which says what is wrong."""
-        return {"hosts": len(Fleet.from_variables(given["fleet"], given["name"]).nodes)}
+        """Return the number of declared hosts and what is asked less; raises FleetError, which says what is wrong."""
+        fleet = Fleet.from_variables(given["fleet"], given["name"])
+        weaker = list(dict.fromkeys(text for texts in fleet.weaker.values() for text in texts))
+        # A fleet that is slow all over would pass: the one weakness that no node shows.
+        return {"hosts": len(fleet.nodes), "weaker": weaker, "warnings": list(fleet.far_floors)}

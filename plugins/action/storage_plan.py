@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan_table import (
     FORMULAS,
     plan_lines,
@@ -19,7 +18,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.measure
     Wishes,
     recorded_plan,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction, show
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 
@@ -44,5 +43,5 @@ class ActionModule(LocalAction):
         written = {"cluster": fleet.cluster, "formulas": list(FORMULAS), **plan.to_dict()}
         file = Path(given["dest"]).absolute()
         self.write({file: json.dumps(written, indent=2) + "\n"})
-        Display().display("\n" + "\n".join(plan_lines(plan)) + "\n")
+        show("\n" + "\n".join(plan_lines(plan)) + "\n")
         return {"plan": plan.to_dict(), "plan_file": str(file)}

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
-from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction, show
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_audit import Asking, report_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_judging import QUESTIONS
@@ -46,7 +45,7 @@ class ActionModule(LocalAction):
             given["parallel"],
             given["leave_out"],
         )
-        report = report_of(Fleet.from_variables(given["fleet"]), given["switches"], asking, Display().display)
+        report = report_of(Fleet.from_variables(given["fleet"]), given["switches"], asking, show)
         file = Path(given["dest"]).absolute()
         self.write({file: json.dumps(report.to_dict(time.time()), indent=2) + "\n"})
         return {

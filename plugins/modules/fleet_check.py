@@ -41,4 +41,12 @@ hosts:
   returned: success
   type: int
   sample: 5
+weaker:
+  description:
+    - In what nodes are asked less than by the policy and the classes that come with Muster. The report and the verdicts
+      say it too. A floor so low that nodes which are all slow pass is a warning.
+  returned: success
+  type: list
+  elements: str
+  sample: [stage acceptance is not required]
 """

@@ -8,7 +8,7 @@ before the fault must not come back with the part.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
@@ -28,7 +28,13 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_poli
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import (
     PolicyError as PolicyError,  # noqa: PLC0414 - as above
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import CLOCK_SKEW_SECONDS, DECISIONS, Record
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import Waiver
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import (
+    CLOCK_SKEW_SECONDS,
+    DECISIONS,
+    Doubt,
+    Record,
+)
 
 Rules = tuple[Mapping[str, Sequence[tuple[str, str]]], Mapping[str, str]]
 # Those of a node without a hardware class: nothing passes it.
@@ -82,7 +88,7 @@ class Case:
     ``required`` lists by stage the (check, subject) pairs of its hardware class; ``fingerprint`` is that of this run's
     preflight, None if there was none, and of that stage ``records`` holds this run's alone; ``admitted_since`` is set
     for a node that is in service, whose evidence had to be fresh when it was admitted. ``health`` is what the health
-    check said in this run.
+    check said in this run. ``doubts`` are those that no later evidence has answered.
     """
 
     node: str
@@ -94,6 +100,20 @@ class Case:
     trouble: Trouble | None = None
     admitted_since: float | None = None
     health: Health | None = None
+    doubts: Sequence[Doubt] = ()
+
+
+@dataclass(frozen=True)
+class Waived:
+    """A finding that did not pass, and the waiver by which it counts as if it did."""
+
+    finding: Finding
+    waiver: Waiver
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as it was measured, and who accepted it, why and until when."""
+        waiver = {"reason": self.waiver.reason, "who": self.waiver.who, "until": self.waiver.until}
+        return {"finding": self.finding.to_dict(), "waiver": waiver}
 
 
 @dataclass(frozen=True)
@@ -107,6 +127,10 @@ class StageVerdict:
     held: str = ""
     # Of which the findings are, "" where they are of none.
     evidence: str = ""
+    # What did not pass and counts as passed by a waiver.
+    waived: tuple[Waived, ...] = ()
+    # Why a node in service, which this does not close, has to pass the stage again.
+    due: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,6 +138,7 @@ class Judgement:
     """A node's state, the stage that decides it, and the findings up to that stage.
 
     ``faults`` are the stages that failed, ``evidence`` the ids of the records whose findings are among these.
+    ``waived`` is what was accepted by a waiver, ``due`` says by stage why a node in service has to pass it again.
     """
 
     node: str
@@ -123,6 +148,8 @@ class Judgement:
     reason: str = field(default="")
     faults: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
+    waived: tuple[Waived, ...] = ()
+    due: Mapping[str, str] = field(default_factory=dict)
 
     def without_passes(self) -> Judgement:
         """Return the judgement without the findings that passed, which are nearly all of them."""
@@ -131,13 +158,27 @@ class Judgement:
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as playbooks hand it on: what passed is in the ledger, under the ids in ``evidence``."""
         findings = [finding.to_dict() for finding in self.without_passes().findings]
-        evidence = list(self.evidence)
-        return {"node": self.node, "state": self.state, "stage": self.stage, "findings": findings, "evidence": evidence}
+        return {
+            "node": self.node,
+            "state": self.state,
+            "stage": self.stage,
+            "findings": findings,
+            "evidence": list(self.evidence),
+            "waived": [each.to_dict() for each in self.waived],
+            "due": [{"stage": stage, "reason": reason} for stage, reason in self.due.items()],
+        }
 
 
 def judge(case: Case, policy: Policy, now: float) -> Judgement:
     """Return the node's state. Only a pass on every required pair of every stage gives ``admitted``."""
     verdicts = [stage_verdict(stage, case, policy, now) for stage in policy.stages]
+    waived = tuple(each for verdict in verdicts for each in verdict.waived)
+    due = {verdict.stage: verdict.due for verdict in verdicts if verdict.due}
+    judgement = _judged(case, policy, now, verdicts)
+    return replace(judgement, waived=waived, due=due if judgement.state == "admitted" else {})
+
+
+def _judged(case: Case, policy: Policy, now: float, verdicts: Sequence[StageVerdict]) -> Judgement:
     everything = tuple(finding for verdict in verdicts for finding in verdict.findings)
     read = _evidence_of(verdicts)
     failed = [verdict for verdict in verdicts if verdict.verdict == FAIL]
@@ -219,7 +260,7 @@ def due_stages(case: Case, policy: Policy, now: float) -> tuple[str, ...]:
     verdicts = [stage_verdict(stage, case, policy, now) for stage in policy.stages[1:]]
     return (
         policy.stages[0],
-        *(each.stage for each in verdicts if each.verdict != PASS and (policy.retest or not each.usable)),
+        *(each.stage for each in verdicts if each.due or (each.verdict != PASS and (policy.retest or not each.usable))),
     )
 
 
@@ -258,11 +299,30 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
     held = evidence.detail.get("held")
     if held:
         findings.append(_stage_finding(stage, f"held: {held}"))
+    doubt = "; ".join(f"{each.source} doubts it: {each.reason}" for each in case.doubts if each.stage == stage)
+    if doubt and case.admitted_since is None:
+        findings.append(_stage_finding(stage, doubt))
+    waived = tuple(waived_of(case.node, findings, policy, now))
+    accepted = {each.finding for each in waived}
+    findings = [each for each in findings if each not in accepted]
     # A verdict outside the vocabulary is no pass either.
-    verdict = worst(each.verdict if each.verdict in (PASS, FAIL) else INCOMPLETE for each in findings)
+    verdicts = [each.verdict if each.verdict in (PASS, FAIL) else INCOMPLETE for each in findings]
+    verdict = worst([*verdicts, *([PASS] if waived else [])])
     # A fault found on a host whose parts could not be read, and cannot be now, is a fault of that host.
     usable = not doubts or (verdict == FAIL and _same(evidence, case))
-    return StageVerdict(stage, verdict, tuple(findings), usable, str(held or ""), evidence.id)
+    return StageVerdict(stage, verdict, tuple(findings), usable, str(held or ""), evidence.id, waived, doubt)
+
+
+def waived_of(node: str, findings: Iterable[Finding], policy: Policy, now: float) -> Iterator[Waived]:
+    """Yield the findings that did not pass and that the policy accepts on this node today."""
+    if not policy.waivers:
+        return
+    for finding in findings:
+        if finding.verdict == PASS:
+            continue
+        waiver = next((each for each in policy.waivers if each.covers(node, finding, now)), None)
+        if waiver is not None:
+            yield Waived(finding, waiver)
 
 
 def rules_of(classes: Mapping[str, Expectations], policy: Policy) -> dict[str, Rules]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, PASS
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
     HEALTH,
@@ -28,6 +28,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission
     Judgement,
     judge,
     stage_verdict,
+    waived_of,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission_plan import (
     Plan,
@@ -280,8 +281,13 @@ def _known_faults(run: Run, reader: Reader) -> dict[str, Evidence]:
     """Return the faults in the ledger of nodes in service that this run does not judge and no other has judged."""
     policy = run.request.fleet.policy
     stages = {*policy.stages, *([] if policy.heartbeat_seconds is None else [HEALTH])}
-    found = reader.unjudged_faults()
-    return {name: each for name, each in found.items() if each.stage in stages and name not in run.request.nodes}
+
+    def counts(name: str, evidence: Evidence) -> bool:
+        faults = [finding for finding in evidence.findings if finding.verdict == FAIL]
+        waived = list(waived_of(name, faults, policy, run.now))
+        return evidence.stage in stages and name not in run.request.nodes and len(waived) < len(faults)
+
+    return {name: evidence for name, evidence in reader.unjudged_faults().items() if counts(name, evidence)}
 
 
 def _admitted_by(
@@ -338,16 +344,26 @@ def _kept_policies(run: Run, writer: Writer, names: Sequence[str]) -> dict[str, 
     digests: dict[str | None, str] = {}
     for name in set(classes.values()):
         expect = fleet.classes.get(name or "")
-        content = {"policy": policy, "class": name, "expect": None if expect is None else plain(expect)}
+        content = {
+            "policy": policy,
+            "class": name,
+            "expect": None if expect is None else plain(expect),
+            "weaker": list(fleet.weaker.get(name or "", ())),
+        }
         digests[name] = writer.keep_policy(content, run.now)
     return {name: digests[hardware_class] for name, hardware_class in classes.items()}
+
+
+def _verdict(request: Request, judgement: Judgement) -> dict[str, Any]:
+    hardware_class = request.fleet.compute[judgement.node].hardware_class or ""
+    return {**judgement.to_dict(), "weaker": list(request.fleet.weaker.get(hardware_class, ()))}
 
 
 def _result(request: Request, outcome: Outcome) -> dict[str, Any]:
     edits, judgements = outcome.edits, outcome.judgements
     result: dict[str, Any] = {
         # Before the tests they are nobody's verdicts yet.
-        "verdicts": [] if request.close_only else [judgements[name].to_dict() for name in request.nodes],
+        "verdicts": [] if request.close_only else [_verdict(request, judgements[name]) for name in request.nodes],
         "transitions": [vars(move) for move in outcome.moves],
         "opened": sorted({name for edit in edits for name in edit.opened}),
         "closed": sorted({name for edit in edits for name in edit.closed}),

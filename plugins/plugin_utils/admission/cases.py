@@ -43,7 +43,7 @@ def cases_of(
     """
     require_compute(fleet, preflights)
     records = reader.records(fleet.policy.stages, preflights)
-    rows, decisions = reader.nodes(), reader.decisions()
+    rows, decisions, doubts = reader.nodes(), reader.decisions(), reader.doubts()
     rules = rules_of(fleet.classes, fleet.policy)
     moved = reclassified(fleet, rows)
     cases = {}
@@ -62,6 +62,7 @@ def cases_of(
             decision=decisions.get(name),
             trouble=trouble,
             admitted_since=row.since if row is not None and row.state == "admitted" else None,
+            doubts=tuple(each for each in doubts if each.node == name),
         )
     return cases
 

@@ -18,6 +18,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort imp
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError, StoredRound
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Doubt
 
 # Stands for a round in the ledger once a campaign has its evidence.
 CONCLUDED = "concluded"
@@ -193,7 +194,7 @@ class CampaignRun:
                 break
         evidence = self._evidence(campaign, step, not stopped)
         proposal = {} if stopped else self.work.proposal(campaign.seen(), step)
-        self._record(campaign, evidence, None if stopped else proposal)
+        self._record(campaign, evidence, step.doubted, None if stopped else proposal)
         self._tell_conclusion(step)
         summary = {
             "class": self.cohort.hardware_class,
@@ -208,14 +209,21 @@ class CampaignRun:
         }
         return summary, evidence
 
-    def _record(self, campaign: Campaign, evidence: Sequence[Evidence], proposal: Mapping[str, Any] | None) -> None:
-        """Write the evidence and, with it or not at all, that the campaign has ended and what it proposes."""
+    def _record(
+        self,
+        campaign: Campaign,
+        evidence: Sequence[Evidence],
+        doubted: Mapping[str, str],
+        proposal: Mapping[str, Any] | None,
+    ) -> None:
+        """Write the evidence and, with it or not at all, the doubts, the campaign's end and what it proposes."""
         now = self.clock()
         last = campaign.rounds[-1].number if campaign.rounds else 0
         with self.ledger.writing() as writer:
             refused = writer.add_evidence(evidence, now)
             if refused:
                 raise LedgerError("; ".join(each.reason for each in refused))
+            writer.add_doubts([Doubt(node, self.stage, why, campaign.id) for node, why in doubted.items()], now)
             if proposal is not None:
                 plan = {"kind": CONCLUDED, "groups": [], **proposal}
                 writer.save_round(StoredRound(campaign.id, last + 1, plan, [], now, now))

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ansible.module_utils.common.text.converters import to_text
-from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import (
     RoundError,
     Runtime,
@@ -18,7 +17,11 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign i
     prove,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
-from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import MusterAction, UnreachableError
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import (
+    MusterAction,
+    UnreachableError,
+    show,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.packed_json import read_json
 
@@ -47,7 +50,7 @@ class CampaignAction(MusterAction):
         parent = os.getppid()
         run_round = led(self._run_round, lambda: os.getppid() == parent)
         request = Request(**{**given, "fleet": Fleet.from_variables(given["fleet"])}, check=self.check)
-        return prove(request, type(self).work_of, Runtime(run_round, Display().display, time.time))
+        return prove(request, type(self).work_of, Runtime(run_round, show, time.time))
 
     def _run_round(self, arguments: dict[str, Any]) -> list[dict[str, Any]]:
         try:

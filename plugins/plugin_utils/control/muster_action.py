@@ -9,12 +9,19 @@ from typing import Any, ClassVar
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.module_utils.common.text.converters import to_text
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.module_utils.words.printable import printable
 
 
 class UnreachableError(MusterError):
     """The host that the task is delegated to could not be reached; nothing was run there."""
+
+
+def show(line: str) -> None:
+    """Show a line on the operator's terminal; nodes and switches have no say in what else happens there."""
+    Display().display(printable(line))
 
 
 class MusterAction(ActionBase):
@@ -32,11 +39,15 @@ class MusterAction(ActionBase):
         self._task_vars = task_vars or {}
         name = self._task.action.rpartition(".")[2]
         try:
-            return {**result, "changed": False, **self.done(given)}
+            done = {**result, "changed": False, **self.done(given)}
         except UnreachableError as exc:
-            raise AnsibleConnectionFailure(f"{name}: {exc}") from exc
+            raise AnsibleConnectionFailure(printable(f"{name}: {exc}")) from exc
         except MusterError as exc:
-            raise AnsibleActionFail(f"{name}: {exc}") from exc
+            raise AnsibleActionFail(printable(f"{name}: {exc}")) from exc
+        if "warnings" in done:
+            # Ansible shows them as they are.
+            done["warnings"] = [printable(str(warning)) for warning in done["warnings"]]
+        return done
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Do the work and return what it adds to the task's result."""

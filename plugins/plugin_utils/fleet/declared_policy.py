@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, date, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +14,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_pla
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import ELEMENT_BYTES
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import STAGES
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import (
     Converted,
     Number,
@@ -26,10 +29,12 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.reader import
     shown,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import (
+    Pattern,
     choice,
     each_once,
     faults_of,
     filled,
+    names,
     read_yaml,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import Fabric
@@ -110,6 +115,42 @@ class LatencyBudget:
         return {"collective": self.collective, "sizes_bytes": list(self.sizes_bytes), "limits": limits}
 
 
+def _last_day(data: Any) -> str:
+    text = data.isoformat() if isinstance(data, date) else read_as(Text, data)
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError as exc:
+        raise ReadError("", shown(text), "a day such as 2027-01-31") from exc
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiver:
+    """A known deviation that a site accepts: findings of one check count as passed on these nodes, to the end of a day.
+
+    ``subject`` may have wildcards, such as ``gpu SXM3 *``; ``until`` is the last day (UTC).
+    """
+
+    check: Text
+    subject: Text = "*"
+    nodes: Annotated[Pattern, names("node names or a pattern such as gpu-[01-04]", bool)]
+    reason: Text
+    who: Text
+    until: Annotated[str, Converted("a day", _last_day)]
+
+    def covers(self, node: str, finding: Finding, now: float) -> bool:
+        """Return whether it accepts this finding; ``now`` is in seconds since the epoch."""
+        return (
+            finding.check == self.check
+            and fnmatchcase(finding.subject, self.subject)
+            and node in self.nodes.names
+            and datetime.fromtimestamp(now, UTC).date() <= date.fromisoformat(self.until)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that reads back the same."""
+        return {**{each.name: getattr(self, each.name) for each in fields(self)}, "nodes": self.nodes.text}
+
+
 @dataclass(frozen=True)
 class Policy:
     """What a site asks before it admits a node; the profile of burn-in is the least that counts."""
@@ -128,6 +169,7 @@ class Policy:
     # Name of the profile that groups of GPUs must keep; None: none.
     latency_profile: Text | None = None
     latency_profiles: Mapping[str, LatencyBudget] = field(default_factory=dict)
+    waivers: tuple[Waiver, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -173,6 +215,7 @@ class Policy:
             "stages": list(self.stages),
             "fresh_hours": dict(self.fresh_hours),
             **{key: {name: one.to_dict() for name, one in getattr(self, key).items()} for key in profiles},
+            "waivers": [waiver.to_dict() for waiver in self.waivers],
         }
 
 
@@ -191,6 +234,8 @@ def read_policy(data: Any, fabric: Fabric, storage: Storage, scheduler: Schedule
     with faults_of(file, "policy"):
         check_keys({} if data is None else data, [each.name for each in fields(Policy)])
         values = filled(data or {}, shipped)
+        for key in ("burn_in_profiles", "latency_profiles"):
+            _keep_shipped(key, values[key], shipped[key])
         for key in ("burn_in_profiles", "latency_profiles", "fresh_hours"):
             values[key] = filled(values[key], shipped[key])
         policy = read(Policy, values)
@@ -203,3 +248,16 @@ def read_policy(data: Any, fabric: Fabric, storage: Storage, scheduler: Schedule
                 "heartbeat_seconds", shown(beat), f"at least {interval:g}, as a health check runs that often"
             )
     return policy
+
+
+def _keep_shipped(key: str, given: Any, shipped: Mapping[str, Any]) -> None:
+    """Raise ReadError where a profile that comes with Muster is declared as something else."""
+    for name in shipped.keys() & (given if isinstance(given, Mapping) else {}).keys():
+        # A fleet that was read once has them all.
+        if not _same_profile(key, given[name], shipped[name]):
+            raise ReadError(f"{key}.{name}", "another profile", "a name of its own, as this profile comes with Muster")
+
+
+def _same_profile(key: str, given: Any, shipped: Any) -> bool:
+    kind = BurnInProfile if key == "burn_in_profiles" else LatencyBudget
+    return bool(read(kind, given) == read(kind, shipped))

@@ -50,6 +50,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_stor
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fabric_of_host import with_fabric
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import (
+    base_of,
     expectations_of,
     shipped_classes,
 )
@@ -59,6 +60,11 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import 
     Rail,
     check_rails,
     rails_of_block,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_comparison import (
+    far_floors,
+    weaker_class,
+    weaker_policy,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.storage_of_host import exports_of, with_storage
 
@@ -245,6 +251,8 @@ class FleetVariables:
     scheduler: Mapping[str, Any]
     storage: _Storage = field(default_factory=Storage)
     policy: Mapping[str, Any] = field(default_factory=dict)
+    # The shipped class that each class comes from, null where it comes from none.
+    bases: Mapping[str, Text | None] = field(default_factory=dict)
     controller: Any = None
     controllers: Any = None
     database: Any = None
@@ -264,6 +272,9 @@ class Fleet:
     scheduler: Scheduler
     ledger: LedgerAddress
     policy: Policy
+    # What the policy would be if the fleet file were silent.
+    shipped_policy: Policy
+    bases: Mapping[str, str | None]
 
     @classmethod
     def load(cls, path: str | Path) -> Fleet:
@@ -296,7 +307,7 @@ class Fleet:
             if name not in used:
                 expect = with_fabric(_class(name, overrides, file), fabric, file)
                 used[name] = replace(expect, mounts=None, checkpoint=None)
-        fleet = cls._checked(top, file, tuple(nodes), used)
+        fleet = cls._checked(top, file, tuple(nodes), used, {name: base_of(name, overrides) for name in used})
         return replace(fleet, ledger=_anchored(fleet.ledger, Path(file).parent))
 
     @classmethod
@@ -318,7 +329,8 @@ class Fleet:
                 raise FleetError(file, f"classes.{name}.fabric", "other settings", "those that follow from fabric")
             if name in used and with_storage(expect, storage, addresses, file) != expect:
                 raise FleetError(file, f"classes.{name}.mounts", "other mounts", "those that follow from storage")
-        fleet = cls._checked(top, file, tuple(nodes), classes)
+        bases = {name: base_of(name, {}) for name in classes} | dict(top.bases)
+        fleet = cls._checked(top, file, tuple(nodes), classes, bases)
         for name, wanted in fleet.classes.items():
             if wanted != classes[name]:
                 raise FleetError(file, f"classes.{name}.mini_clusters", "others", "those that follow from policy")
@@ -337,6 +349,7 @@ class Fleet:
         file: str,
         nodes: tuple[Node, ...],
         classes: Mapping[str, Expectations],
+        bases: Mapping[str, str | None],
     ) -> Fleet:
         """Return the fleet of sections that agree with each other. Raises FleetError."""
         fabric, storage = top.fabric, top.storage
@@ -360,6 +373,8 @@ class Fleet:
             scheduler=scheduler,
             ledger=top.ledger,
             policy=policy,
+            shipped_policy=read_policy({}, fabric, storage, scheduler, file),
+            bases=bases,
         )
 
     @property
@@ -399,6 +414,17 @@ class Fleet:
         """The address of every host by name."""
         return {node.name: node.address for node in self.nodes}
 
+    @cached_property
+    def weaker(self) -> dict[str, tuple[str, ...]]:
+        """In what a node of each class is asked less than what Muster ships, one sentence each."""
+        common = weaker_policy(self.policy, self.shipped_policy)
+        return {name: (*common, *weaker_class(expect, self.bases.get(name))) for name, expect in self.classes.items()}
+
+    @property
+    def far_floors(self) -> tuple[str, ...]:
+        """By how much the nodes of each class could be slow together unnoticed."""
+        return tuple(text for expect in self.classes.values() for text in far_floors(expect))
+
     def exports_of(self, host: str) -> list[dict[str, Any]]:
         """Return what a declared server exports, as the lookup ``storage_exports`` gives it."""
         compute = self.compute.values()
@@ -420,6 +446,7 @@ class Fleet:
             "scheduler": self.scheduler.to_dict(),
             "ledger": asdict(self.ledger),
             "policy": self.policy.to_dict(),
+            "bases": dict(self.bases),
         }
 
 

@@ -40,6 +40,17 @@ def expectations_of(name: str, overrides: Mapping[str, Any], file: str) -> dict[
     return whole
 
 
+def base_of(name: str, overrides: Mapping[str, Any]) -> str | None:
+    """Return the shipped class that a class is, or comes from, None where it comes from none."""
+    through: set[str] = set()
+    while name not in shipped_classes():
+        through.add(name)
+        name = str((overrides.get(name) or {}).get("extends"))
+        if name in through or name not in {*shipped_classes(), *overrides}:
+            return None
+    return name
+
+
 @dataclass(frozen=True)
 class _Source:
     """Where one class is written: a file that comes with Muster, or a site's fleet file."""

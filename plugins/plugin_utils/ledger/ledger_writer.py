@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.printable import printable
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.database import LedgerError
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger_reader import NAMES_PER_QUERY, Reader
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import (
@@ -297,5 +298,5 @@ def _row_of(evidence: Evidence, now: float) -> dict[str, Any]:
 
 
 def _storable(text: str) -> str:
-    # What stopped a node may quote whatever its tools printed.
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    # What stopped a node may quote whatever its tools printed, and is shown on terminals.
+    return printable(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ansible_collections.muster.cluster.plugins.module_utils.words.printable import printable
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import size_text
 from ansible_collections.muster.cluster.plugins.plugin_utils.report import plots
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.figures import CURVES_AT_MOST, Figure
@@ -17,7 +18,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.fleet_compar
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import TRAIN
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.page import moment, page_template
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.plots import Axes, Line, PlotError
-from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import printable
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_table import RULED, printed
 from rich.table import Table
 from rich.text import Text

@@ -17,6 +17,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
     Finding,
     worst,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.words.printable import printable
 from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan import Plan
 from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan_table import (
     FORMULAS,
@@ -35,7 +36,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows
     STATES_SHOWN,
     Verdict,
     counting_order,
-    printable,
     quantity,
     reason_of,
     verdict_order,
@@ -132,6 +132,15 @@ class NodeView:
     rounds: tuple[RoundView, ...] = ()
 
 
+@dataclass(frozen=True)
+class Remark:
+    """What is to be known of nodes beside their state."""
+
+    kind: str
+    text: str
+    nodes: Sequence[NodeView]
+
+
 @dataclass
 class Work:
     """What is asked for on how many nodes, for the same check in the same stage."""
@@ -178,6 +187,7 @@ def report_page(
         total=len(nodes),
         counts=counts,
         work=_work(nodes),
+        remarks=_remarks(nodes),
         sick=[node for node in nodes if node.verdict.state not in QUIET_STATES],
         quiet=[(state, [node for node in nodes if node.verdict.state == state]) for state in QUIET_STATES],
         open_at_most=OPEN_AT_MOST,
@@ -232,6 +242,21 @@ def _work(nodes: Sequence[NodeView]) -> list[Work]:
         key = (node.worst.action, node.verdict.stage, node.worst.check, node.worst.verdict)
         grouped.setdefault(key, Work(*key)).nodes.append(node)
     return sorted(grouped.values(), key=lambda work: (VERDICTS.index(work.verdict), -len(work.nodes)))
+
+
+def _remarks(nodes: Sequence[NodeView]) -> list[Remark]:
+    """Return what an admission was not asked, was forgiven or still owes, by what it is."""
+    found: dict[tuple[str, str], list[NodeView]] = {}
+    for node in nodes:
+        said = [("Due again", f"{due.stage}: {due.reason}") for due in node.verdict.due]
+        for waived in node.verdict.waived:
+            finding, waiver = waived.finding, waived.waiver
+            what = f"{finding.check} {finding.subject}: {finding.reason or finding.verdict}"
+            said.append((f"Waived until {waiver.until}", f"{what} ({waiver.who}: {waiver.reason})"))
+        said += [("Asked less than shipped", text) for text in node.verdict.weaker]
+        for key in dict.fromkeys(said):
+            found.setdefault(key, []).append(node)
+    return [Remark(kind, text, named) for (kind, text), named in found.items()]
 
 
 def _node(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
     Finding,
     Value,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.words.printable import printable
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import Converted, ReadError, Text, read_as
 
 # In the order in which somebody has to look at them; a state that is not listed comes first, it is a surprise.
@@ -25,9 +25,6 @@ STATES_SHOWN = ("rejected", "quarantined", "held", "testing", "new", "spare", "a
 QUIET_STATES = ("spare", "admitted", "retired")
 
 _SPELLING = {name: name.upper() for name in ("cpu", "gpu", "nccl", "nic", "pci", "vbios")}
-_LINE_BREAKS = {"\n", "\t"}
-# Separators that break a line in some programs, and marks that reverse or hide text.
-_UNSAFE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
 
 def _finding(data: Any) -> Finding:
@@ -38,10 +35,36 @@ def _finding(data: Any) -> Finding:
 
 
 @dataclass(frozen=True)
+class Accepted:
+    """Who accepted a finding that did not pass, why, and until which day."""
+
+    reason: Text
+    who: Text
+    until: Text
+
+
+@dataclass(frozen=True)
+class Waived:
+    """A finding that did not pass and counts as if it did."""
+
+    finding: Annotated[Finding, Converted("a finding", _finding)]
+    waiver: Accepted
+
+
+@dataclass(frozen=True)
+class Due:
+    """A stage that a node in service has to prove again, and why."""
+
+    stage: Text
+    reason: Text
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What admission said about one node; ``stage`` is empty where no stage decided.
 
-    ``evidence`` are the ids of the records that it was judged by; what passed may be there alone.
+    ``evidence`` are the ids of the records that it was judged by; what passed may be there alone. ``weaker`` says in
+    what the node was asked less than what Muster ships.
     """
 
     node: Text
@@ -49,6 +72,9 @@ class Verdict:
     stage: str
     findings: tuple[Annotated[Finding, Converted("a finding", _finding)], ...]
     evidence: tuple[str, ...] = ()
+    waived: tuple[Waived, ...] = ()
+    due: tuple[Due, ...] = ()
+    weaker: tuple[str, ...] = ()
 
     def completed(self, recorded: Iterable[Evidence]) -> Verdict:
         """Return the verdict with every finding of its evidence, in the order of that, and then its own others."""
@@ -64,6 +90,9 @@ class Verdict:
             "state": self.state,
             "stage": self.stage,
             "findings": [finding.to_dict() for finding in self.findings],
+            "waived": [{"finding": each.finding.to_dict(), "waiver": vars(each.waiver)} for each in self.waived],
+            "due": [vars(each) for each in self.due],
+            "weaker": list(self.weaker),
         }
 
 
@@ -149,16 +178,3 @@ def quantity(value: Value, unit: str = "") -> str:
         return f"{value} {unit}".strip()
     # 0.1 + 0.2 is nobody's measurement, and 1e+03 nobody's way to write a thousand.
     return f"{value:.4g} {unit}".strip() if abs(value) < 1000 else f"{value:.0f} {unit}".strip()
-
-
-def printable(text: str) -> str:
-    """Return the text with whatever could steer a terminal, reverse a line or break a file written out as an escape.
-
-    Node names and kernel log lines are not ours. Line breaks and tabs stay.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        f"\\u{ord(char):04x}" if char not in _LINE_BREAKS and unicodedata.category(char) in _UNSAFE else char
-        for char in text
-    )

@@ -225,7 +225,8 @@ def test_first_run_opens_what_passed_and_the_second_changes_nothing(site: Site) 
         "n0004": "acceptance",
     }
     assert (first["changed"], first["opened"], site.gate.open) == (True, ["n0001", "n0002"], {"n0001", "n0002"})
-    assert set(first["verdicts"][0]) == {"node", "state", "stage", "findings", "evidence"}
+    told = {"node", "state", "stage", "findings", "evidence", "waived", "due", "weaker"}
+    assert set(first["verdicts"][0]) == told
     second = site.run(bad)
     assert (second["changed"], second["transitions"], second["generation"]) == (False, [], first["generation"])
     assert "failed" not in second

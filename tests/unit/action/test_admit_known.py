@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.lookup.due import due
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import GateInfo
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import last_generation
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import LedgerError
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Doubt
+
+from tests.fleets import fleet_of
 
 from .test_admit import FINGERPRINT, HOUR, STAGES, Site, state_of
 
@@ -182,3 +189,75 @@ def test_change_of_state_keeps_policy_limits_and_approval(site: Site) -> None:
     site.run(unreachable=site.names, allow_mass_close=True)
     with site.ledger().reading() as reader:
         assert {move.approval for move in reader.transitions()[-8:]} == {"admit_allow_mass_close=true"}
+
+
+def doubted(site: Site, *names: str) -> None:
+    with site.ledger().writing() as writer:
+        writer.add_doubts([Doubt(name, "acceptance", "slow with n0008", "c1") for name in names], site.now)
+
+
+def verdict_of(result: Mapping[str, Any], name: str) -> dict[str, Any]:
+    (found,) = [verdict for verdict in result["verdicts"] if verdict["node"] == name]
+    return dict(found)
+
+
+def test_doubt_about_a_node_in_service_is_shown_and_proven_again_and_closes_nobody(site: Site) -> None:
+    site.run()
+    doubted(site, "n0001")
+    result = site.run(stages=["preflight"])
+    told = verdict_of(result, "n0001")
+    assert (told["state"], result["changed"]) == ("admitted", False)
+    assert told["due"] == [{"stage": "acceptance", "reason": "c1 doubts it: slow with n0008"}]
+    assert verdict_of(result, "n0002")["due"] == []
+    preflights = {name: site.evidence(name, "preflight").to_dict() for name in site.names}
+    fleet = fleet_of(site.fleet)
+    assert due(fleet, "acceptance", site.names, preflights, site.now) == ["n0001"]
+    again = site.run(stages=["preflight", "acceptance"])
+    assert verdict_of(again, "n0001")["due"] == []
+    assert due(fleet, "acceptance", site.names, preflights, site.now) == []
+
+
+def test_doubted_node_that_is_closed_needs_the_proof_before_it_opens_again(site: Site) -> None:
+    site.run()
+    doubted(site, "n0001")
+    site.run([site.failing("n0001", "preflight")], stages=["preflight"])
+    result = site.run(stages=["preflight"])
+    assert (state_of(result)["n0001"], "n0001" in site.gate.open) == ("testing", False)
+    assert "c1 doubts it" in verdict_of(result, "n0001")["findings"][0]["reason"]
+    assert site.run(stages=["preflight", "acceptance"])["opened"] == ["n0001"]
+
+
+WAIVER = {"check": "clock", "nodes": "n000[1-2]", "reason": "no GPS yet", "who": "ann", "until": "2033-05-19"}
+
+
+def wrong_clock(site: Site, name: str) -> Evidence:
+    whole = site.evidence(name, "burn_in")
+    assert any(finding.check == "clock" for finding in whole.findings)
+    findings = [
+        replace(each, verdict="fail", reason="late") if each.check == "clock" else each for each in whole.findings
+    ]
+    return replace(whole, findings=tuple(findings))
+
+
+def test_waiver_accepts_one_check_on_its_nodes_until_its_day_ends_and_is_shown(site: Site) -> None:
+    site.fleet["policy"]["waivers"] = [WAIVER]
+    site.now = datetime(2033, 5, 19, 12, tzinfo=UTC).timestamp()
+    result = site.run([wrong_clock(site, name) for name in ("n0001", "n0003")])
+    assert {name: state for name, state in state_of(result).items() if state != "admitted"} == {"n0003": "rejected"}
+    (waived,) = verdict_of(result, "n0001")["waived"]
+    assert (waived["finding"]["verdict"], waived["finding"]["check"]) == ("fail", "clock")
+    assert waived["waiver"] == {"reason": "no GPS yet", "who": "ann", "until": "2033-05-19"}
+    # A recorded fault that is waived closes nobody, in whatever run.
+    site.run_number += 1
+    recorded(site, wrong_clock(site, "n0001"))
+    assert site.run(nodes=["n0002"], stages=["preflight"])["changed"] is False
+    site.now = datetime(2033, 5, 20, tzinfo=UTC).timestamp() - HOUR
+    ended = site.run(stages=["preflight"])
+    assert (state_of(ended)["n0001"], verdict_of(ended, "n0001")["waived"]) == ("rejected", [])
+
+
+def test_waiver_of_one_fault_hides_no_other(site: Site) -> None:
+    site.fleet["policy"]["waivers"] = [WAIVER]
+    late = wrong_clock(site, "n0001")
+    both = replace(late, findings=(*late.findings, replace(late.findings[0], check="xid", verdict="fail", reason="79")))
+    assert state_of(site.run([both]))["n0001"] == "rejected"

@@ -286,8 +286,8 @@ def test_a_record_that_cannot_be_read_any_more_is_one_that_never_finished(ledger
 
 def test_a_reason_may_quote_anything(ledger: Ledger) -> None:
     with ledger.writing() as writer:
-        writer.move({"n1": ("testing", "preflight", "said \udc80\0")}, "me", 2.0, compared=True)
-        assert writer.nodes()["n1"].reason == "said \\udc80\\0"
+        writer.move({"n1": ("testing", "preflight", "said \udc80\0\x1b[2J")}, "me", 2.0, compared=True)
+        assert writer.nodes()["n1"].reason == r"said \udc80\u0000\u001b[2J"
 
 
 def test_an_admitted_node_keeps_the_class_it_was_admitted_as(ledger: Ledger) -> None:

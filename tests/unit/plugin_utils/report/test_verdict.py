@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.module_utils.words.printable import printable
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import STATES
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import (
     STATES_SHOWN,
     Row,
     Verdict,
-    printable,
     quantity,
     verdict_rows,
     verdicts_from,
