@@ -41,9 +41,10 @@ class MusterAction(ActionBase):
         try:
             done = {**result, "changed": False, **self.done(given)}
         except UnreachableError as exc:
-            raise AnsibleConnectionFailure(printable(f"{name}: {exc}")) from exc
+            # Not "from exc": Ansible shows the text of the cause too, as it is.
+            raise AnsibleConnectionFailure(printable(f"{name}: {exc}")) from None
         except MusterError as exc:
-            raise AnsibleActionFail(printable(f"{name}: {exc}")) from exc
+            raise AnsibleActionFail(printable(f"{name}: {exc}")) from None
         if "warnings" in done:
             # Ansible shows them as they are.
             done["warnings"] = [printable(str(warning)) for warning in done["warnings"]]
