@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,8 +47,13 @@ class Lab:
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
 
-    def start(self, playbook: str = "site", *extra: str) -> tuple[subprocess.Popen[str], Path]:
-        """Start a playbook in a process group of its own; its output goes to the returned file."""
+    def start(
+        self, playbook: str = "site", *extra: str, before: Sequence[str] = ()
+    ) -> tuple[subprocess.Popen[str], Path]:
+        """Start a playbook in a process group of its own; its output goes to the returned file.
+
+        ``before`` is a command that runs the playbook's, such as a tracer.
+        """
         log = self.scratch / f"{playbook}-{time.monotonic_ns()}.log"
         # A run that judged nothing must not be taken for the one before it.
         for stale in (self.scratch / "verdicts.json", self.scratch / "tasks.json"):
@@ -58,7 +63,7 @@ class Lab:
             "ANSIBLE_HOME": str(ROOT / "build/ansible"),
             **counting(self.scratch / "tasks.json"),
         }
-        command = [str(BIN / "ansible-playbook"), "-i", "inventory/lab", f"playbooks/{playbook}.yml"]
+        command = [*before, str(BIN / "ansible-playbook"), "-i", "inventory/lab", f"playbooks/{playbook}.yml"]
         command += ["-e", f"report_directory={self.scratch}", *extra]
         with log.open("w") as stream:
             process = subprocess.Popen(

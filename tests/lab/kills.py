@@ -1,0 +1,231 @@
+"""Kills a run of the chain at the n-th effect that it has outside of itself, looks at what is left, and runs again.
+
+An effect is a rename, an fsync, a connection or a started program of the control process or of its children. strace
+counts them from outside; the kill falls behind the n-th, n drawn by a seed: on the control process alone, whose
+workers may live on for a moment, or on all of them, as when the machine is lost. Each can be run again by its number.
+
+    PYTHONPATH=collections:. python -m tests.lab.kills --kills 100       # goes on where build/kills.jsonl ends
+    PYTHONPATH=collections:. python -m tests.lab.kills --only 17
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.figures import write_figures
+
+from .conftest import GATE, ROOT, Lab
+
+SEED = 15
+LOG = ROOT / "build/kills.jsonl"
+EFFECTS = ("rename", "renameat", "renameat2", "fsync", "fdatasync", "connect", "execve")
+NODES = tuple(f"gpu-0{number}" for number in range(1, 5))
+# gpu-03 has lost a GPU; all others are sound.
+SICK = "gpu-03"
+# How long workers of a killed control process may go on with what they had begun.
+SETTLED_SECONDS = 20.0
+RUN_SECONDS = 1200.0
+
+
+@dataclass(frozen=True)
+class Kill:
+    """Behind which effect a kill falls; ``whole`` also ends the children of the control process."""
+
+    number: int
+    effect: int
+    whole: bool
+
+
+@dataclass(frozen=True)
+class State:
+    """What a run leaves: ledger's states, gate file without its generation, live partitions, newest evidence."""
+
+    states: Mapping[str, str]
+    gate: str
+    live: Mapping[str, list[str]]
+    evidence: Mapping[str, list[list[str]]]
+
+
+def drawn(seed: int, number: int, effects: int) -> Kill:
+    """Return the kill with this number; ``effects`` is how many a whole run has."""
+    draw = random.Random(f"{seed}/{number}")
+    return Kill(number, draw.randrange(1, effects + 1), draw.random() < 0.5)
+
+
+class Traced:
+    """A run whose effects are counted, and which is killed behind the one that ``kill`` names."""
+
+    def __init__(self, lab: Lab, kill: Kill | None, *extra: str) -> None:
+        self.kill = kill
+        self.effects = 0
+        self.fell = False
+        pipe = Path(tempfile.mkdtemp(prefix="muster-kills-")) / "effects"
+        os.mkfifo(pipe)
+        self.reader = threading.Thread(target=self._read, args=(pipe,), daemon=True)
+        self.reader.start()
+        trace = ["strace", "-f", "-qq", "--seccomp-bpf", "-e", "signal=none", "-e", f"trace={','.join(EFFECTS)}"]
+        self.process, self.log = lab.start("site", *extra, before=[*trace, "-o", str(pipe)])
+
+    def _read(self, pipe: Path) -> None:
+        control = 0
+        with pipe.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                process, _, call = line.partition(" ")
+                if "resumed>" in call.partition("(")[0] or not process.isdecimal():
+                    continue
+                control = control or int(process)
+                self.effects += 1
+                if self.kill and self.effects == self.kill.effect:
+                    self.fell = True
+                    if self.kill.whole:
+                        os.killpg(self.process.pid, signal.SIGKILL)
+                    else:
+                        os.kill(control, signal.SIGKILL)
+
+    def ended(self) -> int:
+        """Wait for the end and return the exit status."""
+        status = self.process.wait(timeout=RUN_SECONDS)
+        self.reader.join(60)
+        return status
+
+
+def work_for(lab: Lab, number: int) -> None:
+    """Give the next run something to do in each stage: another kernel on all nodes, another GPU in one."""
+    for node in NODES:
+        lab.set(node, kernel=f"6.1.0-{number}-amd64")
+    lab.set(NODES[number % 2], gpu_serials={"SXM3": f"16509{number:08}"})
+
+
+def wrongly_open(lab: Lab) -> set[str]:
+    """Return the nodes that users reach, by a partition or a reservation, and that the ledger does not admit."""
+    admitted = {name for (name,) in lab.query("select name from node where state = 'admitted'")}
+    # Everything that is not Muster's own partition.
+    shown = lab.ssh("ctl", "sinfo -h -N -o '%P %N' | grep -v '^acceptance' | awk '{print $2}'").stdout.split()
+    kept = lab.ssh("ctl", "scontrol show reservation --oneliner | grep -o 'Nodes=[^ ]*' || true").stdout.split()
+    reserved = [
+        name
+        for each in kept
+        for name in lab.ssh("ctl", f"scontrol show hostnames {each.partition('=')[2]}").stdout.split()
+    ]
+    return {*shown, *reserved} - admitted
+
+
+def state_of(lab: Lab) -> State:
+    """Return what the last run left."""
+    states = dict(lab.query("select name, state from node"))
+    newest = lab.query(
+        "select node, stage, findings from evidence where seq in (select max(seq) from evidence group by node, stage)"
+    )
+    evidence = {
+        f"{node}/{stage}": sorted({(each["check"], each["subject"], each["verdict"]) for each in json.loads(findings)})
+        for node, stage, findings in newest
+    }
+    gate = lab.ssh("ctl", f"grep -v '^#' {GATE}").stdout
+    return State(
+        states,
+        gate,
+        {"batch": sorted(lab.open_nodes())},
+        {key: [list(each) for each in found] for key, found in sorted(evidence.items())},
+    )
+
+
+def tried(lab: Lab, kill: Kill, expected: State) -> dict[str, Any]:
+    """Run, kill, look, run again, look; return the line for the log."""
+    work_for(lab, kill.number)
+    run = Traced(lab, kill, "-e", "admit_allow_mass_close=true")
+    run.ended()
+    wrong: set[str] = wrongly_open(lab)
+    end = time.monotonic() + (SETTLED_SECONDS if run.fell and not kill.whole else 0)
+    while time.monotonic() < end:
+        time.sleep(1)
+        wrong |= wrongly_open(lab)
+    last = lab.play("site", "-e", "admit_allow_mass_close=true")
+    left = state_of(lab)
+    differences = [key for key, value in asdict(expected).items() if asdict(left)[key] != value]
+    return {
+        **asdict(kill),
+        "seed": SEED,
+        "fell": run.fell,
+        "effects": run.effects,
+        "wrong_open": sorted(wrong | wrongly_open(lab)),
+        "last_status": last.rc,
+        "wrong_end": differences,
+        "found": {key: asdict(left)[key] for key in differences},
+    }
+
+
+def measured(lab: Lab) -> tuple[int, State]:
+    """Return how many effects an uninterrupted run has, and what it leaves."""
+    work_for(lab, 0)
+    run = Traced(lab, None, "-e", "admit_allow_mass_close=true")
+    status = run.ended()
+    left = state_of(lab)
+    if left.states != {**dict.fromkeys(NODES, "admitted"), SICK: "rejected"}:
+        raise SystemExit(f"the uninterrupted run ended with {status} and {left.states}: see {run.log}")
+    return run.effects, left
+
+
+def read_log() -> list[dict[str, Any]]:
+    """Return the kills that were tried with this seed."""
+    lines = LOG.read_text(encoding="utf-8").splitlines() if LOG.exists() else []
+    return [entry for line in lines if (entry := json.loads(line))["seed"] == SEED]
+
+
+def counted(log: list[dict[str, Any]]) -> dict[str, int]:
+    """Return how many kills there were and how many left something wrong; one behind the end of its run is none."""
+    fell = [entry for entry in log if entry["fell"]]
+    return {
+        "kills": len(fell),
+        "kills_wrong_open": sum(bool(entry["wrong_open"]) for entry in fell),
+        "kills_wrong_end": sum(bool(entry["wrong_end"]) for entry in fell),
+    }
+
+
+def main() -> int:
+    """Try the kills that the log does not have; return 1 if one of them left something wrong."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--kills", type=int, default=100, help="how many in all, with those of the log")
+    parser.add_argument("--only", type=int, help="run one again by its number; nothing is logged")
+    parser.add_argument("--bench", type=Path, help="file for the figures")
+    options = parser.parse_args()
+    log = read_log()
+    with tempfile.TemporaryDirectory(prefix="muster-kills-") as scratch:
+        lab = Lab(Path(scratch))
+        if options.only is not None or counted(log)["kills"] < options.kills:
+            subprocess.run([sys.executable, "molecule/lab/demo.py"], cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
+            lab.set("gpu-04", network_mbps=None)
+            effects, expected = measured(lab)
+        if options.only is not None:
+            print(json.dumps(tried(lab, drawn(SEED, options.only, effects), expected), indent=2))
+            return 0
+        number = max((entry["number"] for entry in log), default=0)
+        while counted(log)["kills"] < options.kills:
+            number += 1
+            entry = tried(lab, drawn(SEED, number, effects), expected)
+            log.append(entry)
+            LOG.parent.mkdir(parents=True, exist_ok=True)
+            with LOG.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+            print(f"kill {number} behind effect {entry['effect']} of {entry['effects']}: {entry['wrong_open'] or 'ok'}")
+    found = counted(log)
+    if options.bench:
+        unit = f"kills of the chain on the lab, seed {SEED}"
+        write_figures({name: {"value": value, "unit": unit} for name, value in found.items()}, options.bench)
+    return int(bool(found["kills_wrong_open"] or found["kills_wrong_end"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
