@@ -261,7 +261,6 @@ def strangers() -> Iterator[None]:
     on("ctl", "scancel --user=alice")
 
 
-@pytest.mark.main_road
 @pytest.mark.usefixtures("strangers")
 def test_user_who_connects_writes_keys_and_floods_changes_no_verdict() -> None:
     query(f"delete from evidence where stage = 'acceptance' and node in {PROVEN}")
