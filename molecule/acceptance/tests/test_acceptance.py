@@ -86,9 +86,9 @@ def start(inventory: Path = SCENARIO / "inventory") -> tuple[subprocess.Popen[by
     return run_in(log, inventory), log
 
 
-def run_in(log: Path, inventory: Path = SCENARIO / "inventory") -> subprocess.Popen[bytes]:
+def run_in(log: Path, inventory: Path = SCENARIO / "inventory", *more: str) -> subprocess.Popen[bytes]:
     argv = [str(Path(sys.executable).parent / "ansible-playbook"), f"--inventory={inventory}"]
-    argv += [str(SCENARIO / "prove.yml"), "-e", "admit_allow_mass_close=true"]
+    argv += [str(SCENARIO / "prove.yml"), "-e", "admit_allow_mass_close=true", *more]
     environment = {**os.environ, "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
     with log.open("wb") as file:
         return subprocess.Popen(
@@ -240,6 +240,40 @@ def test_run_that_is_killed_between_rounds_is_taken_up() -> None:
     assert rounds[0] == first
     assert {campaign for campaign, *_ in rounds} == {first[0]}
     assert "goes on after 1 observations" in again.read_text()
+
+
+PROVEN, ATTACKERS = NODES[:2], NODES[2:]
+
+
+@pytest.fixture
+def strangers() -> Iterator[None]:
+    """An ordinary user's jobs on nodes in service, which do to the others what they can."""
+    assert set(ATTACKERS) <= in_batch()
+    job = f"--wrap='nice -n 19 python3 /tmp/stranger {' '.join(map(address, PROVEN))}'"
+    for node in ATTACKERS:
+        on(node, f"rm -f /tmp/stranger.json; cat >/tmp/stranger <<'E'\n{(SCENARIO / 'stranger').read_text()}\nE")
+        on("ctl", f"cd /tmp && runuser -u alice -- sbatch -p batch -w {node} --exclusive -o /dev/null {job}")
+    end = time.monotonic() + 60
+    while "" in [on(node, "cat /tmp/stranger.json || true") for node in ATTACKERS]:
+        assert time.monotonic() < end, on("ctl", "squeue; sinfo -R -N -l")
+        time.sleep(1)
+    yield
+    on("ctl", "scancel --user=alice")
+
+
+@pytest.mark.usefixtures("strangers")
+def test_user_who_connects_writes_keys_and_floods_changes_no_verdict() -> None:
+    query(f"delete from evidence where stage = 'acceptance' and node in {PROVEN}")
+    VERDICTS.unlink(missing_ok=True)
+    log = PROJECT / f"build/molecule/acceptance/run-{time.monotonic_ns()}.log"
+    verdicts = verdicts_of(run_in(log, SCENARIO / "inventory", "-e", f"target={','.join(PROVEN)}"), log)
+    assert {node: states(verdicts)[node] for node in PROVEN} == dict.fromkeys(PROVEN, "admitted"), show(verdicts)
+    assert "stranger" not in VERDICTS.read_text() + log.read_text()
+    for node in ATTACKERS:
+        seen = json.loads(on(node, "cat /tmp/stranger.json"))
+        assert seen["dropped"] and not seen["connected"], seen
+    for node in PROVEN:
+        assert "muster_round" not in on(node, "nft list tables; ls /run/muster")
 
 
 @pytest.fixture(autouse=True, scope="module")

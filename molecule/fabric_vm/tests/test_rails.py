@@ -122,7 +122,8 @@ def walk(spec: str) -> list[dict[str, Any]]:
     """Run ``muster fabric`` on both machines, and return the tests of their answers."""
     ends = []
     for rank, machine in enumerate(MACHINES):
-        place = f"SLURM_PROCID={rank} SLURM_LOCALID=0 SLURM_NTASKS=2 SLURM_STEP_NODELIST=vm-[01-02]"
+        place = f"MUSTER_ROUND_SECRET=lab SLURM_PROCID={rank} SLURM_LOCALID=0 SLURM_NTASKS=2"
+        place += " SLURM_STEP_NODELIST=vm-[01-02]"
         command = f"{place} /usr/libexec/muster/muster fabric --spec={spec} --port=21000"
         ends.append(subprocess.Popen(ssh(machine, command), stdout=subprocess.PIPE, text=True))
     printed = "".join(end.communicate(timeout=300)[0] for end in ends)

@@ -160,6 +160,7 @@ def small_files(machine: str, directory: str) -> dict[str, Any]:
         **{"python": "/usr/bin/python3", "program": program},
     }
     slurm = f"SLURMD_NODENAME={machine} SLURM_STEP_NODELIST={machine} SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=1"
+    slurm += " MUSTER_ROUND_SECRET=lab"
     user = "setpriv --reuid=1000 --regid=1000 --clear-groups"
     said = ask(machine, f"{slurm} {user} {program} storage --spec='{json.dumps(test)}' --port=26000 --deadline=150")
     (answer,), faults = unpack(said.stdout)

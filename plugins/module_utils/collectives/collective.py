@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +24,7 @@ from ..nccl.nccl_log import own_log, read_log
 from ..words.errors import MusterError
 from .collective_guard import Guard
 from .collective_program import Phase, ProgramError, read_program, unpack_spec
+from .round_secret import VARIABLE, word
 
 # Beside the longest time a rank may wait for others, so that our own clock speaks before the library's.
 LIBRARY_SPARE_SECONDS = 30.0
@@ -35,13 +36,14 @@ class CollectiveError(MusterError):
 
 @dataclass(frozen=True)
 class Place:
-    """Where this process stands among those that Slurm started."""
+    """Where this process stands among those that Slurm started, and what only they know."""
 
     node: str
     rank: int
     local_rank: int
     ranks: int
     first_node: str
+    secret: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,13 @@ def place_from(environment: Mapping[str, str]) -> Place:
     nodes = environment.get("SLURM_STEP_NODELIST", "")
     if not nodes:
         raise CollectiveError("SLURM_STEP_NODELIST is empty, expected the step's nodes: start this through srun")
-    return Place(node, numbers["SLURM_PROCID"], numbers["SLURM_LOCALID"], numbers["SLURM_NTASKS"], first_host(nodes))
+    if not environment.get(VARIABLE):
+        raise CollectiveError(f"{VARIABLE} is empty, expected the round's secret: start this by a module of rounds")
+    # Of this step alone: other groups of the round run at the same time.
+    step = f"{environment.get('SLURM_JOB_ID', '')}.{environment.get('SLURM_STEP_ID', '')}"
+    secret = word(environment[VARIABLE], step)
+    ranks = numbers["SLURM_NTASKS"]
+    return Place(node, numbers["SLURM_PROCID"], numbers["SLURM_LOCALID"], ranks, first_host(nodes), secret)
 
 
 def first_host(nodes: str) -> str:
@@ -168,11 +176,13 @@ def _measure(request: Request, place: Place, report: dict[str, Any], guard: Guar
 
     def store(seconds: float, master: bool = False, wait: bool = False) -> Any:
         ranks = place.ranks if wait else None
-        return distributed.TCPStore(address, request.port, ranks, master, timedelta(seconds=seconds), wait)
+        met = distributed.TCPStore(address, request.port, ranks, master, timedelta(seconds=seconds), wait)
+        # The store takes keys from whoever connects.
+        return distributed.PrefixStore(word(place.secret, "store"), met)
 
     limit = max(request.timeout_seconds, *(phase.seconds + LIBRARY_SPARE_SECONDS for phase in request.phases))
     meeting = store(request.timeout_seconds, place.rank == 0, wait=True)
-    guard.listen(store)
+    guard.listen(store, place.secret)
     distributed.init_process_group(
         request.backend,
         store=meeting,

@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..words.answer_lines import pack
+from .round_secret import opened, sealed
 
 EXIT_DEADLINE = 124
 # Where a rank stands in a step: at its beginning until all are there, in it, busy with itself, or through with it.
@@ -22,8 +23,9 @@ GATHERING, MEETING, OWN, DONE = "gathering", "meeting", "own", "done"
 # Who waits at the beginning waits for the slowest of the step before, who may use up all of its time.
 GATHERING_SPARE_SECONDS = 5.0
 TELL_SECONDS = 3.0
+# How soon a stranger's word in the place of ours is looked at again.
+_AGAIN_SECONDS = 0.2
 _STOP = "muster/stop"
-_TOLD = "muster/told"
 
 
 class Guard:
@@ -40,6 +42,7 @@ class Guard:
         self._told = threading.Event()
         self._released = threading.Event()
         self._connect: Callable[[float], Any] | None = None
+        self._secret = ""
         threading.Thread(target=self._watch_clock, daemon=True).start()
 
     def at(self, phase: str, step: int, stage: str, seconds: float) -> None:
@@ -55,15 +58,18 @@ class Guard:
         """Change the stage alone, within the time that ``at`` gave."""
         self.report["stood"][2] = stage
 
-    def listen(self, connect: Callable[[float], Any]) -> None:
-        """Be told by the others from now on; ``connect`` gives a connection of its own to the store (seconds)."""
-        self._connect = connect
+    def listen(self, connect: Callable[[float], Any], secret: str) -> None:
+        """Be told by the others from now on; ``connect`` gives a connection of its own to the store (seconds).
+
+        What does not bear the seal of the round's ``secret`` says nothing.
+        """
+        self._connect, self._secret = connect, secret
         threading.Thread(target=self._watch_store, daemon=True).start()
 
     def release(self, store: Any, first: bool) -> None:
         """Let nobody be told any more, once all have come to the end; ``first`` is the rank that says so."""
         if first:
-            store.set(_STOP, "")
+            store.set(_STOP, sealed(self._secret, ""))
         self._released.wait(TELL_SECONDS)
 
     def finish(self, status: int) -> None:
@@ -112,7 +118,8 @@ class Guard:
         with suppress(Exception):
             store = self._connect(self._seconds)
             store.wait([_STOP], timedelta(seconds=self._seconds))
-            why = store.get(_STOP).decode(errors="replace")
+            while (why := opened(self._secret, store.get(_STOP))) is None:
+                time.sleep(_AGAIN_SECONDS)
             if not why:
                 self._released.set()
                 return
@@ -121,14 +128,14 @@ class Guard:
 
     def _tell(self, why: str) -> bool:
         done = threading.Event()
-        who = f"rank {self.report.get('rank')} on {self.report.get('node')}: {why}"[:300]
+        who = f"rank {self.report.get('rank')} on {self.report.get('node')}: {why}"
 
         def tell() -> None:
             with suppress(Exception):
                 assert self._connect is not None
                 store = self._connect(TELL_SECONDS)
-                if store.add(_TOLD, 1) == 1:
-                    store.set(_STOP, who)
+                if not store.check([_STOP]) or opened(self._secret, store.get(_STOP)) is None:
+                    store.set(_STOP, sealed(self._secret, who))
                 done.set()
 
         threading.Thread(target=tell, daemon=True).start()

@@ -29,6 +29,7 @@ from ..words.evidence import Evidence, expect_digest_of
 from ..words.expectations import Expectations, read_expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 from ..words.reader import plain
+from . import round_ports
 from .health import HealthHost, in_use, new_id, within
 
 # Each takes a fraction of a second. A host that is only busy must not lose a job for it, nor be drained until a person
@@ -68,10 +69,12 @@ def run(hook: str, expect_path: str, state_directory: str, run_directory: str, n
             return _answer([_finding(hook, f"expectations in {expect_path}: {exc}")], hook, "")
         if hook == "prolog":
             findings, boot = before_job(host, expect, kept)
+            findings += round_ports.before_job(LocalHost(), Path(run_directory), os.environ)
         else:
             # Processes are those of this very host, whatever the root of the tools is.
             findings, boot = after_job(host, expect, kept)
             findings = [*end_leftovers(LocalHost(), job, int(uid)), *findings]
+            findings += round_ports.after_job(LocalHost(), Path(run_directory), os.environ)
         if findings:
             _keep(findings, {"hook": hook, "job": job}, node, boot, expect, EvidenceStore(state_directory))
         return _answer(findings, hook, boot)

@@ -64,7 +64,7 @@ class Peer:
 
 
 def listen(address: str, port: int, names: tuple[str, str], seconds: float) -> Peer:
-    """Return the connection to the end that calls; ``names`` are what it calls itself, and this one's.
+    """Return the connection to the end that calls; ``names`` are its word and this one's, which nobody can guess.
 
     Whoever else connects is sent away. Raises OSError if nobody comes within ``seconds`` or the port is taken.
     """
@@ -83,7 +83,7 @@ def listen(address: str, port: int, names: tuple[str, str], seconds: float) -> P
 
 
 def call(address: str, port: int, names: tuple[str, str], seconds: float) -> Peer:
-    """Return the connection to the end that listens; ``names`` are this one's, and what that one calls itself.
+    """Return the connection to the end that listens; ``names`` are this one's word and that one's.
 
     Raises OSError if only strangers, or nobody, answered within ``seconds``.
     """
@@ -91,13 +91,11 @@ def call(address: str, port: int, names: tuple[str, str], seconds: float) -> Pee
 
     def connected() -> Peer:
         peer = Peer(socket.create_connection((address, port), timeout=max(0.01, end - time.monotonic())))
-        said: Any = None
         with suppress(OSError, ValueError):
             peer.say(names[0])
-            said = peer.hear()
-            if said == names[1]:
+            if peer.hear() == names[1]:
                 return peer
         peer.close()
-        raise ConnectionError(f"what listens there says {str(said)[:80]!r}, expected {names[1]!r}")
+        raise ConnectionError("who listens there is not of this round")
 
     return retry(connected, OSError, seconds, _RETRY_SECONDS)

@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..collectives.collective import CollectiveError, first_host, place_from
+from ..collectives.collective import CollectiveError, Place, first_host, place_from
 from ..collectives.collective_guard import EXIT_DEADLINE
+from ..collectives.round_secret import word
 from ..words.answer_lines import pack
 from .fabric_peer import FabricError, Peer, call, listen
 from .perftest import BANDWIDTH, LATENCY, PerftestError, RailTest, argv_of, gid_index_of, parse
@@ -117,7 +118,7 @@ def steps_of(request: Request, first: str, second: str | None) -> list[list[Rail
     return steps
 
 
-def connect(request: Request, node: str, names: Sequence[str]) -> Peer | None:
+def connect(request: Request, place: Place, names: Sequence[str]) -> Peer | None:
     """Return the connection between the two ends, None if there is but one; the first one listens.
 
     Raises FabricError.
@@ -126,11 +127,11 @@ def connect(request: Request, node: str, names: Sequence[str]) -> Peer | None:
         return None
     first, second = names
     address = str(request.nodes[first]["address"])
-    # Neither takes an end of another job, an older one or another group's, for its own.
-    job = os.environ.get("SLURM_JOB_ID", "")
-    mine, other = (f"{name} of job {job}" for name in ((first, second) if node == first else (second, first)))
+    # Neither takes a stranger, or an end of another job, for its own.
+    leads = place.node == first
+    mine, other = (word(place.secret, name) for name in ((first, second) if leads else (second, first)))
     try:
-        if node == first:
+        if leads:
             peer = listen(address, request.port, (other, mine), request.timeout_seconds)
         else:
             peer = call(address, request.port, (mine, other), request.timeout_seconds)
@@ -306,7 +307,7 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
         if place.node not in names or len(names) > 2 or place.ranks != len(names):
             found = f"{place.node} of {place.ranks} tasks"
             raise FabricError(f"this is {found}, expected one on each of {', '.join(names)}")
-        peer = connect(request, place.node, names)
+        peer = connect(request, place, names)
         second = names[1] if len(names) == 2 else None
         RailTestRun(request, place.node, peer, report).run(steps_of(request, first, second))
     except Exception as exc:  # noqa: BLE001 -- whatever goes wrong becomes this node's answer

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..collectives.round_secret import VARIABLE, new_secret
 from .round_job import Codec, RoundJob
 from .slurm_round import Job, Slurm, SlurmError, job_name, run_round
 
@@ -70,7 +71,8 @@ def run(module: Any, runner: Callable[[Slurm], list[dict[str, Any]]]) -> None:
         module.fail_json(msg=f"user {given['user']} does not exist here; the round's jobs run as that user")
     if module.check_mode:
         module.exit_json(changed=False, observations=[], cancelled=[])
-    environment = {key: str(value) for key, value in given["environment"].items()}
+    # All that srun starts has its environment.
+    environment = {**{key: str(value) for key, value in given["environment"].items()}, VARIABLE: new_secret()}
     try:
         slurm = Slurm(given["user"], given["partition"], environment)
         cancelled = slurm.cancel(given["campaign"])

@@ -67,14 +67,11 @@ def save_and_load(torch: Any, order: dict[str, Any]) -> dict[str, Any]:
     size, rank = order["size"], order["rank"]
     if size < 2:
         raise ValueError("one rank cannot be resharded: no other was there")
-    address = f"[{order['address']}]" if ":" in order["address"] else order["address"]
-    distributed.init_process_group(
-        "gloo",
-        init_method=f"tcp://{address}:{order['port']}",
-        rank=rank,
-        world_size=size,
-        timeout=timedelta(seconds=order["seconds"]),
-    )
+    limit = timedelta(seconds=order["seconds"])
+    store = distributed.TCPStore(order["address"], order["port"], size, rank == 0, limit)
+    # The store takes keys from whoever connects.
+    meeting = distributed.PrefixStore(order["word"], store)
+    distributed.init_process_group("gloo", store=meeting, rank=rank, world_size=size, timeout=limit)
     rows = rows_of(order["bytes"], size)
     whole = DeviceMesh("cpu", list(range(size)))
     mine = values(torch, rows // size * rank, rows // size)

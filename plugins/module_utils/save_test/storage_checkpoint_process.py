@@ -20,11 +20,12 @@ _PIPE_BYTES = 2**16
 class CheckpointProcess:
     """One or more ranks of PyTorch Distributed Checkpoint on this node; ``checkpoint_bytes`` is the whole state's size.
 
+    They meet at a store: its port, and the word before all its keys, which no stranger knows.
     What goes wrong is an ``error`` in the answer: torch is no part of the storage.
     """
 
-    def __init__(self, python: str, program: str, checkpoint_bytes: int, port: int, ranks: int) -> None:
-        self._port = port
+    def __init__(self, python: str, program: str, checkpoint_bytes: int, store: tuple[int, str], ranks: int) -> None:
+        self._port, self._word = store
         self._bytes = checkpoint_bytes
         self._error = ""
         self._texts: dict[int, bytes] = {}
@@ -64,7 +65,7 @@ class CheckpointProcess:
             return {**about, "error": self._error}
         order = {
             **{"directory": directory, "size": size * count, "address": address, "port": self._port},
-            **{"bytes": self._bytes, "seconds": seconds},
+            **{"word": self._word, "bytes": self._bytes, "seconds": seconds},
         }
         for number, process in enumerate(self._processes):
             assert process.stdin is not None

@@ -22,6 +22,7 @@ from typing import Any
 
 from ..collectives.collective import CollectiveError, place_from
 from ..collectives.collective_guard import EXIT_DEADLINE
+from ..collectives.round_secret import word
 from ..words.answer_lines import pack
 from .storage_checkpoint_process import CheckpointProcess
 from .storage_rendezvous import Member, Place, Rendezvous, RendezvousError
@@ -266,7 +267,7 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
     watchdog.daemon = True
     watchdog.start()
     signal.signal(signal.SIGTERM, lambda *_: answer.give_up("cancelled", 143))
-    key = f"{request.run} {os.environ.get('SLURM_JOB_ID', '')}"
+    key = word(slurm.secret, "rendezvous")
     rendezvous: Rendezvous | None = None
     member: Member | None = None
     try:
@@ -274,7 +275,7 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
             request.python,
             request.program,
             request.checkpoint_bytes,
-            request.port + 1,
+            (request.port + 1, word(slurm.secret, "checkpoint")),
             # A checkpoint of one rank cannot be resharded.
             2 if slurm.ranks == 1 else 1,
         )

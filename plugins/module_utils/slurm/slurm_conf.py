@@ -51,6 +51,8 @@ RESTART_KEYS = {
 RESTART_FILES = frozenset({"topology.conf", "gres.conf", "plugstack.conf"})
 # Removing more of a cluster than this share, and at least two nodes, is more likely a broken fleet file than meant.
 REMOVAL_LIMIT_PERCENT = 20
+# Begins a comment that Slurm sends to every node with the rest of its file: nodes and addresses, as in a line of nodes.
+SOCKETS = "# Sockets of collectives: "
 
 
 class ConfigurationError(MusterError):
@@ -112,6 +114,26 @@ def addresses_of(text: str) -> list[str]:
     return found
 
 
+def node_addresses(text: str) -> dict[str, list[str]]:
+    """Return the addresses of each node: NodeAddr, and where the sockets of its collectives are if elsewhere.
+
+    Raises ConfigurationError for lists that cannot be read, or are of different lengths.
+    """
+    found: dict[str, list[str]] = {}
+    sockets = [line[len(SOCKETS) :] for line in text.splitlines() if line.startswith(SOCKETS)]
+    for line in [*keys_of(text).get("nodename", []), *sockets]:
+        words = dict(word.partition("=")[::2] for word in line.split())
+        try:
+            names, addresses = expand(words["NodeName"]), expand(words.get("NodeAddr", ""))
+        except (HostListError, KeyError) as exc:
+            raise ConfigurationError(f"{SLURM_CONF}: {line[:80]!r}: {exc}") from exc
+        if addresses and len(names) != len(addresses):
+            raise ConfigurationError(f"{SLURM_CONF}: {len(names)} nodes with {len(addresses)} addresses: {line[:80]!r}")
+        for name, address in zip(names, addresses):
+            found.setdefault(name, []).append(address)
+    return found
+
+
 def nodes_of(text: str) -> list[str]:
     """Return the names of the declared nodes; raises ConfigurationError for a host list that cannot be read."""
     try:
@@ -138,7 +160,8 @@ def mass_removal(before: Collection[str], gone: Collection[str]) -> str:
 
 
 def _bare(text: str | None) -> list[str] | None:
-    """Return a file's lines without comments."""
+    """Return a file's lines without comments that nobody reads."""
     if text is None:
         return None
-    return [bare for line in text.splitlines() if (bare := line.partition("#")[0].strip())]
+    bare = (line if line.startswith(SOCKETS) else line.partition("#")[0].strip() for line in text.splitlines())
+    return [line for line in bare if line]

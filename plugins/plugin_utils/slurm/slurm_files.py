@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import fold
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_conf import SOCKETS
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import (
     ACCEPTANCE_PARTITION,
     AUTO,
@@ -43,13 +44,17 @@ class Gpus:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What Slurm's files are made from; hosts are name and address, the leading controller first."""
+    """What Slurm's files are made from; hosts are name and address, the leading controller first.
+
+    ``sockets`` has the addresses of nodes whose collectives open their sockets on a rail.
+    """
 
     name: str
     controllers: tuple[tuple[str, str], ...]
     database: str | None
     members: tuple[Member, ...]
     gpus: Mapping[str, Gpus]
+    sockets: Mapping[str, str]
     scheduler: Scheduler
 
 
@@ -65,8 +70,24 @@ def cluster_of(fleet: Fleet) -> Cluster:
             for name, node in fleet.compute.items()
         ),
         gpus={name: Gpus(expect.gpu.count, expect.tools.root) for name, expect in fleet.classes.items() if expect.gpu},
+        sockets=_sockets(fleet),
         scheduler=fleet.scheduler,
     )
+
+
+def _sockets(fleet: Fleet) -> dict[str, str]:
+    rails = {
+        (name, rail.device)
+        for name, expect in fleet.classes.items()
+        for rail in (expect.nic.rails if expect.nic else ())
+        if rail.interface is not None and rail.interface == fleet.fabric.socket_interface
+    }
+    return {
+        name: rail.address.partition("/")[0]
+        for name, node in fleet.compute.items()
+        for rail in node.rails
+        if rail.address and (str(node.hardware_class), rail.device) in rails
+    }
 
 
 def files_of(cluster: Cluster) -> dict[str, str]:
@@ -97,6 +118,7 @@ def _slurm_lines(cluster: Cluster, placed: bool) -> list[str]:
         *_settings(_slurm_settings(cluster, placed)),
         "",
         *_node_lines(cluster),
+        *_socket_lines(cluster),
         "",
         "# Where Muster tests nodes that users do not see yet.",
         f"PartitionName={ACCEPTANCE_PARTITION} Nodes={everyone} AllowGroups={MUSTER} Hidden=YES OverSubscribe=EXCLUSIVE"
@@ -194,6 +216,13 @@ def _node_lines(cluster: Cluster) -> list[str]:
         line.setdefault("State", "UNKNOWN")
         lines.append(" ".join(f"{key}={value}" for key, value in line.items()))
     return lines
+
+
+def _socket_lines(cluster: Cluster) -> list[str]:
+    """Return the comments by which nodes know the addresses that a round's nodes have beside Slurm's."""
+    if not cluster.sockets:
+        return []
+    return [f"{SOCKETS}NodeName={fold(cluster.sockets)} NodeAddr={fold(cluster.sockets.values())}"]
 
 
 def _node_parameters(cluster: Cluster, hardware_class: str) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines 
 
 ROOT = Path(__file__).resolve().parents[3]
 RUN = f"import sys, {collective.__name__} as collective; sys.exit(collective.main())"
-SLURM = {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_NODELIST": "gpu-[01-02]"}
+SECRET = {"MUSTER_ROUND_SECRET": "0123456789abcdef"}
+SLURM = {**SECRET, "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_NODELIST": "gpu-[01-02]"}
 TIMES = {"iterations": 3, "warmup": 1, "seconds": 20}
 WALK = {
     **{"name": "walk", "kind": "pairs", "collective": "sendrecv", "sizes": [65536, 44]},
@@ -70,6 +71,7 @@ def test_rank_0_is_on_the_first_node_of_the_list(nodes: str, first: str) -> None
         ({"SLURM_NTASKS": "two"}, "SLURM_NTASKS is 'two'"),
         ({"SLURM_PROCID": "2"}, "expected less than SLURM_NTASKS 2"),
         ({"SLURM_STEP_NODELIST": ""}, "SLURM_STEP_NODELIST is empty"),
+        ({"MUSTER_ROUND_SECRET": ""}, "MUSTER_ROUND_SECRET is empty"),
     ],
 )
 def test_place_names_the_variable_that_is_wrong(change: dict[str, str], message: str) -> None:
@@ -148,12 +150,13 @@ class Crowd:
     def __init__(self, torch: Path, phases: list[dict[str, Any]], nodes: int, each: int = 1) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        arguments = (f"--port={port}", "--timeout=60", "--deadline=100", *spec(phases, nodes))
+            self.port = probe.getsockname()[1]
+        arguments = (f"--port={self.port}", "--timeout=60", "--deadline=100", *spec(phases, nodes))
         self.ranks = [
             start(
                 arguments,
                 {
+                    **SECRET,
                     **{"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank % each), "SLURM_NTASKS": str(nodes * each)},
                     **{"SLURM_STEP_NODELIST": f"gpu-[01-0{nodes}]", "SLURMD_NODENAME": f"gpu-0{rank // each + 1}"},
                     **{"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
@@ -236,6 +239,38 @@ def test_rank_that_is_stopped_or_dies_ends_the_walk_of_all(torch: Path, how: sig
     assert code == (EXIT_DEADLINE if how == signal.SIGSTOP else 1)
     assert record["stood"][:2] == ["walk", 0]
     assert list(record["results"]) == ["first"]
+
+
+# Whoever reaches the store may write what it likes, and PyTorch tells it the names of all keys.
+STRANGER = """
+import sys, time
+from datetime import timedelta
+from torch import distributed
+store = distributed.TCPStore("127.0.0.1", int(sys.argv[1]), None, False, timedelta(seconds=60), False)
+print("connected", flush=True)
+try:
+    while True:
+        for place in {"", *(key.lstrip("/").partition("/")[0] + "/" for key in store.list_keys())}:
+            store.set(place + "muster/stop", "\\x1b[2JI was here")
+        time.sleep(0.02)
+except RuntimeError:
+    sys.exit("the store has ended")
+"""
+
+
+@pytest.mark.pytorch
+def test_stranger_who_writes_keys_stops_nobody_and_is_not_quoted(torch: Path) -> None:
+    crowd = Crowd(torch, [{**WALK, "iterations": 1500, "seconds": 60}], 2)
+    stranger = subprocess.Popen(
+        [sys.executable, "-c", STRANGER, str(crowd.port)],
+        env={"PYTHONPATH": str(torch)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    answers = crowd.answers()
+    assert "the store has ended" in stranger.communicate(timeout=30)[1], "the stranger was there to the end"
+    assert {rank: (status, record["error"]) for rank, (status, record) in answers.items()} == {0: (0, ""), 1: (0, "")}
 
 
 # To the store for itself, to the store to be told, and gloo's own.

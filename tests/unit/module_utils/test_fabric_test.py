@@ -118,6 +118,7 @@ class Walkers:
             "PYTHONPATH": os.pathsep.join(sys.path),
             **{"SLURM_PROCID": str(nodes.index(node)), "SLURM_LOCALID": "0", "SLURM_NTASKS": str(len(nodes))},
             **{"SLURMD_NODENAME": node, "SLURM_STEP_NODELIST": ",".join(nodes), "SLURM_JOB_ID": more["job"]},
+            **{"MUSTER_ROUND_SECRET": "0123456789abcdef"},
         }
         argv = [sys.executable, "-c", PROGRAM, f"--spec={json.dumps(spec)}", f"--port={self.port}"]
         argv += [f"--timeout={more['timeout']}", f"--deadline={more['deadline']}"]
@@ -284,7 +285,8 @@ def test_stranger_on_the_port_is_sent_away(walkers: Walkers) -> None:
             strangers.append(socket.create_connection((ADDRESSES["gpu-01"], walkers.port), timeout=1))
         except OSError:
             time.sleep(0.02)
-    strangers[0].sendall(b"GET / HTTP/1.0\r\n\r\n")
+    # One knows the names that everybody knows, the other says nothing.
+    strangers[0].sendall(b'"gpu-02 of job 7"\n')
     walkers.start("gpu-02", ["good_a"])
     answers = walkers.answers()
     assert [answer["error"] for answer in answers.values()] == ["", ""]

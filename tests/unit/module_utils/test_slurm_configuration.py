@@ -16,6 +16,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_conf im
     NOTHING,
     RECONFIGURE,
     RESTART,
+    SOCKETS,
     ConfigurationError,
     action_for,
     addresses_of,
@@ -460,6 +461,8 @@ slurmctld: fatal: Switch configuration r has invalid child (s7)
     [
         ({"slurm.conf": CONF}, {"slurm.conf": CONF + "# more\n"}, NOTHING),
         ({"slurm.conf": CONF}, {"slurm.conf": CONF + "killwait=3\n"}, RECONFIGURE),
+        # A comment that nodes read.
+        ({"slurm.conf": CONF}, {"slurm.conf": f"{CONF}{SOCKETS}NodeName=a NodeAddr=10.9.0.1\n"}, RECONFIGURE),
         ({"slurm.conf": CONF}, {"slurm.conf": CONF.replace("10.0.0.1)", "10.0.0.9)")}, RESTART),
         ({"slurm.conf": CONF, "cgroup.conf": "A=1"}, {"slurm.conf": CONF, "cgroup.conf": "A=2"}, RECONFIGURE),
         ({"slurm.conf": CONF, "gres.conf": None}, {"slurm.conf": CONF, "gres.conf": "A=2"}, RESTART),

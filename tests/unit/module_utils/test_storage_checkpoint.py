@@ -30,7 +30,7 @@ def program(tmp_path: Path) -> str:
 
 
 def process(program: str, port: int, ranks: int = 1, python: str = sys.executable) -> CheckpointProcess:
-    return CheckpointProcess(python, program, 2**20, port, ranks)
+    return CheckpointProcess(python, program, 2**20, (port, "a word"), ranks)
 
 
 @pytest.mark.pytorch

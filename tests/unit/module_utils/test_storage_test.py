@@ -9,7 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +128,7 @@ def run(place: Path, port: int, tmp_path: Path) -> Iterator[Callable[..., dict[s
                 **os.environ,
                 **{"SLURM_PROCID": str(number), "SLURM_LOCALID": "0", "SLURM_NTASKS": str(len(nodes))},
                 **{"SLURM_STEP_NODELIST": ",".join(nodes), "SLURMD_NODENAME": node, "SLURM_JOB_ID": "7"},
+                **{"MUSTER_ROUND_SECRET": "0123456789abcdef"},
                 "PYTHONPATH": os.pathsep.join(sys.path),
                 "FAULT": faults.get(node.replace("-", "_"), ""),
             }
@@ -170,6 +174,26 @@ def test_all_nodes_write_and_read_each_others_shards(run: Callable[..., Any], pl
         assert answer["checkpoint"]["loaded_by"] == 3
     assert sorted(answer["read"]["of"] for answer in answers.values()) == sorted(NODES)
     assert list(place.iterdir()) == []
+
+
+def test_stranger_who_knows_run_and_job_takes_no_nodes_place(run: Callable[..., Any], port: int) -> None:
+    ended, said = threading.Event(), []
+
+    def strange() -> None:
+        while not ended.is_set():
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+                hello = {"node": "gpu-02", "key": "test-1 7", "address": "127.0.0.1"}
+                connection.sendall(json.dumps(hello).encode() + b"\n")
+                said.append(connection.recv(1))
+            time.sleep(0.02)
+
+    stranger = threading.Thread(target=strange)
+    stranger.start()
+    answers = run("gpu-01", "gpu-02")
+    ended.set()
+    stranger.join()
+    assert said and set(said) == {b""}
+    assert all(good(answer) and answer["nodes"] == 2 for answer in answers.values()), answers
 
 
 def test_alone_a_node_reads_its_own_shards(run: Callable[..., Any]) -> None:

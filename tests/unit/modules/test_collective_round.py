@@ -29,6 +29,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.rounds.slurm_round 
 )
 from ansible_collections.muster.cluster.plugins.module_utils.words import answer_lines
 
+from tests.run_module import run_module
+
 COLLECTIONS = Path(__file__).resolve().parents[3] / "collections"
 # srun does what its nodes' names ask for; jobs are files, so that scancel can end them.
 SRUN = f"""#!{sys.executable}
@@ -60,6 +62,8 @@ else:
         print(answer_lines.pack(answer), end="")
 with open(os.path.join(jobs, "../started"), "a") as file:
     file.write(json.dumps(sys.argv[1:]) + chr(10))
+with open(os.path.join(jobs, "../secrets"), "a") as file:
+    file.write(os.environ.get("MUSTER_ROUND_SECRET", "") + chr(10))
 os.unlink(mine)
 """
 SQUEUE = f"""#!{sys.executable}
@@ -271,3 +275,24 @@ def test_nothing_follows_a_step_that_ended_early(slurm: Slurm, tmp_path: Path) -
     assert (hung["ok"], hung["missing"]) == (False, ["a", "hang"]), hung
     assert [step.jobs for step in steps(asked, jobs)] == [tuple(jobs), tuple(jobs)]
     assert fine["group"] == ["c", "d"]
+
+
+def test_each_round_has_a_secret_that_no_command_line_shows(
+    slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", slurm.environment["PATH"])
+    for number in (1, 2):
+        answer = run_module(
+            "collective_round",
+            **{"campaign": "c", "number": number, "groups": [["a", "b"], ["c", "d"]], "port": 29400, "addresses": {}},
+            **{"user": slurm.user, "environment": {**slurm.environment, "MUSTER_ROUND_SECRET": "from outside"}},
+            **{"program": {"moves": [WALK]}, "deadline_seconds": 20},
+            collective={
+                **{"driver": "torch", "container": None, "python": "python3", "backend": "gloo", "ranks_per_node": 1}
+            },
+        )
+        assert [each["error"] for each in answer["observations"]] == ["", ""], answer
+    told = (tmp_path / "secrets").read_text().split()
+    assert len(told) == 4 and len(set(told[:2])) == len(set(told[2:])) == 1 and told[0] != told[2]
+    assert min(map(len, told)) == 32
+    assert not [secret for secret in told if secret in (tmp_path / "started").read_text()]

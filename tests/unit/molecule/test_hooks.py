@@ -270,6 +270,13 @@ def test_prolog_and_epilog_of_a_healthy_host_pass_and_never_ask_slurm(lab: Lab) 
         assert (lab.place / "run" / "jobs" / "7.json").exists() == (hook == "prolog")
 
 
+def test_round_does_not_start_where_its_ports_cannot_be_closed(lab: Lab) -> None:
+    done = lab.hook("prolog", {**JOB, "SLURM_JOB_USER": "muster", "SLURM_NODELIST": "gpu-[01-02]"})
+    assert done.returncode == 1
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (finding["check"], finding["verdict"]) == ("round_ports", "incomplete")
+
+
 @pytest.mark.parametrize(
     ("faults", "check"),
     [

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import expand
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_conf import node_addresses
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.slurm_versions import lacking, releases
 from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_files import (
@@ -35,6 +36,20 @@ def test_all_nodes_are_declared_and_tested_where_no_user_is() -> None:
     )
     assert text.count("PartitionName=") == 1
     assert text.endswith("\nInclude muster_partitions.conf\n")
+
+
+def test_nodes_are_told_where_sockets_are_that_do_not_lie_where_slurm_reaches_them() -> None:
+    devices = {"devices": "mlx5_[0-7]", "addresses": "172.[16-23].0.1/31"}
+    data = site(rails=devices)
+    assert node_addresses(files(data)["slurm.conf"])["gpu-02"] == ["10.1.16.2"]
+    for interface, addresses in (("bond0", ["10.1.16.2"]), ("ib3", ["10.1.16.2", "172.19.0.3"])):
+        data["fabric"]["socket_interface"] = interface
+        rails = [
+            {"rail": number, "device": f"mlx5_{number}", "address": None, "interface": f"ib{number}"}
+            for number in range(8)
+        ]
+        data["hardware_classes"] = {"hgx_h100": {"nic": {"rails": rails}}}
+        assert node_addresses(files(data)["slurm.conf"])["gpu-02"] == addresses
 
 
 def test_what_the_gate_and_requeueing_rest_on_is_set() -> None:
