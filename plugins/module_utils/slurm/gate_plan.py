@@ -73,13 +73,15 @@ def returns(node: NodeState, examined: Examined) -> bool:
     One that Slurm found rebooted, and one that our own checks drained for a boot, once the boot is examined on which it
     registered; one that they drained for want of a measurement that has passed since, or that users cannot reach; and
     one that they drained for a fault, if users cannot reach it and its check passes again, so that it can be tested.
-    Never one that a person or Slurm drained, or of which the reason is not known.
+    Never one that a person or Slurm drained, or of which state or reason is not known.
     """
     booted, since = _seconds(node.booted), _seconds(node.at)
     if booted is None or since is None or booted > examined.began:
         return False
     if not node.drained:
         return node.down and node.reason == drain_reason.REBOOTED
+    if not node.drained_by_muster:
+        return False
     if boot := drain_reason.boot_in(node.reason):
         return boot == examined.boot_id or since <= examined.began
     if node.reason == drain_reason.RESTART:

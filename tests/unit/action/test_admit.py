@@ -802,8 +802,12 @@ class Scontrol:
         if argv[1:] == ["reconfigure"]:
             self.start()
         elif argv[1:3] == ["show", "partition"]:
-            lines = [f"PartitionName={name} Nodes={fold(nodes) or '(null)'}" for name, nodes in self.live.items()]
+            lines = [
+                f"PartitionName={name} Nodes={fold(nodes) or '(null)'} State=UP" for name, nodes in self.live.items()
+            ]
             return Output("\n".join(lines))
+        elif argv[1:3] == ["show", "reservation"]:
+            return Output("No reservations in the system")
         elif argv[1:3] == ["show", "node"]:
             return Output("\n".join(map(self._node, self.names)))
         elif argv[1] == "update":
@@ -816,8 +820,9 @@ class Scontrol:
 
     def _node(self, name: str) -> str:
         reason = self.reasons.get(name)
-        state = f"IDLE+DRAIN ThreadsPerCore=1 Reason={reason} [root@2026-11-20T10:00:00]" if reason else "IDLE Weight=1"
-        return f"NodeName={name} BootTime=2026-11-20T09:00:00 State={state} "
+        state = "IDLE+DRAIN" if reason else "IDLE"
+        told = f" Reason={reason} [root@2026-11-20T10:00:00]" if reason else ""
+        return f"NodeName={name} OS=Linux State={state} ThreadsPerCore=1 BootTime=2026-11-20T09:00:00{told}"
 
     def read(self, path: str) -> Output:
         raise AssertionError(path)
