@@ -62,6 +62,15 @@ class Steps:
     changed: bool = False
 
 
+@dataclass(frozen=True)
+class Closing:
+    """What takes nodes out of file and controller: the file, the nodes to set by live partition, who closes where."""
+
+    file: GateFile
+    set_live: Mapping[str, tuple[str, ...]]
+    closed: Mapping[str, list[str]]
+
+
 def leaving(jobs: Iterable[Job], wanted: GateFile) -> list[Job]:
     """Return the jobs of user partitions that run on a node which is not open there."""
     return [job for job in jobs if job.partition in wanted.nodes and job.nodes - wanted.nodes[job.partition]]
@@ -145,6 +154,27 @@ def plan(current: GateFile | None, live: Mapping[str, Collection[str]] | None, w
         closed={name: nodes for name, nodes in closed.items() if nodes},
         changed=reconfigure or any(opened.values()) or any(closed.values()),
     )
+
+
+def closing_of(
+    current: GateFile, live: Mapping[str, Collection[str]], unread: Collection[str], names: Collection[str]
+) -> Closing:
+    """Return what takes the nodes out of the file and of its partitions live; nothing else closes, and nothing opens.
+
+    ``unread`` are partitions whose live nodes are not known: they are set to what the file still lists.
+    """
+    file = current.without(names)
+    set_live: dict[str, tuple[str, ...]] = {}
+    closed: dict[str, list[str]] = {}
+    for each in file.partitions:
+        seen = set(live.get(each.name, ()))
+        if each.name in unread:
+            set_live[each.name] = each.nodes
+        elif seen & set(names):
+            set_live[each.name] = tuple(in_order(seen - set(names)))
+        if gone := (seen | current.nodes[each.name]) & set(names):
+            closed[each.name] = in_order(gone)
+    return Closing(file, set_live, closed)
 
 
 def _shape(content: GateFile) -> list[tuple[Any, ...]]:

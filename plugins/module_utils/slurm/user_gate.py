@@ -14,7 +14,7 @@ from ..host.host_lists import fold, in_order, natural
 from ..host.whole_files import replace_file
 from . import drain_reason
 from .gate_file import NO_LEDGER, GateFile, parse_gate_file
-from .gate_plan import NodeHandling, Steps, guard, leaving, plan, returns
+from .gate_plan import Closing, NodeHandling, Steps, closing_of, guard, leaving, plan, returns
 from .scontrol_output import LivePartition, NoAnswer, NodeState, Reservation, SlurmGateError
 from .slurm_controller import Controller
 
@@ -126,6 +126,80 @@ class Gate:
             return self.controller.partitions(), ""
         except SlurmGateError as exc:
             return None, str(exc)
+
+    def close(self, names: Collection[str], check: bool = False) -> dict[str, Any]:
+        """Take nodes out of every partition of the file, and out of those live; return what changed.
+
+        Ledger and generation of the file stay. No answer of Slurm's has to be readable: a partition whose live nodes
+        are not known is set to those that the file still lists. Each step is tried, whatever became of the one before.
+        Raises SlurmGateError where a node may still be open.
+        """
+        current = self.read()
+        if current is None:
+            if self.live()[0] is not None:
+                raise SlurmGateError(
+                    f"{self.path}: no such file, so that it is not known which partitions are Muster's"
+                )
+            return {"changed": False, "opened": {}, "closed": {}, "live": False, **_no_drains()}
+        with self._alone(check):
+            return self._close_nodes(self.read() or current, frozenset(names), check)
+
+    def _close_nodes(self, current: GateFile, names: frozenset[str], check: bool) -> dict[str, Any]:
+        live, silence = self.live()
+        unread = set(current.nodes) if live is None else {name for name, each in live.items() if each.trouble}
+        steps = closing_of(current, _nodes_of(live or {}), unread, names)
+        result: dict[str, Any] = {
+            "changed": bool(steps.closed),
+            "opened": {},
+            "closed": steps.closed,
+            "live": live is not None,
+            **_no_drains(),
+        }
+        # A file that no ledger has rendered belongs to a cluster in which nothing has been open yet.
+        if check or (live is None and current.ledger_id == NO_LEDGER):
+            return result
+        not_filed, not_live = self._filed_without(current, steps, silence), self._live_without(steps, names)
+        if not_filed or not_live:
+            filed = not_filed or f"{self.path.name} lists none of them"
+            live_too = not_live or "live they are closed"
+            raise SlurmGateError(f"{_listed(names)} may still be open: {live_too}; {filed}", result)
+        return result
+
+    def _filed_without(self, current: GateFile, steps: Closing, silence: str) -> str:
+        """Write the file where it changes and return what went wrong."""
+        try:
+            if steps.file != current:
+                self.write(steps.file)
+            elif silence:
+                self.forget_saved()
+        except SlurmGateError as exc:
+            return str(exc)
+        return ""
+
+    def _live_without(self, steps: Closing, names: frozenset[str]) -> str:
+        """Close live and return what went wrong, or what the controller still has open."""
+        trouble = []
+        try:
+            for name, nodes in steps.set_live.items():
+                try:
+                    self.controller.set_nodes(name, nodes)
+                except NoAnswer:
+                    raise
+                except SlurmGateError as exc:
+                    trouble.append(str(exc))
+            if not steps.set_live:
+                return ""
+            # The controller may have saved what was live since the file was written.
+            self.forget_saved()
+            live = self.controller.partitions()
+        except SlurmGateError as exc:
+            return "; ".join([*trouble, str(exc)])
+        for name in steps.file.nodes:
+            if name in live and live[name].trouble:
+                trouble.append(f"partition {name} cannot be read: {live[name].trouble}")
+            elif name in live and live[name].nodes & names:
+                trouble.append(f"partition {name} has {_listed(live[name].nodes & names)}")
+        return "; ".join(trouble)
 
     def reconcile(
         self, wanted: GateFile, drains: Mapping[str, str], check: bool = False, adopt: bool = False

@@ -71,6 +71,9 @@ class Gate(Protocol):
     ) -> GateEdit:
         """Make file and controller list these nodes, and let those of ``resume`` back; raises ControllerError."""
 
+    def close(self, nodes: Sequence[str]) -> GateEdit:
+        """Take nodes out of file and controller, which needs no ledger; raises ControllerError."""
+
 
 class ModuleGate:
     """The gate as the modules slurm_gate and slurm_gate_info on the controller."""
@@ -128,6 +131,10 @@ class ModuleGate:
             "leaving_jobs": self._fleet.scheduler.leaving_jobs,
         }
         return self._edited(arguments)
+
+    def close(self, nodes: Sequence[str]) -> GateEdit:
+        """Take nodes out of file and controller, which needs no ledger; raises ControllerError."""
+        return self._edited({"close": list(nodes)})
 
     def _edited(self, arguments: Mapping[str, Any]) -> GateEdit:
         result = self._run("slurm_gate", {**arguments, **self._state()})

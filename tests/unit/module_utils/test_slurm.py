@@ -11,6 +11,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists imp
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GateFile, Partition, parse_gate_file
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import (
     Examined,
+    closing_of,
     guard,
     leaving,
     plan,
@@ -395,6 +396,16 @@ def test_plan_reopens_what_was_closed_by_hand():
 )
 def test_plan_reconfigures_where_a_partition_comes_goes_or_differs(current, live):
     assert plan(current, live, gate()).reconfigure
+
+
+def test_closing_touches_the_named_nodes_alone():
+    current = GateFile("L1", 3, (Partition("batch", True, ("n1", "n2", "n3")), Partition("big", False, ("n1",))))
+    # n3 was closed by hand, n4 opened by hand.
+    steps = closing_of(current, {"batch": {"n1", "n2", "n4"}, "big": {"n1"}, "acceptance": {"n2"}}, (), {"n2", "n9"})
+    assert steps.file == GateFile("L1", 3, (Partition("batch", True, ("n1", "n3")), Partition("big", False, ("n1",))))
+    assert (steps.set_live, steps.closed) == ({"batch": ("n1", "n4")}, {"batch": ["n2"]})
+    unread = closing_of(current, {"big": {"n1"}}, {"batch", "ib"}, {"n2"})
+    assert (unread.set_live, unread.closed) == ({"batch": ("n1", "n3")}, {"batch": ["n2"]})
 
 
 # What slurmctld 22.05.8 was seen to say: a node that rebooted by itself, one that was drained before it did.

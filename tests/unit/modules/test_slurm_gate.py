@@ -263,6 +263,130 @@ def test_controller_that_does_not_tell_its_partitions_closes_in_the_file(slurm, 
     assert filed(slurm) == {"n1"}
 
 
+@pytest.fixture
+def close(slurm, reconcile, tmp_path):
+    """Close nodes of a gate of ``batch`` with n1, n2 and n3, at generation 7."""
+    reconcile(["n1", "n2", "n3"], 7)
+    slurm.commands.clear()
+    gate = Gate(Controller(slurm, 1), str(slurm.path), str(tmp_path))
+    return lambda *names, **more: gate.close(names, **more)
+
+
+def test_close_by_name_then_close_again(slurm, close):
+    result = close("n2", "n9")
+    assert (result["changed"], result["closed"], result["live"]) == (True, {"batch": ["n2"]}, True)
+    assert filed(slurm) == slurm.live["batch"] == {"n1", "n3"}
+    content = parse_gate_file(slurm.path.read_text())
+    assert (content.ledger_id, content.generation) == ("L1", 7)
+    assert slurm.live["acceptance"] == ALL
+    slurm.commands.clear()
+    again = close("n2", "n9")
+    assert (again["changed"], again["closed"], slurm.commands) == (False, {}, [])
+
+
+def test_closing_by_name_opens_nothing_and_closes_nobody_else(slurm, close):
+    # n1 was closed by hand; the generation and the marker say what they like.
+    slurm.live["batch"] = {"n2", "n3"}
+    close("n3")
+    assert (filed(slurm), slurm.live["batch"]) == ({"n1", "n2"}, {"n2"})
+
+
+def test_closing_by_name_finds_what_was_opened_by_hand_alone(slurm, close):
+    close("n2")
+    slurm.live["batch"] |= {"n2"}
+    assert close("n2")["closed"] == {"batch": ["n2"]}
+    assert slurm.live["batch"] == {"n1", "n3"}
+
+
+def test_closing_by_name_in_check_mode_leaves_no_trace(slurm, close, tmp_path):
+    before = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    result = close("n2", check=True)
+    assert (result["changed"], result["closed"]) == (True, {"batch": ["n2"]})
+    assert ({path.name: path.read_text() for path in tmp_path.iterdir()}, slurm.commands) == (before, [])
+
+
+def test_closing_by_name_while_the_controller_is_silent_closes_in_the_file_and_says_so(slurm, close, tmp_path):
+    slurm.up = False
+    for _again in range(2):
+        (tmp_path / "part_state").touch()
+        with pytest.raises(
+            SlurmGateError, match=r"n2 may still be open: slurmctld does not answer.*lists none"
+        ) as caught:
+            close("n2")
+        assert not (tmp_path / "part_state").exists()
+        assert (caught.value.result["live"], filed(slurm)) == (False, {"n1", "n3"})
+        assert caught.value.result["closed"] == ({} if _again else {"batch": ["n2"]})
+    assert close("n3", check=True)["closed"] == {"batch": ["n3"]}
+
+
+@pytest.mark.parametrize("mute", [("partition",), ("partition", "node", "reservation")])
+def test_closing_by_name_needs_no_answer_that_can_be_read(slurm, close, mute):
+    slurm.mute = mute
+    with pytest.raises(SlurmGateError, match=r"n2 may still be open: .*Zero Bytes"):
+        close("n2")
+    assert filed(slurm) == slurm.live["batch"] == {"n1", "n3"}
+
+
+def test_closing_by_name_though_a_partition_cannot_be_read(slurm, close):
+    slurm.more_partitions = "PartitionName=ib Nodes=gpu-[01-04]-ib State=UP\n"
+    assert close("n2")["closed"] == {"batch": ["n2"]}
+    slurm.more_partitions = "PartitionName=batch Nodes=n3 State=UP\n"
+    with pytest.raises(SlurmGateError, match="n3 may still be open: partition batch cannot be read"):
+        close("n3")
+    assert filed(slurm) == slurm.live["batch"] == {"n1"}
+
+
+def test_closing_by_name_live_though_the_file_cannot_be_written(slurm, close, monkeypatch):
+    def full(*_given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate.replace_file", full)
+    with pytest.raises(SlurmGateError, match=r"n2 may still be open: live they are closed; .*No space left"):
+        close("n2")
+    assert (filed(slurm), slurm.live["batch"]) == (ALL, {"n1", "n3"})
+
+
+def test_closing_by_name_that_takes_no_effect_is_found_out(slurm, close):
+    slurm.deaf = True
+    with pytest.raises(SlurmGateError, match="n2 may still be open: partition batch has n2"):
+        close("n2")
+    assert filed(slurm) == {"n1", "n3"}
+
+
+def test_closing_by_name_before_anything_was_rendered(slurm, tmp_path):
+    gate = Gate(Controller(slurm, 1), str(slurm.path), str(tmp_path))
+    assert not gate.close(["n2"])["changed"]
+    slurm.live["batch"] = {"n2"}
+    assert gate.close(["n2"])["closed"] == {"batch": ["n2"]}
+    slurm.up = False
+    assert gate.close(["n2"])["live"] is False
+    slurm.path.unlink()
+    assert gate.close(["n2"])["changed"] is False
+    slurm.up = True
+    with pytest.raises(SlurmGateError, match="no such file"):
+        gate.close(["n2"])
+
+
+def test_closing_by_name_stops_at_a_file_that_is_not_ours(slurm, close):
+    slurm.path.write_text("PartitionName=batch Nodes=ALL\n")
+    with pytest.raises(SlurmGateError, match="expected '# muster ledger"):
+        close("n2")
+
+
+def test_module_closes_by_name(slurm, close, tmp_path, monkeypatch):
+    monkeypatch.setattr("ansible_collections.muster.cluster.plugins.modules.slurm_gate.LocalHost", lambda: slurm)
+    places = {"path": str(slurm.path), "state_save_location": str(tmp_path)}
+    for check in (True, False):
+        answer = run_module("slurm_gate", check, close=["n2"], **places)
+        assert (answer["changed"], answer["closed"]) == (True, {"batch": ["n2"]})
+        assert "Nodes=n[1-3]" in answer["diff"]["before"] and "Nodes=n[1,3]" in answer["diff"]["after"]
+    again = run_module("slurm_gate", close=["n2"], **places)
+    assert not again["changed"] and "diff" not in again
+    assert run_module("slurm_gate", close=[], partitions=[], **places)["failed"]
+    assert "generation" in run_module("slurm_gate", partitions=[], ledger_id="L1", **places)["msg"]
+    assert run_module("slurm_gate", **places)["failed"]
+
+
 def test_two_reconciles_do_not_overlap(slurm, reconcile, tmp_path):
     held = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
