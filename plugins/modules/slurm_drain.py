@@ -12,13 +12,17 @@ description:
   - Runs on the compute node itself. A host without slurmd and without job steps needs no drain. If one of them runs,
     the Slurm controller must answer.
   - V(drained) drains the node and waits until no job is left. An existing drain is not changed, whoever set it.
-  - V(resumed) lifts only a drain with the same O(reason).
+  - V(resumed) lifts only a drain with the same O(reason), set by root or Slurm's user.
 attributes:
   check_mode: {support: full, description: Shows what would change; does not wait.}
 options:
   node: {description: Name of this host in Slurm., type: str, required: true}
   state: {description: Wanted state., type: str, choices: [drained, resumed], required: true}
-  reason: {description: "Reason of the drain; must begin with C(muster:).", type: str, required: true}
+  reason:
+    description: Reason of the drain. One of the two by which Muster knows its own work; any other is a person's.
+    type: str
+    required: true
+    choices: ["muster: boot restarts this node", "muster: gpu_stack changes this node"]
   wait_seconds:
     description:
       - How long to wait for jobs to end; 0 checks once. The node stays drained in any case.
@@ -35,7 +39,7 @@ EXAMPLES = r"""
   muster.cluster.slurm_drain:
     node: gpu-01
     state: drained
-    reason: "muster: gpu_stack"
+    reason: "muster: gpu_stack changes this node"
     wait_seconds: 3600
 """
 
@@ -52,17 +56,14 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Host, LocalHost
 from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import poll, wait_until
-from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import (
-    OUR_REASON,
-    NodeState,
-    SlurmGateError,
-)
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.drain_reason import AT_WORK
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import NodeState, SlurmGateError
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import Controller
 
 ARGUMENTS = {
     "node": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["drained", "resumed"], "required": True},
-    "reason": {"type": "str", "required": True},
+    "reason": {"type": "str", "required": True, "choices": list(AT_WORK)},
     "wait_seconds": {"type": "float", "default": 0},
     "timeout_seconds": {"type": "float", "default": 60},
 }
@@ -76,7 +77,7 @@ def serves_slurm(host: Host) -> bool:
 
 def must_change(current: NodeState, state: str, reason: str) -> bool:
     """Return whether Slurm has to be told."""
-    return not current.drained if state == "drained" else current.drained and current.reason == reason
+    return not current.drained if state == "drained" else current.drained_by_muster and current.reason == reason
 
 
 def main() -> None:
@@ -84,8 +85,6 @@ def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     params = module.params
     node, state, reason = params["node"], params["state"], params["reason"]
-    if not reason.startswith(OUR_REASON):
-        module.fail_json(msg=f"reason is {reason!r}, expected one that begins with {OUR_REASON!r}")
     host = LocalHost()
     deadline = time.monotonic() + params["wait_seconds"]
     # A node to be drained on which slurmd does not run takes no jobs; one to be resumed may just be starting it.

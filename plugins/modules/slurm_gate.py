@@ -19,26 +19,35 @@ description:
   - Every write drops the partitions that Slurm saved. A backup controller that takes over would restore them, and
     reopen a node that the file closes.
   - Running jobs continue when their node is closed, unless O(leaving_jobs) is V(end).
+  - With O(close), only takes nodes out of the partitions that the file has. This needs no ledger, and no answer of
+    Slurm has to be readable. The task fails where a node may still be open, such as where the controller does not
+    answer; the file is written all the same. Jobs continue.
 attributes:
   check_mode: {support: full, description: Shows what would change and changes nothing.}
   diff_mode: {support: full, description: Shows the file before and after.}
 options:
   partitions:
-    description: All user partitions; one that the file has and this list lacks is removed.
+    description: All user partitions; one that the file has and this list lacks is removed. Required without O(close).
     type: list
     elements: dict
-    required: true
     suboptions:
       name: {description: Name of the partition., type: str, required: true}
       default: {description: Whether this is the default partition of jobs., type: bool, default: false}
       nodes: {description: The nodes to be open; none closes the partition., type: list, elements: str, required: true}
       hardware_classes: {description: Ignored; allows to pass a fleet's partition as it is., type: list, elements: str}
       parameters: {description: Additional C(slurm.conf) keys of the partition., type: dict, default: {}}
-  ledger_id: {description: The ledger from which the partitions come., type: str, required: true}
+  ledger_id: {description: The ledger from which the partitions come. Required with O(partitions)., type: str}
   generation:
-    description: Generation of the ledger. A newer generation alone is written, but does not count as a change.
+    description:
+      - Generation of the ledger. A newer generation alone is written, but does not count as a change. Required with
+        O(partitions).
     type: int
-    required: true
+  close:
+    description:
+      - Nodes to take out of every partition of the file and of the running controller. Ledger and generation of the
+        file stay. Nothing is opened, drained or resumed.
+    type: list
+    elements: str
   drains:
     description: Reasons of the manual drains in the ledger, by node.
     type: dict
@@ -87,6 +96,10 @@ EXAMPLES = r"""
       - {name: batch, default: true, nodes: [gpu-01, gpu-02], parameters: {MaxTime: "7-00:00:00"}}
     drains:
       gpu-04: waits for a new cable
+
+- name: Close a node, whatever the ledger says
+  muster.cluster.slurm_gate:
+    close: [gpu-04]
 """
 
 RETURN = r"""
@@ -141,9 +154,10 @@ PARTITION = {
     "parameters": {"type": "dict", "default": {}},
 }
 ARGUMENTS = {
-    "partitions": {"type": "list", "elements": "dict", "options": PARTITION, "required": True},
-    "ledger_id": {"type": "str", "required": True},
-    "generation": {"type": "int", "required": True},
+    "partitions": {"type": "list", "elements": "dict", "options": PARTITION},
+    "ledger_id": {"type": "str"},
+    "generation": {"type": "int"},
+    "close": {"type": "list", "elements": "str"},
     "drains": {"type": "dict", "default": {}},
     "resume": {"type": "dict", "default": {}},
     "leaving_jobs": {"type": "str", "choices": ["finish", "end"], "default": "finish"},
@@ -155,8 +169,14 @@ ARGUMENTS = {
 
 
 def main() -> None:
-    """Reconcile the gate."""
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    """Reconcile the gate, or close nodes."""
+    module = AnsibleModule(
+        argument_spec=ARGUMENTS,
+        supports_check_mode=True,
+        mutually_exclusive=[("partitions", "close")],
+        required_one_of=[("partitions", "close")],
+        required_by={"partitions": ("ledger_id", "generation")},
+    )
     params = module.params
     try:
         examined = {name: Examined.from_params(name, data) for name, data in params["resume"].items()}
@@ -166,23 +186,25 @@ def main() -> None:
             params["state_save_location"],
             NodeHandling(examined, params["leaving_jobs"] == "end"),
         )
-        wanted = GateFile(
-            params["ledger_id"],
-            params["generation"],
-            tuple(Partition.from_params(partition) for partition in params["partitions"]),
-        )
-        drains = {name: str(reason) for name, reason in params["drains"].items()}
         before = gate.text()
-        result = gate.reconcile(wanted, drains, module.check_mode, params["adopt"])
+        if params["close"] is not None:
+            filed = gate.read()
+            result = gate.close(params["close"], module.check_mode)
+            after = filed.without(params["close"]).render() if filed else ""
+        else:
+            wanted = GateFile(
+                params["ledger_id"],
+                params["generation"],
+                tuple(Partition.from_params(partition) for partition in params["partitions"]),
+            )
+            drains = {name: str(reason) for name, reason in params["drains"].items()}
+            result = gate.reconcile(wanted, drains, module.check_mode, params["adopt"])
+            after = wanted.render() if result["live"] else gate.text()
     except SlurmGateError as exc:
         module.fail_json(msg=str(exc), **exc.result)
     if result["changed"]:
-        result["diff"] = {
-            "before_header": str(gate.path),
-            "after_header": str(gate.path),
-            "before": before,
-            "after": wanted.render() if result["live"] else gate.text(),
-        }
+        header = str(gate.path)
+        result["diff"] = {"before_header": header, "after_header": header, "before": before, "after": after}
     module.exit_json(**result)
 
 

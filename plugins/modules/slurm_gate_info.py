@@ -10,7 +10,9 @@ version_added: 0.1.0
 author: The Muster developers (@muster-cluster)
 description:
   - Runs on the Slurm controller and changes nothing. Says from which ledger the partition file was rendered and who is
-    open, what the running controller has, and whether nodes can be reached from here.
+    open, what the running controller has, partitions and reservations of others too, and whether nodes can be reached
+    from here.
+  - What cannot be read of one partition, reservation or node is told, and does not hide the others.
 attributes:
   check_mode: {support: full, description: Never changes anything.}
 options:
@@ -50,12 +52,39 @@ partitions:
 live: {description: Whether the controller answered., returned: success, type: bool, sample: true}
 live_error: {description: Why it did not; empty where it did., returned: success, type: str, sample: ""}
 live_partitions:
-  description: Nodes by partition as the controller has them, of all its partitions.
+  description: Nodes by partition as the controller has them, of all its partitions whose nodes can be read.
   returned: success
   type: dict
   sample: {batch: [gpu-01, gpu-02], acceptance: [gpu-01, gpu-02, gpu-03]}
+live_access:
+  description: By partition of the controller who may use it, in Slurm's keys and words.
+  returned: success
+  type: dict
+  sample:
+    debug: {State: UP, RootOnly: "NO", Hidden: "NO", ReqResv: "NO", AllocNodes: ALL, AllowGroups: ALL,
+            AllowAccounts: ALL, AllowQos: ALL}
+reservations:
+  description: The controller's reservations by name, those to come among them.
+  returned: success
+  type: dict
+  sample:
+    course:
+      nodes: [gpu-01]
+      users: [ann]
+      accounts: []
+      groups: []
+      flags: [SPEC_NODES]
+      start: "2026-11-24T08:00:00"
+      end: "2026-11-24T18:00:00"
+      state: INACTIVE
+      trouble: ""
+unreadable:
+  description: What could not be read, and why, such as C(partition debug), C(reservation course) or C(node gpu-03).
+  returned: success
+  type: dict
+  sample: {node gpu-03: "2 times State= and BootTime= in 'NodeName=gpu-03 ...', expected once"}
 nodes:
-  description: State and reason by node.
+  description: State and reason by node; state C(UNREADABLE) where the controller's line of the node cannot be read.
   returned: success
   type: dict
   sample:

@@ -116,11 +116,11 @@ def reason_of(beat: Heartbeat) -> str:
         return ""
     faults = [item for item in beat.findings if item.verdict == FAIL and item.check != boot_preflight.NAME]
     if faults:
-        return f"{drain_reason.FAULT}{faults[0].check}:{beat.evidence_id}"
+        return drain_reason.fault_reason(faults[0].check, beat.evidence_id)
     if beat.boot_id and any(item.check == boot_preflight.NAME for item in beat.findings):
-        return f"{drain_reason.BOOT}{beat.boot_id}"
+        return drain_reason.boot_reason(beat.boot_id)
     open_ones = [item.check for item in beat.findings if item.verdict != PASS] or [STAGE]
-    return f"{drain_reason.INCOMPLETE}{open_ones[0]}:{beat.evidence_id}"
+    return drain_reason.incomplete_reason(open_ones[0], beat.evidence_id)
 
 
 def status(state_directory: str, max_age_seconds: float) -> int:

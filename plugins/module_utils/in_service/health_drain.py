@@ -56,6 +56,8 @@ def drain_or_lift(host: Host, node: str, beat: Heartbeat) -> tuple[str, str]:
         if node not in nodes:
             return "", f"slurmctld knows no node {node}"
         reason = beat.drain if beat.verdict != PASS else ""
+        if not nodes[node].readable:
+            return "", f"scontrol show node {node}: {nodes[node].reason}"
         step = step_of(nodes[node], reason)
         if step == DRAIN:
             _scontrol(host, "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
@@ -72,14 +74,14 @@ def step_of(node: NodeState, reason: str) -> str:
     ``reason`` is that of the drain that is wanted, nothing for a node that passed. A node that is kept off jobs stays
     as it is, unless what keeps it off is weaker than a measured fault and not a person's word.
     """
-    kept_off = node.drained or node.down
+    waiting = node.drained_by_muster and drain_reason.waits(node.reason)
     if not reason:
-        return LIFT if node.drained and drain_reason.waits(node.reason) else ""
-    if not kept_off:
+        return LIFT if waiting else ""
+    if not node.kept_off:
         return DRAIN
     fault = drain_reason.fault_in(reason) is not None
     if node.drained:
-        weaker = drain_reason.waits(node.reason) or node.reason in drain_reason.HOOK_FAILED
+        weaker = waiting or node.reason in drain_reason.HOOK_FAILED
         return DRAIN if fault and weaker else ""
     # Down because it was silent: it is back in service with its next word.
     return DRAIN if node.reason == drain_reason.SILENT else ""

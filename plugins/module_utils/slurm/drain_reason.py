@@ -1,5 +1,6 @@
-"""The reasons that Muster's own checks give a drain in Slurm, and what may be done with a drain by its reason.
+"""The reasons that Muster gives a drain in Slurm, and what may be done with a drain by its reason.
 
+A drain is Muster's own where the whole reason is one that this file builds and where root or Slurm's user gave it.
 Everything else is a person's word or Slurm's, and is left to people.
 """
 
@@ -12,16 +13,23 @@ from dataclasses import dataclass
 FAULT = "muster:health:"
 # A boot without a preflight that passed: muster:boot:BOOT.
 BOOT = "muster:boot:"
-# Something that could not be measured: muster:incomplete:CHECK:EVIDENCE.
+# Something that could not be measured: muster:incomplete:CHECK:EVIDENCE. The hook `health` of role slurm gives
+# muster:incomplete:program:exit-STATUS.
 INCOMPLETE = "muster:incomplete:"
-# Role boot's, while it restarts a node.
+# Role boot's while it restarts a node, role gpu_stack's while it changes one.
 RESTART = "muster: boot restarts this node"
+CHANGE = "muster: gpu_stack changes this node"
+AT_WORK = (RESTART, CHANGE)
 # Slurm's own (22.05): the first two it gives when our hooks fail, the last is lifted by the node's next word.
 HOOK_FAILED = ("Prolog error", "Epilog error")
 SILENT = "Not responding"
 REBOOTED = "Node unexpectedly rebooted"
 
+# Roles and slurmd's hooks act as root.
+_USERS = ("root", "slurm")
+_ID = r"[A-Za-z0-9_.-]+"
 _FAULT = re.compile(rf"{FAULT}([a-z0-9_]+):([A-Za-z0-9_.-]*)(?:\s.*)?")
+_CHECKED = re.compile(rf"(?:{FAULT}|{INCOMPLETE})[a-z0-9_]+:{_ID}|{BOOT}{_ID}")
 
 
 @dataclass(frozen=True)
@@ -32,8 +40,39 @@ class Fault:
     evidence_id: str
 
 
+def fault_reason(check: str, evidence_id: str) -> str:
+    """Return the reason of a drain for a measured fault."""
+    return f"{FAULT}{check}:{evidence_id}"
+
+
+def boot_reason(boot_id: str) -> str:
+    """Return the reason of a drain for a boot without a preflight that passed."""
+    return f"{BOOT}{boot_id}"
+
+
+def incomplete_reason(check: str, evidence_id: str) -> str:
+    """Return the reason of a drain for want of a measurement."""
+    return f"{INCOMPLETE}{check}:{evidence_id}"
+
+
+def is_own(reason: str, by: str) -> bool:
+    """Return whether Muster itself gave a reason that scontrol shows as given by the user ``by``.
+
+    A word more, or another user, makes it a person's: "muster:health:xid:e1 but keep".
+    """
+    return by in _USERS and (reason in AT_WORK or _CHECKED.fullmatch(reason) is not None)
+
+
+def as_others(reason: str) -> str:
+    """Return a person's reason as root may give it again, without making it one of Muster's own."""
+    return f"restored: {reason}" if any(is_own(reason, user) for user in _USERS) else reason
+
+
 def fault_in(reason: str) -> Fault | None:
-    """Return the fault that a reason tells of, None for a reason of another kind."""
+    """Return the fault that a reason tells of, None for a reason of another kind.
+
+    A person's words behind it change nothing about the fault: it closes the node all the same.
+    """
     match = _FAULT.fullmatch(reason)
     return Fault(*match.groups()) if match else None
 
@@ -45,4 +84,4 @@ def waits(reason: str) -> bool:
 
 def boot_in(reason: str) -> str:
     """Return the boot that a boot drain names, nothing for a reason of another kind."""
-    return reason[len(BOOT) :].partition(" ")[0] if reason.startswith(BOOT) else ""
+    return reason[len(BOOT) :] if reason.startswith(BOOT) else ""

@@ -59,6 +59,11 @@ class GateFile:
         """The open nodes by partition."""
         return {partition.name: frozenset(partition.nodes) for partition in self.partitions}
 
+    def without(self, names: Collection[str]) -> GateFile:
+        """Return the file with these nodes in no partition."""
+        kept = tuple(each.open_for(set(each.nodes) - set(names)) for each in self.partitions)
+        return replace(self, partitions=kept)
+
     def render(self) -> str:
         """Return the file's text; ``parse_gate_file`` reads it back."""
         lines = [

@@ -62,6 +62,15 @@ class Steps:
     changed: bool = False
 
 
+@dataclass(frozen=True)
+class Closing:
+    """What takes nodes out of file and controller: the file, the nodes to set by live partition, who closes where."""
+
+    file: GateFile
+    set_live: Mapping[str, tuple[str, ...]]
+    closed: Mapping[str, list[str]]
+
+
 def leaving(jobs: Iterable[Job], wanted: GateFile) -> list[Job]:
     """Return the jobs of user partitions that run on a node which is not open there."""
     return [job for job in jobs if job.partition in wanted.nodes and job.nodes - wanted.nodes[job.partition]]
@@ -73,13 +82,15 @@ def returns(node: NodeState, examined: Examined) -> bool:
     One that Slurm found rebooted, and one that our own checks drained for a boot, once the boot is examined on which it
     registered; one that they drained for want of a measurement that has passed since, or that users cannot reach; and
     one that they drained for a fault, if users cannot reach it and its check passes again, so that it can be tested.
-    Never one that a person or Slurm drained, or of which the reason is not known.
+    Never one that a person or Slurm drained, or of which state or reason is not known.
     """
     booted, since = _seconds(node.booted), _seconds(node.at)
     if booted is None or since is None or booted > examined.began:
         return False
     if not node.drained:
         return node.down and node.reason == drain_reason.REBOOTED
+    if not node.drained_by_muster:
+        return False
     if boot := drain_reason.boot_in(node.reason):
         return boot == examined.boot_id or since <= examined.began
     if node.reason == drain_reason.RESTART:
@@ -143,6 +154,27 @@ def plan(current: GateFile | None, live: Mapping[str, Collection[str]] | None, w
         closed={name: nodes for name, nodes in closed.items() if nodes},
         changed=reconfigure or any(opened.values()) or any(closed.values()),
     )
+
+
+def closing_of(
+    current: GateFile, live: Mapping[str, Collection[str]], unread: Collection[str], names: Collection[str]
+) -> Closing:
+    """Return what takes the nodes out of the file and of its partitions live; nothing else closes, and nothing opens.
+
+    ``unread`` are partitions whose live nodes are not known: they are set to what the file still lists.
+    """
+    file = current.without(names)
+    set_live: dict[str, tuple[str, ...]] = {}
+    closed: dict[str, list[str]] = {}
+    for each in file.partitions:
+        seen = set(live.get(each.name, ()))
+        if each.name in unread:
+            set_live[each.name] = each.nodes
+        elif seen & set(names):
+            set_live[each.name] = tuple(in_order(seen - set(names)))
+        if gone := (seen | current.nodes[each.name]) & set(names):
+            closed[each.name] = in_order(gone)
+    return Closing(file, set_live, closed)
 
 
 def _shape(content: GateFile) -> list[tuple[Any, ...]]:

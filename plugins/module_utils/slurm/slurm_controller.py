@@ -6,7 +6,18 @@ from collections.abc import Sequence
 
 from ..host.host import Host, Output
 from ..host.host_lists import batches, fold
-from .scontrol_output import Job, NoAnswer, NodeState, SlurmGateError, parse_jobs, parse_nodes, parse_partitions
+from .scontrol_output import (
+    Job,
+    LivePartition,
+    NoAnswer,
+    NodeState,
+    Reservation,
+    SlurmGateError,
+    parse_jobs,
+    parse_nodes,
+    parse_partitions,
+    parse_reservations,
+)
 
 # Linux takes 128 KiB in one argument (MAX_ARG_STRLEN); with room for the words before it.
 ARGUMENT_BYTES = 100 * 1024
@@ -19,19 +30,25 @@ class Controller:
         self.host = host
         self.timeout_seconds = timeout_seconds
 
-    def partitions(self) -> dict[str, frozenset[str]]:
-        """Return the nodes by partition."""
+    def partitions(self) -> dict[str, LivePartition]:
+        """Return the partitions by name."""
         return parse_partitions(self._scontrol("show", "partition", "--all", "--oneliner"))
+
+    def reservations(self) -> dict[str, Reservation]:
+        """Return the reservations by name, those to come among them."""
+        return parse_reservations(self._scontrol("show", "reservation", "--oneliner"))
 
     def nodes(self) -> dict[str, NodeState]:
         """Return the nodes by name."""
         return parse_nodes(self._scontrol("show", "node", "--all", "--oneliner"))
 
     def node(self, name: str) -> NodeState:
-        """Return one node; raises SlurmGateError also where Slurm has no such node."""
+        """Return one node; raises SlurmGateError also where Slurm has no such node or its line cannot be read."""
         found = parse_nodes(self._scontrol("show", "node", name, "--oneliner"))
         if name not in found:
             raise SlurmGateError(f"scontrol show node {name}: said {', '.join(found) or 'nothing'}, expected {name}")
+        if not found[name].readable:
+            raise SlurmGateError(f"scontrol show node {name}: {found[name].reason}")
         return found[name]
 
     def set_nodes(self, partition: str, nodes: Sequence[str]) -> None:

@@ -6,14 +6,16 @@ import fcntl
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..host.host_lists import fold, in_order, natural
 from ..host.whole_files import replace_file
+from . import drain_reason
 from .gate_file import NO_LEDGER, GateFile, parse_gate_file
-from .gate_plan import NodeHandling, Steps, guard, leaving, plan, returns
-from .scontrol_output import NoAnswer, NodeState, SlurmGateError
+from .gate_plan import Closing, NodeHandling, Steps, closing_of, guard, leaving, plan, returns
+from .scontrol_output import LivePartition, NoAnswer, NodeState, Reservation, SlurmGateError
 from .slurm_controller import Controller
 
 # Debian's; vars/main.yml of role slurm sets it.
@@ -52,10 +54,17 @@ class Gate:
             return ""
 
     def describe(self) -> dict[str, Any]:
-        """Return what file, controller and marker say, as plain data; raises SlurmGateError for a foreign file."""
+        """Return what file, controller and marker say, as plain data; raises SlurmGateError for a foreign file.
+
+        What cannot be read of a partition, a reservation or a node is told under ``unreadable``.
+        """
         current = self.read()
         live, silence = self.live()
         nodes = self.controller.nodes() if live is not None else {}
+        reservations, trouble = self._reservations() if live is not None else ({}, {})
+        trouble |= {f"partition {name}": each.trouble for name, each in (live or {}).items() if each.trouble}
+        trouble |= {f"reservation {name}": each.trouble for name, each in reservations.items() if each.trouble}
+        trouble |= {f"node {name}": node.reason for name, node in nodes.items() if not node.readable}
         rendered = current is not None and current.ledger_id != NO_LEDGER
         return {
             "ledger_id": current.ledger_id if current and rendered else None,
@@ -63,7 +72,10 @@ class Gate:
             "partitions": _sorted(current.nodes if current else {}),
             "live": live is not None,
             "live_error": silence,
-            "live_partitions": _sorted(live or {}),
+            "live_partitions": _sorted(_nodes_of(live or {})),
+            "live_access": {name: dict(each.access) for name, each in (live or {}).items()},
+            "reservations": {name: asdict(each) for name, each in reservations.items() if not each.trouble},
+            "unreadable": trouble,
             "nodes": {
                 name: {
                     "state": node.state,
@@ -77,6 +89,13 @@ class Gate:
             "drains": {drain["node"]: drain["reason"] for drain in drains_of(nodes)},
             "slurm_state_lost": live is None or not self.marker.exists(),
         }
+
+    def _reservations(self) -> tuple[dict[str, Reservation], dict[str, str]]:
+        """Return the reservations, or why they could not be asked for."""
+        try:
+            return self.controller.reservations(), {}
+        except SlurmGateError as exc:
+            return {}, {"reservations": str(exc)}
 
     def write(self, content: GateFile) -> None:
         """Replace the file as a whole, and drop what Slurm has saved of its partitions; raises SlurmGateError."""
@@ -101,12 +120,86 @@ class Gate:
             except OSError as exc:
                 raise SlurmGateError(f"{self.marker.with_name(name)}: {exc.strerror}") from exc
 
-    def live(self) -> tuple[dict[str, frozenset[str]] | None, str]:
-        """Return the nodes by live partition, or None and why the controller does not answer."""
+    def live(self) -> tuple[dict[str, LivePartition] | None, str]:
+        """Return the live partitions, or None and why the controller does not tell them."""
         try:
             return self.controller.partitions(), ""
-        except NoAnswer as exc:
+        except SlurmGateError as exc:
             return None, str(exc)
+
+    def close(self, names: Collection[str], check: bool = False) -> dict[str, Any]:
+        """Take nodes out of every partition of the file, and out of those live; return what changed.
+
+        Ledger and generation of the file stay. No answer of Slurm's has to be readable: a partition whose live nodes
+        are not known is set to those that the file still lists. Each step is tried, whatever became of the one before.
+        Raises SlurmGateError where a node may still be open.
+        """
+        current = self.read()
+        if current is None:
+            if self.live()[0] is not None:
+                raise SlurmGateError(
+                    f"{self.path}: no such file, so that it is not known which partitions are Muster's"
+                )
+            return {"changed": False, "opened": {}, "closed": {}, "live": False, **_no_drains()}
+        with self._alone(check):
+            return self._close_nodes(self.read() or current, frozenset(names), check)
+
+    def _close_nodes(self, current: GateFile, names: frozenset[str], check: bool) -> dict[str, Any]:
+        live, silence = self.live()
+        unread = set(current.nodes) if live is None else {name for name, each in live.items() if each.trouble}
+        steps = closing_of(current, _nodes_of(live or {}), unread, names)
+        result: dict[str, Any] = {
+            "changed": bool(steps.closed),
+            "opened": {},
+            "closed": steps.closed,
+            "live": live is not None,
+            **_no_drains(),
+        }
+        # A file that no ledger has rendered belongs to a cluster in which nothing has been open yet.
+        if check or (live is None and current.ledger_id == NO_LEDGER):
+            return result
+        not_filed, not_live = self._filed_without(current, steps, silence), self._live_without(steps, names)
+        if not_filed or not_live:
+            filed = not_filed or f"{self.path.name} lists none of them"
+            live_too = not_live or "live they are closed"
+            raise SlurmGateError(f"{_listed(names)} may still be open: {live_too}; {filed}", result)
+        return result
+
+    def _filed_without(self, current: GateFile, steps: Closing, silence: str) -> str:
+        """Write the file where it changes and return what went wrong."""
+        try:
+            if steps.file != current:
+                self.write(steps.file)
+            elif silence:
+                self.forget_saved()
+        except SlurmGateError as exc:
+            return str(exc)
+        return ""
+
+    def _live_without(self, steps: Closing, names: frozenset[str]) -> str:
+        """Close live and return what went wrong, or what the controller still has open."""
+        trouble = []
+        try:
+            for name, nodes in steps.set_live.items():
+                try:
+                    self.controller.set_nodes(name, nodes)
+                except NoAnswer:
+                    raise
+                except SlurmGateError as exc:
+                    trouble.append(str(exc))
+            if not steps.set_live:
+                return ""
+            # The controller may have saved what was live since the file was written.
+            self.forget_saved()
+            live = self.controller.partitions()
+        except SlurmGateError as exc:
+            return "; ".join([*trouble, str(exc)])
+        for name in steps.file.nodes:
+            if name in live and live[name].trouble:
+                trouble.append(f"partition {name} cannot be read: {live[name].trouble}")
+            elif name in live and live[name].nodes & names:
+                trouble.append(f"partition {name} has {_listed(live[name].nodes & names)}")
+        return "; ".join(trouble)
 
     def reconcile(
         self, wanted: GateFile, drains: Mapping[str, str], check: bool = False, adopt: bool = False
@@ -139,12 +232,12 @@ class Gate:
             except SlurmGateError as exc:
                 raise SlurmGateError(f"{self.path}: {exc}; nothing was changed") from exc
         live, silence = self.live()
-        steps = plan(current, live, wanted)
+        steps = plan(current, None if live is None else _nodes_of(live), wanted)
         if live is None and not check:
             self._file_closing(current, steps)
             # One that has started meanwhile may have read the file as it was.
             live, silence = self.live()
-            steps = plan(current, live, wanted)
+            steps = plan(current, None if live is None else _nodes_of(live), wanted)
         result: dict[str, Any] = {
             "changed": steps.changed,
             "opened": steps.opened,
@@ -242,7 +335,10 @@ class Gate:
         words = []
         # A partition that goes has to be closed too.
         for name, nodes in {**dict.fromkeys(steps.closed, frozenset()), **steps.wanted.nodes}.items():
-            found = live.get(name, frozenset())
+            if name in live and live[name].trouble:
+                words.append(f"partition {name} cannot be read ({live[name].trouble}), expected {_listed(nodes)}")
+                continue
+            found = live[name].nodes if name in live else frozenset()
             if found - nodes if only_more else found != nodes:
                 words.append(f"partition {name} has {_listed(found)}, expected {_listed(nodes)}")
         return "; ".join(words)
@@ -295,7 +391,7 @@ class Gate:
         lost = not self.marker.exists()
         if lost and not check:
             for name in gone:
-                self.controller.drain(name, known[name])
+                self.controller.drain(name, drain_reason.as_others(known[name]))
             nodes = self.controller.nodes() if gone else nodes
             try:
                 self.marker.write_text("Removed with Slurm's state, this file tells that drains were lost.\n")
@@ -304,7 +400,8 @@ class Gate:
         return {
             "drains_found": drains_of(nodes),
             "drains_restored": gone if lost else [],
-            "drains_lifted": [] if lost else gone,
+            # Of a node that cannot be read it is not known.
+            "drains_lifted": [] if lost else [name for name in gone if nodes[name].readable],
             "slurm_state_lost": lost,
         }
 
@@ -332,6 +429,11 @@ def _unchanged(names: Iterable[str], before: Mapping[str, NodeState], now: Mappi
         and now[name].kept_off
         and (now[name].reason, now[name].at) == (before[name].reason, before[name].at)
     ]
+
+
+def _nodes_of(live: Mapping[str, LivePartition]) -> dict[str, frozenset[str]]:
+    """Return the nodes by partition, of those that could be read."""
+    return {name: each.nodes for name, each in live.items() if not each.trouble}
 
 
 def _sorted(partitions: Mapping[str, Collection[str]]) -> dict[str, list[str]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import Reservation
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
@@ -23,7 +24,11 @@ class ControllerError(MusterError):
 
 @dataclass(frozen=True)
 class GateInfo:
-    """The gate as the controller has it: its file's header, who is open there and live, what Slurm says of nodes."""
+    """The gate as the controller has it: its file's header, who is open there and live, what Slurm says of nodes.
+
+    Of all live partitions, those of others too: their nodes, and under ``live_access`` who may use them.
+    ``unreadable`` is why by what could not be read, such as ``partition debug`` or ``node n0003``.
+    """
 
     ledger_id: str | None
     generation: int
@@ -34,6 +39,9 @@ class GateInfo:
     state_lost: bool = False
     # State and reason of every node, as slurm_gate_info gives them.
     nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    live_access: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,9 @@ class Gate(Protocol):
     ) -> GateEdit:
         """Make file and controller list these nodes, and let those of ``resume`` back; raises ControllerError."""
 
+    def close(self, nodes: Sequence[str]) -> GateEdit:
+        """Take nodes out of file and controller, which needs no ledger; raises ControllerError."""
+
 
 class ModuleGate:
     """The gate as the modules slurm_gate and slurm_gate_info on the controller."""
@@ -88,6 +99,9 @@ class ModuleGate:
             drains=result["drains"],
             state_lost=result["slurm_state_lost"],
             nodes=result["nodes"],
+            live_access=result["live_access"],
+            reservations={name: Reservation.from_dict(each) for name, each in result["reservations"].items()},
+            unreadable=result["unreadable"],
         )
 
     def _run(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -115,9 +129,15 @@ class ModuleGate:
             "drains": dict(drains),
             "resume": {name: dict(examined) for name, examined in resume.items()},
             "leaving_jobs": self._fleet.scheduler.leaving_jobs,
-            **self._state(),
         }
-        result = self._run("slurm_gate", arguments)
+        return self._edited(arguments)
+
+    def close(self, nodes: Sequence[str]) -> GateEdit:
+        """Take nodes out of file and controller, which needs no ledger; raises ControllerError."""
+        return self._edited({"close": list(nodes)})
+
+    def _edited(self, arguments: Mapping[str, Any]) -> GateEdit:
+        result = self._run("slurm_gate", {**arguments, **self._state()})
         edit = GateEdit(
             changed=bool(result.get("changed")),
             opened=_named(result.get("opened")),

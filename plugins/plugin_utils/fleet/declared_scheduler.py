@@ -246,7 +246,8 @@ class Hooks:
 class Scheduler:
     """Slurm: its release, partitions, services, and keys of slurm.conf, NodeName lines (by class) and cgroup.conf.
 
-    A key that is None is left out of its file.
+    A key that is None is left out of its file. ``staff_partitions`` are partitions of others that users cannot submit
+    to, so that nodes which are not admitted may be in them.
     """
 
     partitions: Annotated[tuple[Partition, ...], Rule("at least one entry", bool, of_value=True)]
@@ -264,16 +265,19 @@ class Scheduler:
     rest: Rest | None = None
     containers: Containers | None = None
     hooks: Hooks = Hooks()
+    staff_partitions: tuple[Annotated[str, _WORD], ...] = ()
 
     def __post_init__(self) -> None:
         _check_partitions(self)
+        _check_staff_partitions(self)
         _check_known(self)
         _check_parameters(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that ``read_scheduler`` takes back."""
         data: dict[str, Any] = _plain(asdict(self))
-        return data
+        # Left out where there is none: the variables of such fleets stay what they were.
+        return data if self.staff_partitions else {key: data[key] for key in data if key != "staff_partitions"}
 
     @property
     def health_interval_seconds(self) -> float | None:
@@ -364,6 +368,17 @@ def _check_partitions(scheduler: Scheduler) -> None:
             if not enforced & {"associations", "limits", "qos", "safe", "all"}:
                 expected = "scheduler.accounting.enforce: [associations], or anyone may name the account"
                 raise ReadError(f"{where}.parameters.{key}", key, expected)
+
+
+def _check_staff_partitions(scheduler: Scheduler) -> None:
+    """Raise ReadError for a partition of staff that is the gate's, or Muster's own."""
+    each_once("staff_partitions", scheduler.staff_partitions, "each partition once")
+    for index, name in enumerate(scheduler.staff_partitions):
+        if name in (ACCEPTANCE_PARTITION, *(partition.name for partition in scheduler.partitions)):
+            expected = (
+                "a partition that Muster does not manage, as those of users and its own are never for staff alone"
+            )
+            raise ReadError(f"staff_partitions[{index}]", shown(name), expected)
 
 
 def _check_known(scheduler: Scheduler) -> None:

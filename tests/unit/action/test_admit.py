@@ -19,6 +19,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan imp
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import SlurmGateError
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import Controller as SlurmController
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate import Gate
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_reach import reached_by_users
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Clock, Cpu, Expectations, Memory
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
@@ -108,6 +109,14 @@ class FakeGate:
             self.open = wanted
             self.live = None
         return GateEdit(changed, opened, closed)
+
+    def close(self, nodes: Sequence[str]) -> GateEdit:
+        closed = sorted((self.open | (self.live or set())) & set(nodes))
+        self._step("close")
+        if not self.check:
+            self.open -= set(nodes)
+            self.live = None if self.live is None else self.live - set(nodes)
+        return GateEdit(bool(closed), (), closed)
 
 
 class Site:
@@ -802,8 +811,12 @@ class Scontrol:
         if argv[1:] == ["reconfigure"]:
             self.start()
         elif argv[1:3] == ["show", "partition"]:
-            lines = [f"PartitionName={name} Nodes={fold(nodes) or '(null)'}" for name, nodes in self.live.items()]
+            lines = [
+                f"PartitionName={name} Nodes={fold(nodes) or '(null)'} State=UP" for name, nodes in self.live.items()
+            ]
             return Output("\n".join(lines))
+        elif argv[1:3] == ["show", "reservation"]:
+            return Output("No reservations in the system")
         elif argv[1:3] == ["show", "node"]:
             return Output("\n".join(map(self._node, self.names)))
         elif argv[1] == "update":
@@ -816,8 +829,9 @@ class Scontrol:
 
     def _node(self, name: str) -> str:
         reason = self.reasons.get(name)
-        state = f"IDLE+DRAIN ThreadsPerCore=1 Reason={reason} [root@2026-11-20T10:00:00]" if reason else "IDLE Weight=1"
-        return f"NodeName={name} BootTime=2026-11-20T09:00:00 State={state} "
+        state = "IDLE+DRAIN" if reason else "IDLE"
+        told = f" Reason={reason} [root@2026-11-20T10:00:00]" if reason else ""
+        return f"NodeName={name} OS=Linux State={state} ThreadsPerCore=1 BootTime=2026-11-20T09:00:00{told}"
 
     def read(self, path: str) -> Output:
         raise AssertionError(path)
@@ -842,6 +856,8 @@ class Controller:
         try:
             if name == "slurm_gate_info":
                 return {**self.gate.describe(), "silent_nodes": sorted(arguments["probe"])}
+            if "close" in arguments:
+                return self.gate.close(arguments["close"])
             partitions = tuple(Partition.from_params(each) for each in arguments["partitions"])
             wanted = GateFile(arguments["ledger_id"], arguments["generation"], partitions)
             examined = {name: Examined.from_params(name, data) for name, data in arguments["resume"].items()}
@@ -956,3 +972,25 @@ def test_quarantine_release_and_return_over_the_real_gate(slurm_site: Any) -> No
     assert run(slurm_site, stages=["preflight"], close_only=True, health=sound)["resumed"] == ["n0002"]
     assert run(slurm_site, stages=["preflight"], health=sound)["opened"] == ["n0002"]
     assert slurm_site.controller.slurm.reasons == {"n0002": "", "n0003": "fan tray"}
+
+
+def test_close_and_what_others_have_over_the_real_gate(slurm_site: Any) -> None:
+    run(slurm_site)
+    gate = ModuleGate(slurm_site.controller.execute, fleet_of(slurm_site.fleet))
+    edit = gate.close(["n0002", "n0003"])
+    assert (edit.changed, edit.opened, edit.closed) == (True, [], ["n0002", "n0003"])
+    slurm_site.controller.slurm.live["debug"] = ["n0003"]
+    info = gate.read()
+    assert info.partitions == {"batch": ["n0001", "n0004"]}
+    assert info.live_partitions == {**info.partitions, "debug": ["n0003"]}
+    assert (info.live_access["debug"], info.reservations, info.unreadable) == ({"State": "UP"}, {}, {})
+    (place,) = reached_by_users(info, {"n0001", "n0004"}, "acceptance", ["batch"], [])
+    assert place.startswith("partition debug lists n0003, which is not admitted")
+    assert not gate.close(["n0002"]).changed
+    slurm_site.controller.slurm.up = False
+    with pytest.raises(ControllerError, match=r"n0004 may still be open: .*lists none of them") as caught:
+        gate.close(["n0004"])
+    assert caught.value.edit is not None and caught.value.edit.closed == ["n0004"]
+    slurm_site.controller.up = False
+    with pytest.raises(ControllerError, match="unreachable"):
+        gate.close(["n0001"])

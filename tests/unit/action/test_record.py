@@ -71,6 +71,9 @@ class Controller:
     def write(self, partitions: Sequence[Mapping[str, Any]], generation: int, drains: Mapping[str, str]) -> GateEdit:
         raise AssertionError("nothing here may touch the gate")
 
+    def close(self, nodes: Sequence[str]) -> GateEdit:
+        raise AssertionError("nothing here may touch the gate")
+
 
 FRESH = Controller(GateInfo(None, 0, {}))
 SILENT = Controller()

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import asdict
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import HostListError, batches, expand, fold
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GateFile, Partition, parse_gate_file
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import (
     Examined,
+    closing_of,
     guard,
     leaving,
     plan,
     returns,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import (
+    UNREADABLE,
     Job,
     NodeState,
+    Reservation,
     SlurmGateError,
     parse_jobs,
     parse_nodes,
     parse_partitions,
+    parse_reservations,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate import drains_of
 
@@ -36,11 +42,21 @@ PARTITIONS = (
     "State=UP TotalCPUs=0 TotalNodes=0 TRES=(null)\n"
 )
 NODE = (
-    "NodeName={name} Arch=x86_64 CoresPerSocket=1  CPUAlloc=0 CPUEfctv=2 CPUTot=2 NodeAddr=10.66.0.11 NodeHostName=n1 "
-    "Version=22.05.8 OS=Linux 6.1.0 #1 SMP PREEMPT_DYNAMIC @0  RealMemory=1000 Sockets=2 Boards=1 State={state} "
-    "ThreadsPerCore=1 Partitions=acceptance  BootTime=2026-11-20T09:07:09 CfgTRES=cpu=2,mem=1000M,billing=2 AllocTRES= "
-    "CapWatts=n/a ExtSensorsTemp=n/s{reason}\n"
+    "NodeName={name} Arch=x86_64 CoresPerSocket=1  CPUAlloc=0 CPUEfctv=2 CPUTot=2 CPULoad=0.10 "
+    "AvailableFeatures=(null) ActiveFeatures=(null) Gres=(null) NodeAddr=10.66.0.11 NodeHostName=n1 "
+    "Version=22.05.8 OS={os}  RealMemory=1000 AllocMem=0 FreeMem=700 Sockets=2 Boards=1 State={state} "
+    "ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A Partitions=acceptance  "
+    "BootTime=2026-11-20T09:07:09 SlurmdStartTime=2026-11-20T09:08:00 LastBusyTime=Unknown "
+    "CfgTRES=cpu=2,mem=1000M,billing=2 AllocTRES= CapWatts=n/a CurrentWatts=0 AveWatts=0 ExtSensorsJoules=n/s "
+    "ExtSensorsWatts=0 ExtSensorsTemp=n/s{reason}\n"
 )
+LINUX = "Linux 6.1.0 #1 SMP PREEMPT_DYNAMIC @0"
+# As scontrol prints it from State= on, in the words of a node that would rather be idle.
+IDLE = "State=IDLE ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A Partitions=batch  BootTime=None"
+
+
+def line(name="n1", state="DOWN+DRAIN", reason=" Reason=cable [root@2026-11-20T10:00:00]", os=LINUX):
+    return NODE.format(name=name, state=state, reason=reason, os=os)
 
 
 def gate(nodes=(), generation=3, ledger="L1", **more):
@@ -153,34 +169,173 @@ def test_partition_takes_yaml_booleans():
 
 
 def test_partitions_of_scontrol():
-    assert parse_partitions(PARTITIONS) == {"acceptance": {"n1", "n2"}, "batch": frozenset()}
+    found = parse_partitions(PARTITIONS)
+    assert {name: each.nodes for name, each in found.items()} == {"acceptance": {"n1", "n2"}, "batch": frozenset()}
+    assert found["batch"].access == {"State": "UP", "AllowGroups": "ALL"}
+    assert (found["acceptance"].access["AllowGroups"], found["acceptance"].access["Hidden"]) == ("muster", "YES")
     assert parse_partitions("No partitions in the system\n") == {}
 
 
-@pytest.mark.parametrize("text", ["garbage\n", PARTITIONS[:200], "PartitionName=batch Nodes=n[1-\n"])
-def test_truncated_partitions_are_not_taken_for_closed_ones(text):
-    with pytest.raises(SlurmGateError):
-        parse_partitions(text)
+@pytest.mark.parametrize(
+    "cut",
+    [
+        "garbage",
+        PARTITIONS[:200],
+        # Cut in the middle of n[1-2],n30: a shorter list is not taken for the whole.
+        "PartitionName=debug AllowGroups=ALL Nodes=n[1-2],n3",
+        "PartitionName=ib Nodes=gpu-[01-04]-ib State=UP",
+        "PartitionName=batch Nodes=n1 State=UP",
+    ],
+)
+def test_partition_that_cannot_be_read_is_told_and_hides_no_other(cut):
+    found = parse_partitions(f"{PARTITIONS}{cut}\n")
+    troubled = [name for name, each in found.items() if each.trouble]
+    assert troubled == [cut.partition(" ")[0].partition("=")[2] or "garbage"]
+    assert found["acceptance"].nodes == ({"n1", "n2"} if troubled != ["acceptance"] else set())
 
 
 def test_nodes_of_scontrol():
     text = (
-        NODE.format(name="n1", state="IDLE", reason="")
-        + NODE.format(name="n2", state="DOWN*+DRAIN", reason=" Reason=cable [A] [root@2026-11-20T10:00:00]")
-        + NODE.format(name="n3", state="IDLE+DRAIN", reason=" Reason=muster: gpu [root@2026-11-20T10:00:00]")
-        + NODE.format(name="n4", state="DOWN+NOT_RESPONDING", reason=" Reason=Silent [slurm@2026-11-20T10:00:00]")
+        line("n1", "IDLE", "")
+        + line("n2", "DOWN*+DRAIN", " Reason=cable [A] [root@2026-11-20T10:00:00]")
+        + line("n3", "IDLE+DRAIN", " Reason=muster:health:xid:e1 [root@2026-11-20T10:00:00]")
+        + line(
+            "n4", "DOWN+NOT_RESPONDING", " Reason=Silent [slurm@2026-11-20T10:00:00] Comment=at [ann@home] Extra=a b"
+        )
+        + line("n5", "IDLE", " InstanceId=i-1 InstanceType=g7e")
     )
     nodes = parse_nodes(text)
     booted = "2026-11-20T09:07:09"
     assert nodes["n1"] == NodeState("IDLE", booted=booted)
     assert nodes["n2"] == NodeState("DOWN+DRAIN", "cable [A]", "root", "2026-11-20T10:00:00", booted)
     assert drains_of(nodes) == [{"node": "n2", "reason": "cable [A]", "user": "root", "time": "2026-11-20T10:00:00"}]
+    assert nodes["n5"] == nodes["n1"]
 
 
-@pytest.mark.parametrize("text", ["garbage\n", "NodeName=n1 Arch=x86_64\n"])
-def test_truncated_nodes_are_refused(text):
-    with pytest.raises(SlurmGateError):
-        parse_nodes(text)
+# Slurm 24.11 of a cloud, which has LastBusyTime and ResumeAfterTime on one line and no CapWatts.
+CLOUD = (
+    "NodeName=gpu-st-ml-1 Arch=x86_64 CoresPerSocket=1  CPUAlloc=0 CPUEfctv=32 CPUTot=32 CPULoad=1.23 "
+    "AvailableFeatures=static,gpu ActiveFeatures=static,gpu Gres=gpu:rtxproserver6000:1 NodeAddr=10.0.10.160 "
+    "NodeHostName=gpu-st-ml-1 Version=24.11.7 OS=Linux 6.8.0-1045-aws #47~22.04.1-Ubuntu SMP Thu Jan 29 21:28:23 UTC "
+    "2026  RealMemory=249036 AllocMem=0 FreeMem=239612 Sockets=32 Boards=1 State=IDLE+CLOUD ThreadsPerCore=1 TmpDisk=0 "
+    "Weight=1 Owner=N/A MCS_label=N/A Partitions=compute-gpu  BootTime=2026-03-11T11:04:15 "
+    "SlurmdStartTime=2026-03-11T11:05:49 LastBusyTime=2026-03-11T11:05:51 ResumeAfterTime=None "
+    "CfgTRES=cpu=32,mem=249036M,billing=32 AllocTRES= CurrentWatts=0 AveWatts=0  "
+    "Reason=Node start up [root@2026-03-11T11:05:51] InstanceId=i-0cba89ff05359cd2f InstanceType=g7e.8xlarge\n"
+)
+
+
+def test_node_of_a_later_release():
+    expected = NodeState("IDLE+CLOUD", "Node start up", "root", "2026-03-11T11:05:51", "2026-03-11T11:04:15")
+    assert parse_nodes(CLOUD) == {"gpu-st-ml-1": expected}
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        line(os="Linux State=IDLE"),
+        line(os="Linux State=IDLE ThreadsPerCore=1 Reason=none [root@2026-11-20T10:00:00]"),
+        line(os=f"Linux {IDLE}"),
+        line(os=f"Linux {IDLE} Comment=whatever follows"),
+        line(os=f"Linux {IDLE} Reason=muster:boot:b1 [root@2026-11-20T08:00:00] Extra="),
+        line(reason=" Reason=was State=IDLE before [root@2026-11-20T10:00:00]"),
+        line(reason=f" Reason=cable {IDLE} [root@2026-11-20T10:00:00]"),
+        line(reason=f" Reason=cable [root@2026-11-20T10:00:00] Comment={IDLE}"),
+        line(reason=f" Reason=cable [root@2026-11-20T10:00:00] Extra=x {IDLE}"),
+        line(reason=" Reason=cable [root@2026-11-20T10:00:00] InstanceId=x State=IDLE"),
+    ],
+)
+def test_what_a_node_tells_of_itself_is_never_its_state(forged):
+    found = parse_nodes(forged + line("n2", "IDLE", ""))
+    assert found["n1"].kept_off and found["n1"].state in ("DOWN+DRAIN", UNREADABLE)
+    assert not returns(found["n1"], Examined("b1", 2e9, False, True))
+    assert found["n2"] == NodeState("IDLE", booted="2026-11-20T09:07:09")
+
+
+def test_words_of_people_that_look_like_a_state_leave_the_state_readable():
+    found = parse_nodes(line(reason=" Reason=was State=IDLE before [ann@2026-11-20T10:00:00]"))["n1"]
+    assert (found.state, found.reason, found.by) == ("DOWN+DRAIN", "was State=IDLE before", "ann")
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        ("NodeName=n1 Arch=x86_64\n", {"n1"}),
+        (line(os=f"Linux {IDLE}\nState=MIXED"), {"n1"}),
+        (line(reason=" Reason=cable [root@2026-11-20T10:00:00] Comment=two\nlines"), {"n1"}),
+        # A whole line of another node, before that node's own and behind it.
+        (line(os=f"Linux {IDLE}\n{line('n9', 'IDLE', '')[:-1]} Comment="), {"n1", "n8", "n9"}),
+        (line(os=f"Linux {IDLE}\n{line('n0', 'IDLE', '')[:-1]} Comment="), {"n0", "n1"}),
+    ],
+)
+def test_node_that_cannot_be_read_alone_is_lost(text, lost):
+    found = parse_nodes(line("n0", "IDLE", "") + text + line("n8", "IDLE", "") + line("n9", "IDLE", ""))
+    assert {name for name, node in found.items() if not node.readable} == lost
+    assert not any(node.drained or node.down for node in found.values() if not node.readable)
+    assert all(found[name].kept_off and not returns(found[name], Examined("b", 2e9, False, True)) for name in lost)
+
+
+def test_answer_that_begins_with_no_node_is_refused():
+    with pytest.raises(SlurmGateError, match="expected NodeName="):
+        parse_nodes("garbage\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "by"),
+    [
+        ("cable [root@2026-11-20T10:00:00]", "cable", "root"),
+        ("cable [ann@corp@2026-11-20T10:00:00]", "cable", "ann@corp"),
+        ("cable", "cable", ""),
+        # As 22.05 prints a reason of two lines, and one that quotes another.
+        ("muster:boot:b1 [root@2026-11-20T10:00:00]        but keep", "muster:boot:b1 but keep", "root"),
+        ("muster:boot:b1 [root@2026-11-20T10:00:00]        Comment=keep", "muster:boot:b1 Comment=keep", "root"),
+        (
+            "muster:boot:b1 [root@then] [ann@2026-11-20T10:00:00]",
+            "muster:boot:b1 [root@then] [ann@2026-11-20T10:00:00]",
+            "",
+        ),
+        ("muster:boot:b1 Extra=[root@2026-11-20T10:00:00]", "muster:boot:b1 Extra=[root@2026-11-20T10:00:00]", ""),
+    ],
+)
+def test_reason_and_who_gave_it(text, reason, by):
+    found = parse_nodes(line(reason=f" Reason={text}"))["n1"]
+    assert (found.reason, found.by) == (reason, by)
+
+
+# Slurm 22.05 as well; the third is of a later release, with a comment.
+RESERVATIONS = (
+    "ReservationName=m1 StartTime=2026-11-23T19:21:33 EndTime=2026-11-23T20:21:33 Duration=01:00:00 Nodes=n[01-02] "
+    "NodeCnt=2 CoreCnt=4 Features=(null) PartitionName=(null) Flags=MAINT,IGNORE_JOBS,SPEC_NODES TRES=cpu=4 "
+    "Users=root,daemon Groups=(null) Accounts=(null) Licenses=(null) State=ACTIVE BurstBuffer=(null) Watts=n/a "
+    "MaxStartDelay=(null)\n"
+    "ReservationName=games_2 StartTime=2026-11-24T19:21:33 EndTime=2026-11-24T20:21:33 Duration=01:00:00 Nodes=n04 "
+    "NodeCnt=1 CoreCnt=2 Features=(null) PartitionName=(null) Flags=SPEC_NODES TRES=cpu=2 Users=(null) Groups=games "
+    "Accounts=(null) Licenses=(null) State=INACTIVE BurstBuffer=(null) Watts=n/a MaxStartDelay=(null)\n"
+    "ReservationName=c1 StartTime=2026-11-24T19:21:33 EndTime=2026-11-24T20:21:33 Duration=01:00:00 Nodes=n04 "
+    "NodeCnt=1 CoreCnt=1 Features=(null) PartitionName=(null) Flags=   NodeName=n04 CoreIDs=0 TRES=cpu=1 Users=-bin "
+    "Groups=(null) Accounts=phys,chem Licenses=(null) State=ACTIVE BurstBuffer=(null) MaxStartDelay=(null) "
+    "Comment=for Users=root State=INACTIVE\n"
+)
+
+
+def test_reservations_of_scontrol():
+    found = parse_reservations(RESERVATIONS)
+    flags = ("MAINT", "IGNORE_JOBS", "SPEC_NODES")
+    times = ("2026-11-23T19:21:33", "2026-11-23T20:21:33")
+    assert found["m1"] == Reservation(("n01", "n02"), ("root", "daemon"), (), (), flags, *times, "ACTIVE")
+    assert (found["games_2"].groups, found["games_2"].users, found["games_2"].state) == (("games",), (), "INACTIVE")
+    assert (found["c1"].users, found["c1"].accounts, found["c1"].state) == (("-bin",), ("phys", "chem"), "ACTIVE")
+    assert (found["c1"].nodes, found["c1"].flags) == (("n04",), ())
+    assert parse_reservations("No reservations in the system\n") == {}
+    assert Reservation.from_dict(json.loads(json.dumps(asdict(found["m1"])))) == found["m1"]
+
+
+@pytest.mark.parametrize(
+    "cut", ["garbage", RESERVATIONS[:200], RESERVATIONS.partition("\n")[0].replace("[01-02]", "[01-")]
+)
+def test_reservation_that_cannot_be_read_is_told_and_hides_no_other(cut):
+    found = parse_reservations(f"{cut}\n{RESERVATIONS.partition(chr(10))[2]}")
+    assert [bool(each.trouble) for each in found.values()] == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -243,14 +398,24 @@ def test_plan_reconfigures_where_a_partition_comes_goes_or_differs(current, live
     assert plan(current, live, gate()).reconfigure
 
 
+def test_closing_touches_the_named_nodes_alone():
+    current = GateFile("L1", 3, (Partition("batch", True, ("n1", "n2", "n3")), Partition("big", False, ("n1",))))
+    # n3 was closed by hand, n4 opened by hand.
+    steps = closing_of(current, {"batch": {"n1", "n2", "n4"}, "big": {"n1"}, "acceptance": {"n2"}}, (), {"n2", "n9"})
+    assert steps.file == GateFile("L1", 3, (Partition("batch", True, ("n1", "n3")), Partition("big", False, ("n1",))))
+    assert (steps.set_live, steps.closed) == ({"batch": ("n1", "n4")}, {"batch": ["n2"]})
+    unread = closing_of(current, {"big": {"n1"}}, {"batch", "ib"}, {"n2"})
+    assert (unread.set_live, unread.closed) == ({"batch": ("n1", "n3")}, {"batch": ["n2"]})
+
+
 # What slurmctld 22.05.8 was seen to say: a node that rebooted by itself, one that was drained before it did.
 REBOOTED = "Node unexpectedly rebooted"
 BEFORE, BOOTED, DURING, LATE = (f"2026-11-20T{hour}:00:00" for hour in ("08", "09", "10", "11"))
 BEGAN = time.mktime(time.strptime(DURING, "%Y-%m-%dT%H:%M:%S"))
 
 
-def node(state="DOWN", reason=REBOOTED, at=BOOTED, booted=BOOTED):
-    return NodeState(state, reason, "root", at, booted)
+def node(state="DOWN", reason=REBOOTED, at=BOOTED, booted=BOOTED, by="root"):
+    return NodeState(state, reason, by, at, booted)
 
 
 @pytest.mark.parametrize(
@@ -295,6 +460,14 @@ def test_node_in_service_comes_back_for_its_boot_alone(given, back):
         (node("IDLE+DRAIN", "muster:health:xid:e1", LATE), False),
         (node("IDLE+DRAIN", "muster:health:"), False),
         (node("IDLE+DRAIN", "muster: by hand"), False),
+        # A person's words, and Muster's own by another user.
+        (node("IDLE+DRAIN", "muster: keep off, ask Ann"), False),
+        (node("IDLE+DRAIN", "muster:health:xid:e1 but keep"), False),
+        (node("IDLE+DRAIN", "muster:incomplete:disk:e1, ask Ann"), False),
+        (node("IDLE+DRAIN", "muster:boot:new but keep"), False),
+        (node("IDLE+DRAIN", "muster:health:xid:e1", by="ann"), False),
+        (node("IDLE+DRAIN", "muster:boot:new", by="ann"), False),
+        (node("IDLE+DRAIN", "muster:incomplete:disk:e1", by="slurm"), True),
         (node("IDLE+DRAIN", "fan tray"), False),
         (node("DOWN", "by hand"), False),
     ],

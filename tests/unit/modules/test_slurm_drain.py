@@ -7,6 +7,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_control
 from ansible_collections.muster.cluster.plugins.modules.slurm_drain import must_change, serves_slurm
 
 from tests.fake_host import FakeHost
+from tests.run_module import run_module
 
 OURS = "muster: gpu_stack changes this node"
 
@@ -20,9 +21,10 @@ OURS = "muster: gpu_stack changes this node"
         # A person's drain keeps its reason, and is never lifted.
         (NodeState("IDLE+DRAIN", "waits for a cable"), "drained", False),
         (NodeState("IDLE+DRAIN", "waits for a cable"), "resumed", False),
-        (NodeState("IDLE+DRAIN", "muster: another reason"), "resumed", False),
-        (NodeState("IDLE+DRAIN", OURS), "resumed", True),
-        (NodeState("DOWN+DRAIN", OURS), "resumed", True),
+        (NodeState("IDLE+DRAIN", "muster: boot restarts this node", "root"), "resumed", False),
+        (NodeState("IDLE+DRAIN", OURS, "ann"), "resumed", False),
+        (NodeState("IDLE+DRAIN", OURS, "root"), "resumed", True),
+        (NodeState("DOWN+DRAIN", OURS, "slurm"), "resumed", True),
         (NodeState("IDLE"), "resumed", False),
         (NodeState("DOWN", OURS), "resumed", False),
     ],
@@ -55,9 +57,17 @@ def controller(answer):
 
 
 def test_another_nodes_answer_is_an_error():
-    line = f"NodeName=gpu-02 State=IDLE+DRAIN Reason={OURS} [root@2026-11-20T10:00:00]\n"
-    assert Controller(controller(line)).node("gpu-02") == NodeState("IDLE+DRAIN", OURS, "root", "2026-11-20T10:00:00")
+    line = f"NodeName=gpu-02 OS=Linux State=IDLE+DRAIN BootTime=None Reason={OURS} [root@2026-11-20T10:00:00]\n"
+    expected = NodeState("IDLE+DRAIN", OURS, "root", "2026-11-20T10:00:00", "None")
+    assert Controller(controller(line)).node("gpu-02") == expected
     with pytest.raises(SlurmGateError, match="said gpu-02, expected gpu-01"):
         Controller(controller(line)).node("gpu-01")
     with pytest.raises(SlurmGateError, match="said nothing"):
         Controller(controller("No nodes in the system\n")).node("gpu-01")
+    with pytest.raises(SlurmGateError, match="scontrol show node gpu-02: 2 times State="):
+        Controller(controller(line.replace("Linux", "x State=IDLE BootTime=None"))).node("gpu-02")
+
+
+def test_reason_that_nobody_would_know_for_muster_own_is_refused():
+    answer = run_module("slurm_drain", node="gpu-01", state="drained", reason="muster: keep off, ask Ann")
+    assert answer["failed"] and "muster: boot restarts this node" in answer["msg"]

@@ -12,10 +12,12 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host import Ou
 from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import expand, fold
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GateFile, Partition, parse_gate_file
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import Examined, NodeHandling
-from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import SlurmGateError
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import Reservation, SlurmGateError
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import ARGUMENT_BYTES, Controller
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate import MARKER, Gate
 from ansible_collections.muster.cluster.plugins.modules.slurm_gate_info import answers
+
+from tests.run_module import run_module
 
 ALL = {"n1", "n2", "n3"}
 REBOOTED = "Node unexpectedly rebooted"
@@ -37,6 +39,11 @@ class FakeSlurm:
         self.jobs = {}
         self.commands = []
         self.live = {}
+        # What scontrol prints of partitions besides, and of reservations; and what it cannot answer.
+        self.more_partitions = ""
+        self.reservations = "No reservations in the system\n"
+        self.mute = ()
+        self.os = "Linux"
 
     def restart(self, erase=None):
         if erase:
@@ -54,15 +61,19 @@ class FakeSlurm:
         if arguments[0] == "ping":
             self.pings += 1
             return Output("Slurmctld(primary) at ctl is UP\n")
+        if arguments[0] == "show" and arguments[1] in self.mute:
+            return Output("", "slurm_load error: Zero Bytes were transmitted or received\n", 1)
+        if arguments[:2] == ["show", "reservation"]:
+            return Output(self.reservations)
         if arguments[:2] == ["show", "partition"]:
             lines = [
                 f"PartitionName={k} Default=NO Nodes={fold(sorted(v)) or '(null)'} State=UP"
                 for k, v in self.live.items()
             ]
-            return Output("\n".join(lines) + "\n")
+            return Output("\n".join(lines) + "\n" + self.more_partitions)
         if arguments[:2] == ["show", "node"]:
             lines = [
-                f"NodeName={k} OS=Linux State={'DOWN' if k in self.down else 'IDLE'}"
+                f"NodeName={k} OS={self.os if k == 'n1' else 'Linux'} State={'DOWN' if k in self.down else 'IDLE'}"
                 + f"{'+DRAIN' if v and v != REBOOTED else ''} TmpDisk=0 BootTime=2026-11-20T09:00:00 "
                 + (f" Reason={v} [root@2026-11-20T10:00:00]" if v else "")
                 for k, v in self.nodes.items()
@@ -223,6 +234,159 @@ def test_check_mode_on_a_controller_that_is_not_there_yet_does_not_fail(slurm, t
         gate.reconcile(wanted, {})
 
 
+def test_unreadable_partition_of_others_keeps_no_node_open(slurm, reconcile):
+    reconcile(["n1", "n2"])
+    slurm.more_partitions = "PartitionName=ib Nodes=gpu-[01-04]-ib State=UP\ngarbage\n"
+    assert reconcile(["n1"], 2)["closed"] == {"batch": ["n2"]}
+    assert filed(slurm) == slurm.live["batch"] == {"n1"}
+
+
+def test_own_partition_that_cannot_be_read_is_closed_and_told(slurm, reconcile):
+    reconcile(["n1", "n2"])
+    ran = slurm.run
+
+    def run(argv, timeout_seconds):
+        answer = ran(argv, timeout_seconds)
+        return Output(answer.stdout.replace("PartitionName=batch Default=NO Nodes=", "PartitionName=batch Nodes=["))
+
+    slurm.run = run
+    with pytest.raises(SlurmGateError, match=r"still has open: partition batch cannot be read \(.*expected n1"):
+        reconcile(["n1"], 2)
+    assert filed(slurm) == slurm.live["batch"] == {"n1"}
+
+
+def test_controller_that_does_not_tell_its_partitions_closes_in_the_file(slurm, reconcile):
+    reconcile(["n1", "n2"])
+    slurm.mute = ("partition",)
+    with pytest.raises(SlurmGateError, match="1 nodes closed in"):
+        reconcile(["n1"], 2)
+    assert filed(slurm) == {"n1"}
+
+
+@pytest.fixture
+def close(slurm, reconcile, tmp_path):
+    """Close nodes of a gate of ``batch`` with n1, n2 and n3, at generation 7."""
+    reconcile(["n1", "n2", "n3"], 7)
+    slurm.commands.clear()
+    gate = Gate(Controller(slurm, 1), str(slurm.path), str(tmp_path))
+    return lambda *names, **more: gate.close(names, **more)
+
+
+def test_close_by_name_then_close_again(slurm, close):
+    result = close("n2", "n9")
+    assert (result["changed"], result["closed"], result["live"]) == (True, {"batch": ["n2"]}, True)
+    assert filed(slurm) == slurm.live["batch"] == {"n1", "n3"}
+    content = parse_gate_file(slurm.path.read_text())
+    assert (content.ledger_id, content.generation) == ("L1", 7)
+    assert slurm.live["acceptance"] == ALL
+    slurm.commands.clear()
+    again = close("n2", "n9")
+    assert (again["changed"], again["closed"], slurm.commands) == (False, {}, [])
+
+
+def test_closing_by_name_opens_nothing_and_closes_nobody_else(slurm, close):
+    # n1 was closed by hand; the generation and the marker say what they like.
+    slurm.live["batch"] = {"n2", "n3"}
+    close("n3")
+    assert (filed(slurm), slurm.live["batch"]) == ({"n1", "n2"}, {"n2"})
+
+
+def test_closing_by_name_finds_what_was_opened_by_hand_alone(slurm, close):
+    close("n2")
+    slurm.live["batch"] |= {"n2"}
+    assert close("n2")["closed"] == {"batch": ["n2"]}
+    assert slurm.live["batch"] == {"n1", "n3"}
+
+
+def test_closing_by_name_in_check_mode_leaves_no_trace(slurm, close, tmp_path):
+    before = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    result = close("n2", check=True)
+    assert (result["changed"], result["closed"]) == (True, {"batch": ["n2"]})
+    assert ({path.name: path.read_text() for path in tmp_path.iterdir()}, slurm.commands) == (before, [])
+
+
+def test_closing_by_name_while_the_controller_is_silent_closes_in_the_file_and_says_so(slurm, close, tmp_path):
+    slurm.up = False
+    for _again in range(2):
+        (tmp_path / "part_state").touch()
+        with pytest.raises(
+            SlurmGateError, match=r"n2 may still be open: slurmctld does not answer.*lists none"
+        ) as caught:
+            close("n2")
+        assert not (tmp_path / "part_state").exists()
+        assert (caught.value.result["live"], filed(slurm)) == (False, {"n1", "n3"})
+        assert caught.value.result["closed"] == ({} if _again else {"batch": ["n2"]})
+    assert close("n3", check=True)["closed"] == {"batch": ["n3"]}
+
+
+@pytest.mark.parametrize("mute", [("partition",), ("partition", "node", "reservation")])
+def test_closing_by_name_needs_no_answer_that_can_be_read(slurm, close, mute):
+    slurm.mute = mute
+    with pytest.raises(SlurmGateError, match=r"n2 may still be open: .*Zero Bytes"):
+        close("n2")
+    assert filed(slurm) == slurm.live["batch"] == {"n1", "n3"}
+
+
+def test_closing_by_name_though_a_partition_cannot_be_read(slurm, close):
+    slurm.more_partitions = "PartitionName=ib Nodes=gpu-[01-04]-ib State=UP\n"
+    assert close("n2")["closed"] == {"batch": ["n2"]}
+    slurm.more_partitions = "PartitionName=batch Nodes=n3 State=UP\n"
+    with pytest.raises(SlurmGateError, match="n3 may still be open: partition batch cannot be read"):
+        close("n3")
+    assert filed(slurm) == slurm.live["batch"] == {"n1"}
+
+
+def test_closing_by_name_live_though_the_file_cannot_be_written(slurm, close, monkeypatch):
+    def full(*_given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate.replace_file", full)
+    with pytest.raises(SlurmGateError, match=r"n2 may still be open: live they are closed; .*No space left"):
+        close("n2")
+    assert (filed(slurm), slurm.live["batch"]) == (ALL, {"n1", "n3"})
+
+
+def test_closing_by_name_that_takes_no_effect_is_found_out(slurm, close):
+    slurm.deaf = True
+    with pytest.raises(SlurmGateError, match="n2 may still be open: partition batch has n2"):
+        close("n2")
+    assert filed(slurm) == {"n1", "n3"}
+
+
+def test_closing_by_name_before_anything_was_rendered(slurm, tmp_path):
+    gate = Gate(Controller(slurm, 1), str(slurm.path), str(tmp_path))
+    assert not gate.close(["n2"])["changed"]
+    slurm.live["batch"] = {"n2"}
+    assert gate.close(["n2"])["closed"] == {"batch": ["n2"]}
+    slurm.up = False
+    assert gate.close(["n2"])["live"] is False
+    slurm.path.unlink()
+    assert gate.close(["n2"])["changed"] is False
+    slurm.up = True
+    with pytest.raises(SlurmGateError, match="no such file"):
+        gate.close(["n2"])
+
+
+def test_closing_by_name_stops_at_a_file_that_is_not_ours(slurm, close):
+    slurm.path.write_text("PartitionName=batch Nodes=ALL\n")
+    with pytest.raises(SlurmGateError, match="expected '# muster ledger"):
+        close("n2")
+
+
+def test_module_closes_by_name(slurm, close, tmp_path, monkeypatch):
+    monkeypatch.setattr("ansible_collections.muster.cluster.plugins.modules.slurm_gate.LocalHost", lambda: slurm)
+    places = {"path": str(slurm.path), "state_save_location": str(tmp_path)}
+    for check in (True, False):
+        answer = run_module("slurm_gate", check, close=["n2"], **places)
+        assert (answer["changed"], answer["closed"]) == (True, {"batch": ["n2"]})
+        assert "Nodes=n[1-3]" in answer["diff"]["before"] and "Nodes=n[1,3]" in answer["diff"]["after"]
+    again = run_module("slurm_gate", close=["n2"], **places)
+    assert not again["changed"] and "diff" not in again
+    assert run_module("slurm_gate", close=[], partitions=[], **places)["failed"]
+    assert "generation" in run_module("slurm_gate", partitions=[], ledger_id="L1", **places)["msg"]
+    assert run_module("slurm_gate", **places)["failed"]
+
+
 def test_two_reconciles_do_not_overlap(slurm, reconcile, tmp_path):
     held = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
@@ -260,7 +424,7 @@ def test_close_that_does_not_take_effect_fails(slurm, reconcile):
 
 def test_manual_drain_is_reported_and_restored_when_state_was_lost(slurm, reconcile, tmp_path):
     slurm.nodes["n2"] = "cable"
-    slurm.nodes["n3"] = "muster: gpu"
+    slurm.nodes["n3"] = "muster:health:xid:e1"
     assert [drain["node"] for drain in reconcile([])["drains_found"]] == ["n2"]
     slurm.restart(erase=tmp_path / MARKER)
     result = reconcile([], drains={"n2": "cable"})
@@ -272,6 +436,36 @@ def test_manual_drain_is_reported_and_restored_when_state_was_lost(slurm, reconc
     again = reconcile([], drains={"n2": "cable"})
     assert not again["changed"]
     assert not again["slurm_state_lost"]
+
+
+@pytest.mark.parametrize("reason", ["muster: keep off, ask Ann", "muster:health:xid:e1 but keep"])
+def test_drain_in_a_persons_words_is_copied_and_never_lifted(slurm, reconcile, tmp_path, reason):
+    slurm.nodes["n2"] = reason
+    found = reconcile([])["drains_found"]
+    assert [(drain["node"], drain["reason"]) for drain in found] == [("n2", reason)]
+    gate = Gate(
+        Controller(slurm, 1),
+        str(slurm.path),
+        str(tmp_path),
+        NodeHandling(examined(*ALL, in_service=False, healthy=True)),
+    )
+    assert gate.reconcile(GateFile("L1", 1, (Partition("batch", True),)), {})["resumed"] == []
+    assert slurm.nodes["n2"] == reason
+
+
+def test_persons_drain_that_reads_like_ours_stays_a_persons_when_root_restores_it(slurm, reconcile, tmp_path):
+    slurm.restart(erase=tmp_path / MARKER)
+    assert reconcile([], drains={"n2": "muster:health:xid:e1"})["drains_restored"] == ["n2"]
+    assert slurm.nodes["n2"] == "restored: muster:health:xid:e1"
+    assert [drain["node"] for drain in reconcile([])["drains_found"]] == ["n2"]
+
+
+def test_drain_of_a_node_that_cannot_be_read_is_neither_lifted_nor_lost(slurm, reconcile, tmp_path):
+    slurm.os = "x State=IDLE BootTime=None"
+    assert reconcile([], drains={"n1": "cable"})["drains_lifted"] == []
+    slurm.restart(erase=tmp_path / MARKER)
+    assert reconcile([], drains={"n1": "cable"})["drains_restored"] == ["n1"]
+    assert slurm.nodes["n1"] == "cable"
 
 
 def test_drain_that_somebody_lifted_is_not_restored(slurm, reconcile):
@@ -318,6 +512,45 @@ def test_description_of_the_gate(slurm, reconcile, tmp_path):
     assert found["drains"] == {"n2": "cable"}
     assert found["slurm_state_lost"] is False
     assert found["live_partitions"]["acceptance"] == ["n1", "n2", "n3"]
+
+
+def test_description_tells_what_others_have_and_what_cannot_be_read(slurm, reconcile, tmp_path):
+    reconcile(["n1"])
+    slurm.more_partitions = (
+        "PartitionName=debug AllowGroups=ALL RootOnly=NO Nodes=n3 State=UP\n"
+        "PartitionName=ib AllowGroups=ALL Nodes=gpu-[01-04]-ib State=UP\n"
+    )
+    slurm.reservations = (
+        "ReservationName=course StartTime=a EndTime=b Nodes=n3 Flags=SPEC_NODES Users=ann Groups=(null) "
+        "Accounts=(null) State=ACTIVE\nReservationName=cut StartTime=a\n"
+    )
+    slurm.os = "x State=IDLE BootTime=None"
+    found = Gate(Controller(slurm, 1), str(slurm.path), str(tmp_path)).describe()
+    assert found["live_partitions"] == {"acceptance": ["n1", "n2", "n3"], "batch": ["n1"], "debug": ["n3"]}
+    assert found["live_access"]["debug"] == {"State": "UP", "RootOnly": "NO", "AllowGroups": "ALL"}
+    assert found["live_access"]["ib"] == {"State": "UP", "AllowGroups": "ALL"}
+    course = found["reservations"].pop("course")
+    assert (course["nodes"], course["users"], found["reservations"]) == (("n3",), ("ann",), {})
+    assert sorted(found["unreadable"]) == ["node n1", "partition ib", "reservation cut"]
+    assert found["nodes"]["n1"]["state"] == "UNREADABLE" and found["nodes"]["n2"]["state"] == "IDLE"
+
+
+def test_module_tells_reservations_as_plain_data(slurm, reconcile, tmp_path, monkeypatch):
+    monkeypatch.setattr("ansible_collections.muster.cluster.plugins.modules.slurm_gate_info.LocalHost", lambda: slurm)
+    slurm.reservations = (
+        "ReservationName=course StartTime=a EndTime=b Nodes=n[2-3] Flags= "
+        "Users=ann Groups=(null) Accounts=(null) State=ACTIVE"
+    )
+    answer = run_module("slurm_gate_info", path=str(slurm.path), state_save_location=str(tmp_path))
+    course = answer["reservations"]["course"]
+    assert (course["nodes"], Reservation.from_dict(course).nodes) == (["n2", "n3"], ("n2", "n3"))
+
+
+def test_reservations_that_slurm_does_not_tell_hide_nothing_else(slurm, reconcile, tmp_path):
+    reconcile(["n1"])
+    slurm.mute = ("reservation",)
+    found = Gate(Controller(slurm, 1), str(slurm.path), str(tmp_path)).describe()
+    assert found["live"] and list(found["unreadable"]) == ["reservations"]
 
 
 def test_silent_controller_makes_no_drain_look_lifted(slurm, tmp_path):

@@ -31,7 +31,7 @@ if state == "gone":
     sys.exit("slurm_load_node error: Unable to contact slurm controller (connect failure)")
 if sys.argv[1] == "show":
     told = f" Reason={{reason}} [root@2026-11-20T10:00:00]" if reason else ""
-    print(f"NodeName={{sys.argv[3]}} Arch=x86_64 State={{state}} ThreadsPerCore=1 ExtSensorsTemp=n/s{{told}}")
+    print(f"NodeName={{sys.argv[3]}} Arch=x86_64 State={{state}} ThreadsPerCore=1 BootTime=None{{told}}")
 else:
     keys = dict(word.split("=", 1) for word in sys.argv[2:])
     with (place / "updates").open("a") as file:
@@ -149,6 +149,8 @@ def test_fault_drains_once_with_its_evidence(lab: Lab, set_faults: SetFaults) ->
         ("DOWN+DRAIN", "waits for a cable"),
         ("MIXED+DRAIN", "muster: gpu_stack changes this node"),
         ("DOWN", "Node unexpectedly rebooted"),
+        ("IDLE+DRAIN", "was State=IDLE before"),
+        ("IDLE+DRAIN", "muster:incomplete:disk:e1, ask Ann"),
     ],
 )
 def test_what_others_wrote_is_never_written_over(lab: Lab, set_faults: SetFaults, state: str, reason: str) -> None:

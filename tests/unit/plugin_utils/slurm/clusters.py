@@ -61,6 +61,7 @@ WHOLE: dict[str, Any] = {
     "rest": {"host": "login-1", "port": 6821},
     "containers": {"packages": ["enroot", "pyxis"], "plugin": "/usr/lib/slurm/spank_pyxis.so"},
     "hooks": {"health": True, "prolog": True, "epilog": False},
+    "staff_partitions": ["ops", "burn-in"],
 }
 
 

@@ -11,6 +11,7 @@ from .clusters import FILE, MORE_HOSTS, WHOLE, site, variables_of
 def test_silence_gives_the_defaults() -> None:
     fleet = Fleet.from_data(site(), FILE)
     scheduler = fleet.scheduler
+    assert scheduler.staff_partitions == ()
     assert (scheduler.version, scheduler.topology, scheduler.gres, scheduler.leaving_jobs) == (
         "22.05",
         "tree",
@@ -109,6 +110,15 @@ BAD: list[tuple[dict[str, Any], list[Any], str]] = [
     ({"topology": "ring"}, [], 'scheduler.topology: found "ring", expected one of tree, block, none'),
     ({"gres": "nvml"}, [], 'scheduler.gres: found "nvml", expected one of auto, explicit, none'),
     ({"leaving_jobs": "kill"}, [], 'scheduler.leaving_jobs: found "kill", expected one of finish, end'),
+    ({"staff_partitions": "ops"}, [], 'scheduler.staff_partitions: found "ops", expected a list'),
+    ({"staff_partitions": ["o ps"]}, [], r"scheduler.staff_partitions\[0\]: found .*expected letters, digits"),
+    ({"staff_partitions": ["ops", "ops"]}, [], "scheduler.staff_partitions.*expected each partition once"),
+    (
+        {"staff_partitions": ["ops", "batch"]},
+        [],
+        r'staff_partitions\[1\]: found "batch", expected a partition that Mus',
+    ),
+    ({"staff_partitions": ["acceptance"]}, [], r'staff_partitions\[0\]: found "acceptance", expected a partition th'),
     (parameters(nodename="a"), [], "parameters.nodename: .*expected no NodeName here, use nodes and scheduler.node_p"),
     (parameters(EnforcePartLimits="ALL"), [], "parameters.EnforcePartLimits: .*as the gate needs NO"),
     (parameters(StateSaveLocation="/x"), [], "parameters.StateSaveLocation: .*use scheduler.state_directory"),
