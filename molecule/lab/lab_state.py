@@ -71,7 +71,7 @@ HEALTHY: dict[str, Any] = {
     "memory_mib": 2064384,
     "dimms": list(DIMMS),
     "dimms_missing": [],
-    # By slot: size_mib and speed_mts of another module; correctable and uncorrectable errors.
+    # By slot: size_mib, speed_mts and serial of another module; correctable and uncorrectable errors.
     "dimm_values": {},
     "dimm_errors": {},
     "swap_mib": 0,
@@ -107,6 +107,8 @@ HEALTHY: dict[str, Any] = {
     # What BIOS and BMC say of themselves; sensors by name: [status, reading] of ipmitool, null for one that is gone;
     # lines of the event log from the date on.
     "firmware": {"system_product": "Lab HGX", "bios_vendor": "Lab", "bios_version": "1.4", "bmc_version": "1.01"},
+    # uuid, serial and bmc_mac of another board than the host's own.
+    "board": {},
     "bmc_sensors": {},
     "bmc_log": [],
     "tool_faults": {},
@@ -319,6 +321,8 @@ def _check_drives(state: Mapping[str, Any]) -> None:
 def _check_bmc(state: Mapping[str, Any]) -> None:
     if set(state["firmware"]) != set(HEALTHY["firmware"]):
         raise StateError(f"firmware: found {', '.join(state['firmware'])}, expected {', '.join(HEALTHY['firmware'])}")
+    if unknown := sorted(set(state["board"]) - {"uuid", "serial", "bmc_mac"}):
+        raise StateError(f"board: found {', '.join(unknown)}, expected uuid, serial, bmc_mac")
     for name, shown in state["bmc_sensors"].items():
         if shown is not None and (not isinstance(shown, list) or len(shown) != 2):
             raise StateError(f"bmc_sensors.{name}: found {shown!r}, expected [status, reading] or null")
@@ -362,7 +366,7 @@ def check_parts(state: Mapping[str, Any]) -> None:
             if unknown := sorted(set(state[key]) - known):
                 raise StateError(f"{key}: found {', '.join(unknown)}, expected {what}")
     for key, fields in (
-        ("dimm_values", {"size_mib", "speed_mts"}),
+        ("dimm_values", {"serial", "size_mib", "speed_mts"}),
         ("dimm_errors", {"correctable", "uncorrectable"}),
         ("pci_links", {"speed_gts", "width"}),
         ("pci_control", {"max_read_request_bytes", "relaxed_ordering", "ignored"}),

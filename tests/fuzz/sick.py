@@ -60,7 +60,7 @@ class Variant:
 
 _NOT_DECLARED = ((r"(?s)\A.*\Z", "not declared by the class\n"),)
 VARIANTS: dict[str, Variant] = {
-    "": Variant(prints={"redfish": _NOT_DECLARED}),
+    "": Variant(prints=dict.fromkeys(("redfish", "redfish_manager"), _NOT_DECLARED)),
     "redfish": Variant(
         {
             "bmc": {
@@ -69,7 +69,7 @@ VARIANTS: dict[str, Variant] = {
                 "sensors": {"count": 13},
             }
         },
-        dict.fromkeys(("ipmi_sdr", "ipmi_sel", "ipmi_mc"), _NOT_DECLARED),
+        dict.fromkeys(("ipmi_sdr", "ipmi_sel", "ipmi_mc", "ipmi_lan"), _NOT_DECLARED),
     ),
     # GPUs from before Ampere retire pages and remap no rows.
     "retired pages": Variant(

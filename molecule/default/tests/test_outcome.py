@@ -49,6 +49,31 @@ def test_second_run_retests_the_sick_and_nobody_else(burned_and_accepted: dict[s
     assert burned_and_accepted == {"gpu-01": (1, 1), "gpu-02": (1, 1), "gpu-03": (2, 0), "gpu-04": (1, 2)}
 
 
+@pytest.fixture(scope="module")
+def identities() -> dict[str, dict[str, str | None]]:
+    """What each node's last preflight says of its machine."""
+    statement = "select identity from evidence where node = ? and stage = 'preflight' order by seq desc limit 1"
+    with sqlite3.connect(f"file:{PROJECT}/build/lab/ledger.sqlite?mode=ro", uri=True) as ledger:
+        return {node: json.loads(ledger.execute(statement, (node,)).fetchone()[0]) for node in COMPUTE}
+
+
+def test_every_preflight_says_which_machine_it_was(identities: dict[str, dict[str, str | None]]) -> None:
+    unread = {node: [name for name, value in each.items() if value is None] for node, each in identities.items()}
+    assert unread == {node: [] for node in COMPUTE}
+    assert [each["slurmd_node"] for each in identities.values()] == [*COMPUTE]
+    for name in ("board_uuid", "bmc_mac", "hostname", "machine_id", "ssh_host_keys"):
+        assert len({each[name] for each in identities.values()}) == len(COMPUTE), name
+
+
+def test_keys_and_id_of_a_machine_are_those_that_it_shows(host: Any, identities: dict[str, Any]) -> None:
+    if name_of(host) not in COMPUTE:
+        pytest.skip("only compute hosts are examined")
+    identity = identities[name_of(host)]
+    assert host.file("/etc/machine-id").content_string.strip() == identity["machine_id"]
+    shown = host.run("ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub").stdout.split()[1]
+    assert f"ssh-ed25519={shown}" in identity["ssh_host_keys"].split(",")
+
+
 def test_services_run(host: Any) -> None:
     running(host, "munge")
     running(host, "slurmd" if name_of(host) in COMPUTE else "slurmctld")

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import lab_tool
+
 STRUCTURE = "Handle 0x{handle:04X}, DMI type {kind}, {length} bytes\n{title}\n{lines}\n"
 
 
 def firmware(state: dict[str, Any]) -> str:
     """Return the three structures, without dmidecode's head."""
     shown = state["firmware"]
-    serial = f"LAB-{state['host']}"
+    serial = state["board"].get("serial", f"LAB-{state['host']}")
+    digits = lab_tool.own(state, "board")
+    uuid = f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-8{digits[17:20]}-{digits[20:32]}"
     system = {
         "Manufacturer": "Lab",
         "Product Name": shown["system_product"],
         "Version": "Not Specified",
         "Serial Number": serial,
-        "UUID": "00000000-0000-4000-8000-000000000000",
+        "UUID": state["board"].get("uuid", uuid),
         "Wake-up Type": "Power Switch",
         "SKU Number": "Not Specified",
         "Family": "Lab",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import resource
@@ -59,6 +60,11 @@ def _print(tool: str, output: Outcome) -> int:
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
     return status
+
+
+def own(state: dict[str, Any], what: str) -> str:
+    """Return hexadecimal digits that are the host's own and never change, of which each of its parts has others."""
+    return hashlib.sha256(f"{state['host']} {what}".encode()).hexdigest()
 
 
 def _boot() -> str:

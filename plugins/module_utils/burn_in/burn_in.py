@@ -22,6 +22,7 @@ from ..examination.examine import Examination
 from ..examination.registry import examine, judge_stress
 from ..host.host import Host, LocalHost, Output, Unreadable
 from ..judging.fingerprint import DEPENDS, fingerprint_of
+from ..judging.identity import identity_of
 from ..probes import boot_id, chrony
 from ..words.evidence import Evidence, EvidenceError
 from ..words.expectations import Expectations
@@ -239,7 +240,9 @@ class _Run:
             news, changes = list(merged(lasting, more_news)), [*changes, *more_changes]
         assert self.last is not None
         if not self.evidence.fingerprint:
-            self.evidence = replace(self.evidence, fingerprint=fingerprint_of(self.last.values, self.plan.expect))
+            values, expect = self.last.values, self.plan.expect
+            identity = identity_of(values, expect)
+            self.evidence = replace(self.evidence, fingerprint=fingerprint_of(values, expect), identity=identity)
         outputs = {"last": self.last.outputs}
         failed = any(finding.verdict == FAIL for finding in news)
         if failed and not self.environment.record.store.path(STAGE, self.plan.id).with_name("first_failed").exists():

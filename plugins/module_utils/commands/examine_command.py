@@ -13,6 +13,7 @@ from ..examination.registry import examine
 from ..host.evidence_store import EvidenceStore, valid_id
 from ..host.host import LocalHost
 from ..judging.fingerprint import fingerprint_of
+from ..judging.identity import identity_of
 from ..words.evidence import Evidence, expect_digest_of
 from ..words.expectations import read_expectations
 from ..words.reader import ReadError, plain
@@ -56,6 +57,7 @@ def main(arguments: Sequence[str], version: str) -> int:
         detail={"seconds": round(time.monotonic() - began, 3), "tool_seconds": round(host.tool_seconds, 3)},
         raw=examination.raw,
         muster_version=version,
+        identity=identity_of(examination.values, expect),
     )
     if not options.no_store:
         try:

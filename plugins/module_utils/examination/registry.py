@@ -106,8 +106,12 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
 }
 _LIGHT = {"infiniband": "infiniband_ports", "kernel_log": "kernel_ring", "roce_port": "roce_gids"}
 # What a stage reads in place of a check's probe: journalctl may wait for a disk, a port's counters for firmware.
-STAND_INS: dict[str, dict[str, str]] = {"health": _LIGHT, "prolog": _LIGHT, "epilog": _LIGHT}
-# Stages that need no fingerprint, whose probes ask the GPUs.
+STAND_INS: dict[str, dict[str, str]] = {
+    # Of which part a rail and a BMC are; what they have counted and measured is burn-in's to read.
+    "preflight": {"mlxlink": "cables", "redfish": "redfish_manager"},
+    **dict.fromkeys(("health", "prolog", "epilog"), _LIGHT),
+}
+# Stages that need neither fingerprint nor identity, whose probes ask GPUs, NICs and the BMC.
 _WITHOUT_FINGERPRINT = ("health", "prolog", "epilog")
 # The checks that judge what a stress measured; each has the stress' name among its PROBES.
 STRESS_CHECKS: dict[str, tuple[str, ...]] = {
@@ -179,13 +183,13 @@ STAGE_CHECKS["burn_in"] += tuple(name for name in CHECKS if name not in _LISTED)
 
 
 def probes_of(stage: str) -> tuple[str, ...]:
-    """Return the names of the probes that a stage runs, each once: its checks' and the fingerprint's."""
+    """Return the names of the probes that a stage runs, each once: its checks', fingerprint's and identity's."""
     checks = [CHECKS[name] for name in STAGE_CHECKS[stage]]
     names = {name for check in checks for name in (*check.PROBES, *getattr(check, "OPTIONAL_PROBES", ()))}
     if stage not in _WITHOUT_FINGERPRINT:
-        from ..judging import fingerprint  # noqa: PLC0415 -- start-up budget of health and hooks
+        from ..judging import fingerprint, identity  # noqa: PLC0415 -- start-up budget of health and hooks
 
-        names |= {*fingerprint.PROBES}
+        names |= {*fingerprint.PROBES, *identity.PROBES}
     stand_ins = STAND_INS.get(stage, {})
     return tuple(sorted({stand_ins.get(name, name) for name in names}))
 

@@ -345,6 +345,8 @@ def _evidence(beat: Heartbeat, expect_path: str, node: str) -> Evidence:
         fingerprint={},
         expect_digest=digest,
         findings=beat.findings,
+        # Which machine it was, the boot id ties to a preflight that read all of it.
+        identity={"hostname": os.uname().nodename},
     )
 
 

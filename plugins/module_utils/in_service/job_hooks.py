@@ -261,6 +261,7 @@ def _keep(  # noqa: PLR0913, PLR0917 -- one record's fields
         expect_digest=expect_digest_of("health", plain(expect)),
         findings=tuple(findings),
         detail=detail,
+        identity={"hostname": os.uname().nodename},
     )
     with suppress(OSError):
         store.write(evidence)

@@ -25,6 +25,9 @@ class Firmware:
     bios_version: str | None
     system_product: str | None
     system_serial: str | None
+    system_uuid: str | None = None
+    board_product: str | None = None
+    board_serial: str | None = None
 
 
 def collect(host: Host, expect: Expectations) -> Output:
@@ -58,5 +61,11 @@ def parse(output: Output) -> Firmware:
         return None if value in _UNSPECIFIED else value
 
     return Firmware(
-        known("bios/Vendor"), known("bios/Version"), known("system/Product Name"), known("system/Serial Number")
+        known("bios/Vendor"),
+        known("bios/Version"),
+        known("system/Product Name"),
+        known("system/Serial Number"),
+        known("system/UUID"),
+        known("board/Product Name"),
+        known("board/Serial Number"),
     )

@@ -35,6 +35,7 @@ class Module:
     mib: int | None
     mts: int | None
     part: str | None
+    serial: str | None = None
 
 
 @dataclass(frozen=True)
@@ -108,9 +109,12 @@ def _module(fields: Mapping[str, str]) -> Module:
     if not slot:
         raise Unreadable("a memory device has no Locator")
     speed = _SPEED.fullmatch(fields.get("Configured Memory Speed", fields.get("Configured Clock Speed", "")))
-    part = fields.get("Part Number", "")
-    known = part not in ("", "Not Specified", "Unknown", "NO DIMM")
-    return Module(slot, _mib(fields.get("Size", "")), int(speed.group(1)) if speed else None, part if known else None)
+    part, serial = (_known(fields.get(name, "")) for name in ("Part Number", "Serial Number"))
+    return Module(slot, _mib(fields.get("Size", "")), int(speed.group(1)) if speed else None, part, serial)
+
+
+def _known(text: str) -> str | None:
+    return None if text in ("", "Not Specified", "Unknown", "NO DIMM") else text
 
 
 def _mib(text: str) -> int | None:

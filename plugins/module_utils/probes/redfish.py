@@ -1,16 +1,17 @@
 """Redfish documents of the BMC, read with ``curl``: health, sensors, power supplies, logs, firmware.
 
 Schemas of DMTF DSP8010 (Thermal, Power, PowerSubsystem, PowerSupply, Sensor, ThermalSubsystem, LeakDetector,
-ComputerSystem, Chassis, Manager, LogEntryCollection), as the BMCs of DGX H100, Supermicro SYS-821GE and Dell iDRAC9
-fill them. The class lists the documents to read; user and password stand in a netrc file on the host, never in an
-argument. A sensor with ``State: Absent`` has no reading and is not at 0 C; the thresholds say whether high or low is
-bad (a T.Limit is a margin that falls).
+ComputerSystem, Chassis, Manager, EthernetInterface, LogEntryCollection), as the BMCs of DGX H100, Supermicro SYS-821GE
+and Dell iDRAC9 fill them. The class lists the documents to read; user and password stand in a netrc file on the host,
+never in an argument. A sensor with ``State: Absent`` has no reading and is not at 0 C; the thresholds say whether high
+or low is bad (a T.Limit is a margin that falls).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ _READINGS = {
 # Which of them a member of the list, or a document of the kind, owes.
 _OWED = {"Temperatures": "ReadingCelsius", "Fans": "Reading", "Voltages": "ReadingVolts", "#Sensor": "Reading"}
 _HEALTH = {"OK": OK, "Warning": WARNING, "Critical": CRITICAL}
+_MAC = re.compile(r"[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}")
 _NOT_THERE = ("Absent", "Disabled", "StandbyOffline", "UnavailableOffline")
 # (name in a Sensor, in a Thermal or Power document, whether above it is bad, what it then is)
 _LIMITS = (
@@ -49,7 +51,7 @@ class Documents:
     """What the documents say together.
 
     ``events`` is None where no log is among them. ``unread`` tells by address why a document, or the rest of a log,
-    is missing. ``firmware`` is that of the BMC.
+    is missing. ``firmware`` is that of the BMC, ``mac`` the address of its network interface.
     """
 
     sensors: tuple[Sensor, ...]
@@ -57,18 +59,22 @@ class Documents:
     events: tuple[Event, ...] | None
     firmware: str | None
     unread: Mapping[str, str]
+    mac: str | None = None
 
 
 def collect(host: Host, expect: Expectations) -> Output:
     """Read each document that the class lists."""
     if not bmc_declared(expect, "redfish"):
         return NOT_DECLARED
+    return fetched(host, expect, stated(stated(expect.bmc).redfish).documents)
+
+
+def fetched(host: Host, expect: Expectations, documents: Sequence[str]) -> Output:
+    """Return documents of the BMC, each under its path."""
     wanted = stated(stated(expect.bmc).redfish)
     curl = ["curl", "--silent", "--show-error", "--fail", "--max-time", "45", "--netrc-file", wanted.netrc]
     curl += ["--cacert", wanted.certificate] if wanted.certificate else []
-    return joined(
-        {path: host.run((*curl, f"https://{wanted.address}{path}"), TIMEOUT_SECONDS) for path in wanted.documents}
-    )
+    return joined({path: host.run((*curl, f"https://{wanted.address}{path}"), TIMEOUT_SECONDS) for path in documents})
 
 
 def parse(output: Output) -> Documents | None:
@@ -85,7 +91,7 @@ def parse(output: Output) -> Documents | None:
     sensors: list[Sensor] = []
     supplies: list[Sensor] = []
     events: list[Event] | None = None
-    firmware = None
+    firmware = mac = None
     for path, answer in texts.items():
         document = _document(answer)
         if isinstance(document, str):
@@ -101,11 +107,21 @@ def parse(output: Output) -> Documents | None:
         if kind == "#Manager":
             version = document.get("FirmwareVersion")
             firmware = version if isinstance(version, str) and version else firmware
+        if kind == "#EthernetInterface":
+            mac = mac or _mac(document)
+            continue
         for place, item in _items(document, kind):
             (supplies if place in ("PowerSupplies", "#PowerSupply") else sensors).append(_sensor(place, item))
     if len(unread) == len(texts):
         raise Unreadable("; ".join(f"{path}: {why}" for path, why in unread.items())[:300])
-    return Documents(tuple(sensors), tuple(supplies), None if events is None else tuple(events), firmware, unread)
+    return Documents(tuple(sensors), tuple(supplies), None if events is None else tuple(events), firmware, unread, mac)
+
+
+def _mac(document: Mapping[str, Any]) -> str | None:
+    """Return the address of a BMC's interface in lower case; the host's interfaces stand below Systems."""
+    address = document.get("PermanentMACAddress") or document.get("MACAddress")
+    own = "/Managers/" in str(document.get("@odata.id"))
+    return address.lower() if own and isinstance(address, str) and _MAC.fullmatch(address) else None
 
 
 def _document(answer: Output) -> dict[str, Any] | str:

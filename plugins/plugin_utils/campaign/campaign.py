@@ -317,6 +317,7 @@ class CampaignRun:
                         **details.get(node, {}),
                     },
                     muster_version=preflight.muster_version,
+                    identity=preflight.identity,
                 )
             )
         return evidence

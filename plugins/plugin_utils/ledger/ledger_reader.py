@@ -112,7 +112,7 @@ class Reader:
         for names in _portions(serials):
             newest = select(func.max(PART.c.seq)).where(PART.c.serial.in_(names)).group_by(PART.c.kind, PART.c.serial)
             for row in self._connection.execute(select(PART).where(PART.c.seq.in_(newest))):
-                found[row.kind, row.serial] = Stay(**row._mapping)
+                found[row.kind, row.serial] = Stay(*row)
         return found
 
     def part_history(self, serial: str) -> list[Stay]:

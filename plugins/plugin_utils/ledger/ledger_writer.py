@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from ansible_collections.muster.cluster.plugins.module_utils.judging import fingerprint
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.printable import printable
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.database import LedgerError
@@ -119,13 +120,15 @@ class Writer(Reader):
         }
         stays = self.stays(serial for _, serial, _, _ in seen)
         last = {(stay.kind, stay.serial, stay.node, stay.slot): stay.seq for stay in stays.values()}
-        same = [{"b_seq": seq, "last_seen": now} for place, seq in last.items() if place in seen]
+        same = sorted(seq for place, seq in last.items() if place in seen)
         fresh = [
             {"kind": kind, "serial": serial, "node": node, "slot": slot, "first_seen": now, "last_seen": now}
             for kind, serial, node, slot in sorted(seen - last.keys())
         ]
-        if same:
-            self._connection.execute(update(PART).where(PART.c.seq == bindparam("b_seq")), same)
+        # A fleet has hundreds of thousands of them: a statement for each would take most of the time of an admission.
+        for start in range(0, len(same), NAMES_PER_QUERY):
+            part = same[start : start + NAMES_PER_QUERY]
+            self._connection.execute(update(PART).where(PART.c.seq.in_(part)).values(last_seen=now))
         if fresh:
             self._connection.execute(insert(PART), fresh)
 
@@ -264,10 +267,9 @@ class Writer(Reader):
 
 
 def parts_of(evidence: Evidence) -> list[tuple[str, str, str]]:
-    """Return (kind, slot, serial) of each part in the fingerprint (``0000:1b:00.0=1650222000123,...`` for GPUs)."""
-    serials = evidence.fingerprint.get("gpu_serials")
-    pairs = [pair.partition("=") for pair in serials.split(",")] if isinstance(serials, str) else []
-    return [("gpu", address, serial) for address, _, serial in pairs if address and serial]
+    """Return (kind, slot, serial) of the board and of each part with a serial number of its own."""
+    board = evidence.identity.get("board_serial")
+    return [*([("board", "board", board)] if board else []), *fingerprint.parts_of(evidence.fingerprint)]
 
 
 def numbers_of(evidence: Evidence) -> dict[str, float]:

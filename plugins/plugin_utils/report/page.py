@@ -49,8 +49,8 @@ from markupsafe import Markup
 OPEN_AT_MOST = 12
 # So many healthy nodes fit on a screen; more stay behind their heading until asked for.
 LIST_AT_MOST = 24
-# The comma before each PCI address of a list of serial numbers (0000:1b:00.0=1650222000123,0000:43:00.0=...).
-_LISTED = re.compile(r",(?=[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:)")
+# The comma before each place of a list of serial numbers (0000:1b:00.0=1650222000123,0000:43:00.0=...).
+_LISTED = re.compile(r",(?=[^ ,=][^,=]*=)")
 TEMPLATES = Path(__file__).parent
 
 

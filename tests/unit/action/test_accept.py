@@ -117,7 +117,9 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def preflight(node: str, boot_id: str = "boot-1") -> dict[str, Any]:
-    return Evidence(f"pre-{node}", node, "preflight", 1.0, 2.0, boot_id, FINGERPRINT, "digest").to_dict()
+    identity = {"slurmd_node": node}
+    preflight = Evidence(f"pre-{node}", node, "preflight", 1.0, 2.0, boot_id, FINGERPRINT, "digest", identity=identity)
+    return preflight.to_dict()
 
 
 def request(tmp_path: Path, nodes: tuple[str, ...] = NAMES, **other: Any) -> Request:
@@ -176,6 +178,7 @@ def test_slow_node_is_rejected_and_all_is_recorded(ledger: Ledger, tmp_path: Pat
     evidence = records["gpu-04"][-1].evidence
     assert evidence.to_dict() == result["evidence"]["gpu-04"][0]
     assert (evidence.boot_id, evidence.fingerprint) == ("boot-1", FINGERPRINT)
+    assert evidence.identity == {"slurmd_node": "gpu-04"}
     assert evidence.expect_digest == expect_digest_of("acceptance", CLASS)
     assert [each["number"] for each in evidence.detail["rounds"]][:2] == [1, 2]
     assert evidence.detail["versions"] == {"torch": ["2.6.0+cpu"]}

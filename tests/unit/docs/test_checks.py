@@ -22,6 +22,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.registr
     STRESSES,
     collective_checks,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import TABLE
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import ACTIONS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
@@ -68,6 +69,10 @@ def tables() -> str:
     lines += ["", "## Probes and loads", "", "| name | source |", "|---|---|"]
     for kind in (PROBES, STRESSES):
         lines += [f"| `{name}` | {question(module)} |" for name, module in kind.items()]
+    lines += ["", "## Fingerprint", "", "| component | its change voids | why | in service |", "|---|---|---|---|"]
+    for name, each in TABLE.items():
+        effect = "closes the node" if each.closing else "makes proof due"
+        lines.append(f"| `{name}` | {', '.join(each.stages)} | {each.why} | {effect} |")
     return "\n".join(lines) + "\n"
 
 

@@ -159,7 +159,15 @@ def healthy_host():
             "ipmitool sdr elist": Output((HEALTHY / "ipmi_sdr.txt").read_text()),
             "ipmitool mc info": Output((HEALTHY / "ipmi_mc.txt").read_text()),
             **{f"ipmitool {name}": out for name, out in split((HEALTHY / "ipmi_sel.txt").read_text()).items()},
+            "ipmitool lan print": Output((HEALTHY / "ipmi_lan.txt").read_text()),
             "dmidecode -t 0,1,2": Output((HEALTHY / "dmidecode.txt").read_text()),
+            "uname -n": Output(healthy("hostname")),
+            "/etc/machine-id": Output(healthy("machine_id")),
+            "/proc/stat": Output(healthy("boot_time")),
+            **split(healthy("ssh_host_keys")),
+            "ps": split(healthy("slurmd"))["processes"],
+            "scontrol": split(healthy("slurmd"))["status"],
+            healthy("rdma_core").strip(): Output(),
             # The class' GPUs are at other addresses.
             **split(
                 (HEALTHY / "gpu_sysfs.txt")

@@ -238,6 +238,20 @@ def test_gpu_exchanged_in_mid_run_is_incomplete(world, make_gpu_xml):
     assert evidence.fingerprint["gpu_serials"] == "0000:1b:00.0=1651,0000:ab:00.0=1652"
 
 
+def test_memory_module_exchanged_in_mid_run_is_incomplete(world):
+    slots = world.host.outputs["dmidecode -t memory"].stdout
+    other = Output(slots.replace("51000003", "80CE0123"))
+    world.events[1020] = lambda: world.host.outputs.update({"dmidecode -t memory": other})
+    evidence = world.run()
+    assert verdict_of(evidence) == INCOMPLETE
+    assert any("dimms was" in finding.reason for finding in evidence.findings)
+
+
+def test_evidence_says_which_machine_it_was(world):
+    identity = world.run().identity
+    assert (identity["slurmd_node"], identity["bmc_mac"]) == ("gpu-01", "7c:c2:55:09:5b:e0")
+
+
 def test_gpu_exchanged_and_put_back_before_the_second_question_is_not_forgotten(world, make_gpu_xml):
     good = world.host.outputs["nvidia-smi"]
     other = Output(make_gpu_xml(["00000000:1B:00.0", "00000000:AB:00.0"], serial="9{:d}"))

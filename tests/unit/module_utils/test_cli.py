@@ -57,6 +57,19 @@ def test_examine_gives_evidence_and_keeps_the_last_five(muster, expect, tmp_path
     assert json.loads((directory / "raw" / "outputs.json").read_text())["lscpu"]["rc"] is None
 
 
+def test_examine_says_which_machine_it_was(muster, expect, tmp_path):
+    expect["tools"] = {"path": "/usr/bin:/bin", "root": str(tmp_path)}
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "machine-id").write_text("5f2b8c1e9a7d4e63b0c4d8f1a2e6b397\n")
+    done = muster("examine", "--stage", "preflight", "--node", "other-name", "--no-store", text=json.dumps(expect))
+    evidence = Evidence.from_dict(json.loads(done.stdout))
+    # The name that it was asked by is not the machine's word.
+    assert evidence.node == "other-name"
+    assert evidence.identity["hostname"] == os.uname().nodename
+    assert evidence.identity["machine_id"] == "5f2b8c1e9a7d4e63b0c4d8f1a2e6b397"
+    assert evidence.identity["ssh_host_keys"] is None
+
+
 def test_examine_without_store_leaves_no_trace(muster, expect, tmp_path):
     expect["tools"] = {"path": "/nonexistent", "root": str(tmp_path)}
     words = ("examine", "--stage", "preflight", "--node", "n", "--state-directory", str(tmp_path / "state"))

@@ -3,12 +3,7 @@
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.examination import registry
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import (
-    COMPONENTS,
-    DEPENDS,
-    fingerprint_of,
-)
-from ansible_collections.muster.cluster.plugins.module_utils.probes.infiniband import Device
+from ansible_collections.muster.cluster.plugins.module_utils.judging import fingerprint, identity
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 
 from tests.typed import typed
@@ -31,8 +26,12 @@ def test_every_tool_runs_once(fake_host, expect, stage):
     assert len(fake_host.runs) == len(set(fake_host.runs))
 
 
-# The boot loader's configuration explains why a parameter is missing: nothing passes by it.
-@pytest.mark.parametrize("probe", [name for name in registry.probes_of("burn_in") if name != "boot_loader"])
+# The boot loader's configuration explains why a parameter is missing: nothing passes by it. Nor by what tells the
+# machine: admission asks for two identifiers of its hardware, whichever could be read.
+UNJUDGED = {"boot_loader", *identity.PROBES} - {*fingerprint.PROBES}
+
+
+@pytest.mark.parametrize("probe", sorted({*registry.probes_of("burn_in")} - UNJUDGED))
 def test_any_probe_that_fails_costs_the_pass(fake_host, expect, probe):
     registry.PROBES[probe].collect(fake_host, typed(expect))
     if not fake_host.asked:
@@ -48,11 +47,11 @@ def test_journal_that_lost_the_start_of_the_boot_passes_nobody(fake_host, expect
     findings = registry.examine("burn_in", fake_host, typed(expect)).findings
     assert {finding.verdict for finding in findings if finding.check == "xid"} == {"incomplete"}
     # Preflight has this finding alone to say it with.
-    (identity,) = [
+    (unread,) = [
         item for item in registry.examine("preflight", fake_host, typed(expect)).findings if item.check == "fingerprint"
     ]
-    assert identity.verdict == "incomplete"
-    assert identity.reason.startswith("could not be read: gpu_errors (kernel_log: the journal no longer holds")
+    assert unread.verdict == "incomplete"
+    assert unread.reason.startswith("could not be read: gpu_errors (kernel_log: the journal no longer holds")
 
 
 def test_required_by_acceptance(expect):
@@ -100,84 +99,6 @@ def test_class_that_lacks_a_key_is_an_error(expect):
     del expect["gpu"]
     with pytest.raises(ReadError, match="gpu"):
         registry.required("burn_in", typed(expect))
-
-
-def test_fingerprint_of_nothing_is_unread():
-    assert fingerprint_of({}) == dict.fromkeys(COMPONENTS)
-    assert all(set(names) <= set(COMPONENTS) for names in DEPENDS.values())
-
-
-def test_fingerprint_follows_serials_and_slots(fake_host, expect, make_gpu_xml):
-    values = registry.examine("preflight", fake_host, typed(expect)).values
-    before = fingerprint_of(values, typed(expect))
-    assert before["gpu_serials"] == "0000:1b:00.0=1651,0000:ab:00.0=1652"
-    fake_host.outputs["nvidia-smi"] = Output(make_gpu_xml(["00000000:AB:00.0", "00000000:1B:00.0"]))
-    swapped = fingerprint_of(registry.examine("preflight", fake_host, typed(expect)).values, typed(expect))
-    assert {name for name in COMPONENTS if swapped[name] != before[name]} == {"gpu_serials"}
-
-
-def test_one_unread_serial_leaves_the_component_unread(fake_host, expect, make_gpu_xml):
-    fake_host.outputs["nvidia-smi"] = Output(make_gpu_xml(["00000000:AB:00.0"], serial="N/A"))
-    assert (
-        fingerprint_of(registry.examine("preflight", fake_host, typed(expect)).values, typed(expect))["gpu_serials"]
-        is None
-    )
-
-
-NICS = {name: Device(name, firmware="28.43", guid=f"guid-{name}") for name in ("mlx5_0", "mlx5_1", "mlx5_9")}
-
-
-@pytest.mark.parametrize(
-    ("devices", "nics"),
-    [
-        (NICS, "mlx5_0=guid-mlx5_0:28.43,mlx5_1=guid-mlx5_1:28.43"),
-        ({**NICS, "mlx5_1": Device("mlx5_1", firmware="28.43")}, None),
-        ({**NICS, "mlx5_1": Device("mlx5_1", guid="g")}, None),
-        ({"mlx5_0": NICS["mlx5_0"]}, "mlx5_0=guid-mlx5_0:28.43"),
-        ({"mlx5_9": NICS["mlx5_9"]}, None),
-        ({}, None),
-        (None, None),
-    ],
-)
-def test_nics_are_the_rails_that_are_there_and_unread_where_one_of_them_is(expect, devices, nics):
-    two = {**expect["nic"], "rails": expect["nic"]["rails"][:2]}
-    assert [rail["device"] for rail in two["rails"]] == ["mlx5_0", "mlx5_1"]
-    assert fingerprint_of({"infiniband": devices}, typed({**expect, "nic": two}))["nics"] == nics
-    assert fingerprint_of({"infiniband": devices}, typed({**expect, "nic": None}))["nics"] == "none"
-
-
-def test_an_error_after_burn_in_changes_what_burn_in_depends_on(fake_host, expect):
-    def after(*lines: str) -> str | None:
-        host = FakeLog(fake_host, lines)
-        return fingerprint_of(registry.examine("preflight", host, typed(expect)).values, typed(expect))["gpu_errors"]
-
-    assert after() == "none"
-    # A user's program that failed says nothing about the GPU.
-    assert after("NVRM: Xid (PCI:0000:ab:00): 31, pid=9, MMU Fault") == "none"
-    lost = after("NVRM: Xid (PCI:0000:ab:00): 79, GPU has fallen off the bus.")
-    assert lost not in (None, "none")
-    assert "gpu_errors" in DEPENDS["burn_in"]
-
-
-class FakeLog:
-    """The fake host with more lines in its kernel log."""
-
-    def __init__(self, host, lines):
-        self.host = host
-        self.lines = lines
-
-    def run(self, argv, timeout_seconds):
-        output = self.host.run(argv, timeout_seconds)
-        if argv[0] != "journalctl":
-            return output
-        more = "".join(f"2026-11-20T09:00:09+0000 n1 kernel: {line}\n" for line in self.lines)
-        return Output(output.stdout + more)
-
-    def read(self, path):
-        return self.host.read(path)
-
-    def paths(self, *patterns):
-        return self.host.paths(*patterns)
 
 
 def test_check_that_stands_in_no_table_is_asked_by_burn_in():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -137,6 +138,7 @@ def test_fault_drains_once_with_its_evidence(lab: Lab, set_faults: SetFaults) ->
     assert lab.node == f"IDLE+DRAIN|{reason}"
     record = json.loads((lab.place / "state" / "evidence" / "health" / evidence / "evidence.json").read_text())
     assert (record["node"], record["stage"], record["findings"][0]["check"]) == ("gpu-01", "health", "xid")
+    assert record["identity"] == {"hostname": os.uname().nodename}
     assert lab.hook("health").returncode == 1
     assert (len(lab.updates), lab.heartbeat["evidence_id"]) == (1, evidence)
 
@@ -336,4 +338,5 @@ def test_epilog_tells_what_the_job_did(lab: Lab, set_faults: SetFaults) -> None:
     done = lab.hook("epilog", JOB)
     assert done.returncode == 1 and "xid" in done.stdout
     (record,) = (lab.place / "state" / "evidence" / "health").glob("*/evidence.json")
-    assert json.loads(record.read_text())["detail"] == {"hook": "epilog", "job": "7"}
+    kept = json.loads(record.read_text())
+    assert (kept["detail"], kept["identity"]) == ({"hook": "epilog", "job": "7"}, {"hostname": os.uname().nodename})

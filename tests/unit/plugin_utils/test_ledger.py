@@ -330,6 +330,29 @@ def test_parts_follow_preflight(ledger: Ledger) -> None:
     assert stays == [("n1", 200.0, 200.0), ("n2", 300.0, 300.0), ("n1", 400.0, 500.0)]
 
 
+def test_parts_of_every_family_have_a_history(ledger: Ledger) -> None:
+    fingerprint = {
+        "gpu_serials": "0000:1b:00.0=1651",
+        "nic_guids": "mlx5_0=b83f:d203:000a:7c10",
+        "cables": "mlx5_0=OSFP-DR4/MT2231VS,mlx5_1=MCP4Y10/MT2345 (cable)",
+        "dimms": "A1=M321/80CE0123",
+        "drives": "0000:18:00.0=S5XA1234",
+        "board": "product=X,serial=BRD7,uuid=u",
+    }
+    whole = replace(EVIDENCE, fingerprint=fingerprint, identity={"board_serial": "BRD7"})
+    with ledger.writing() as writer:
+        writer.add_evidence([whole], 200.0)
+        found = {(each.kind, each.slot, each.serial) for each in writer.parts("n1")}
+    assert found == {
+        ("board", "board", "BRD7"),
+        ("gpu", "0000:1b:00.0", "1651"),
+        ("nic", "mlx5_0", "b83f:d203:000a:7c10"),
+        ("module", "mlx5_0", "OSFP-DR4/MT2231VS"),
+        ("dimm", "A1", "M321/80CE0123"),
+        ("drive", "0000:18:00.0", "S5XA1234"),
+    }
+
+
 def test_part_that_two_nodes_claim_at_once_is_in_the_history_of_both(ledger: Ledger) -> None:
     with ledger.writing() as writer:
         writer.add_evidence([EVIDENCE, replace(EVIDENCE, id="e2", node="n2")], 200.0)

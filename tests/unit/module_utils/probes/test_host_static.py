@@ -59,7 +59,7 @@ def test_healthy_texts():
     assert {node.cpus for node in numa.parse(Output(healthy(numa))).values()} == {96}
     modules = dmidecode_memory.parse(Output(healthy(dmidecode_memory)))
     assert len(modules.slots) == 32 and modules.complete
-    assert modules.slots[0] == dmidecode_memory.Module("A1", 65536, 4400, "LAB64G-4800")
+    assert modules.slots[0] == dmidecode_memory.Module("A1", 65536, 4400, "LAB64G-4800", "51000000")
     assert len(edac.parse(Output(healthy(edac))).dimms) == 32
     assert hugepages.parse(Output(healthy(hugepages))) == hugepages.HugePages({2048: 0, 1048576: 0}, "madvise")
     assert "iommu=pt" in cmdline.parse(Output(healthy(cmdline)))

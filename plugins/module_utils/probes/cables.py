@@ -1,0 +1,38 @@
+"""``mlxlink -d DEVICE -m --json``: which cable or module each rail has, and no more.
+
+What preflight reads in place of ``mlxlink``: no counters and no histogram, and all rails at once, as each adapter
+answers for itself and takes its time.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from ..host import blocks
+from ..host.host import Host, Output
+from ..nic.declared_nics import rails_of
+from ..words.expectations import Expectations, stated
+from . import mlxlink
+from .mlxlink import Links
+
+NAME = "cables"
+
+
+def collect(host: Host, expect: Expectations) -> Output:
+    """Run the tool once for each rail."""
+    rails = rails_of(expect)
+    physical = stated(expect.nic).physical if rails else None
+    if physical is None:
+        return mlxlink.collect(host, expect)
+
+    def asked(device: str) -> Output:
+        return host.run((physical.tool, "-d", device, "-m", "--json"), mlxlink.TIMEOUT_SECONDS)
+
+    devices = [rail.device for rail in rails]
+    with ThreadPoolExecutor(len(devices)) as pool:
+        return blocks.joined(dict(zip(devices, pool.map(asked, devices))))
+
+
+def parse(output: Output) -> Links:
+    """Return the links by device, without their counters; raises Unreadable."""
+    return mlxlink.parse(output)
