@@ -142,6 +142,13 @@ def _moves(situation: Situation, before: Mapping[str, str]) -> dict[str, tuple[s
         for name, state in before.items()
         if state == "admitted" and name not in request.fleet.compute
     }
+    unreadable = {} if situation.info is None else situation.info.unreadable
+    moves |= {
+        # A node that can make Slurm's word about itself unreadable could hide its drain.
+        name: ("testing", "preflight", f"what Slurm says of the node cannot be read: {unreadable[f'node {name}']}")
+        for name in request.fleet.compute
+        if f"node {name}" in unreadable and before.get(name) == "admitted"
+    }
     moves |= {
         name: ("rejected", evidence.stage, _fault_text(evidence))
         for name, evidence in situation.faults.items()
@@ -154,6 +161,7 @@ def _moves(situation: Situation, before: Mapping[str, str]) -> dict[str, tuple[s
         if (before[name] == "admitted" and judgement.state != "admitted")
         # What an operator decided was recorded when it was decided, with the reason.
         or not (request.close_only or before[name] == judgement.state in DECISIONS)
+        if not (judgement.state == "admitted" and f"node {name}" in unreadable)
     }
     return moves
 
@@ -225,4 +233,5 @@ def _drains(known: Mapping[str, str], info: GateInfo | None) -> dict[str, str]:
     if info is None:
         return dict(known)
     # Slurm that lost its state has forgotten drains; one that kept it shows which were lifted.
-    return {**known, **info.drains} if info.state_lost else dict(info.drains)
+    kept = known if info.state_lost else {name: why for name, why in known.items() if f"node {name}" in info.unreadable}
+    return {**kept, **info.drains}

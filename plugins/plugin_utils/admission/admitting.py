@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_reach import reached_by_users
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, PASS
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
@@ -26,6 +27,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission
     Case,
     Health,
     Judgement,
+    Policy,
     judge,
     stage_verdict,
     waived_of,
@@ -53,6 +55,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controlle
     GateEdit,
     GateInfo,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate import NODES_AT_LEAST
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate_ledger import require_match
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import last_generation
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import (
@@ -64,6 +67,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger impor
     Writer,
 )
 
+# Slurm's partition of Muster's own user.
+TEST_PARTITION = "acceptance"
 # Each is the whole judgement again, which needs another run that records evidence of the same nodes at that very time.
 ATTEMPTS = 5
 # Nodes whose evidence is read in one transaction and held in memory at a time; a writer waits for readers.
@@ -93,7 +98,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one admission did; ``trouble`` says what kept the gate from following."""
+    """What one admission did; ``trouble`` says what kept the gate from following.
+
+    ``reached`` says where users reach nodes that are not admitted all the same, in places that are not the gate's.
+    """
 
     plan: Plan
     judgements: Mapping[str, Judgement]
@@ -101,25 +109,50 @@ class Outcome:
     generation: int
     trouble: str
     edits: Sequence[GateEdit] = field(default_factory=tuple)
+    reached: tuple[str, ...] = ()
 
 
 def admit(request: Request, gate: Gate, now: float, who: str) -> dict[str, Any]:
     """Judge the targeted nodes, record what changed and reconcile the gate; return the task's result.
 
-    Raises LedgerError when the ledger cannot be trusted and PolicyError for a node that is none; nothing is changed
-    then.
+    Raises PolicyError for a node that is none; nothing is changed then. Raises LedgerError when the ledger cannot be
+    trusted or is locked: then nodes on which this run measured a fault are closed all the same, and nothing else.
     """
-    fleet = request.fleet
-    require_compute(fleet, request.nodes)
+    require_compute(request.fleet, request.nodes)
     handed = Handed.of(request)
+    try:
+        return _result(request, _admitted_with_ledger(request, handed, gate, now, who))
+    except LedgerError as exc:
+        said = "" if request.check else _closed_without_ledger(request, handed, gate, now)
+        raise LedgerError(f"{exc}{said}", exc.absent) from exc
+
+
+def _admitted_with_ledger(request: Request, handed: Handed, gate: Gate, now: float, who: str) -> Outcome:
+    fleet = request.fleet
     ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=request.check)
     if request.check:
         with ledger.rehearsing() as rehearsal:
-            return _result(request, _admitted(Run(request, handed, rehearsal, gate, now, who)))
+            return _admitted(Run(request, handed, rehearsal, gate, now, who))
     with ledger.locked():
         outcome = _admitted(Run(request, handed, ledger, gate, now, who))
         last_generation.remember(ledger.id, outcome.generation)
-    return _result(request, outcome)
+    return outcome
+
+
+def _closed_without_ledger(request: Request, handed: Handed, gate: Gate, now: float) -> str:
+    """Close the nodes on which this run measured a fault, and return what to say of it."""
+    faulty = faulty_in_this_run(request, handed, now)
+    if not faulty:
+        return ""
+    most = request.fleet.policy.close_limit_percent * len(request.nodes) / 100
+    if len(faulty) >= NODES_AT_LEAST and len(faulty) > most and not request.allow_mass_close:
+        # One number mistyped in the fleet file gives all nodes a fault, and only the ledger could tell.
+        return f"; {len(faulty)} nodes with a fault stay as they are, which are more than policy.close_limit_percent"
+    try:
+        closed = gate.close(faulty).closed
+    except ControllerError as exc:
+        return f"; closing {', '.join(faulty)}, which have a fault: {exc}"
+    return f"; closed for a fault that this run measured: {', '.join(closed) or 'none that was open'}"
 
 
 def _admitted(run: Run) -> Outcome:
@@ -156,13 +189,50 @@ def _attempt(run: Run, edits: list[GateEdit]) -> Outcome | Run:
             return reserved
         mark = reserved
         trouble = _edited(run.gate, closing, mark.generation, edits) or trouble
+    elif info is None and not run.request.check:
+        # What cannot be read must not keep them open.
+        trouble = _closed_unread(run.gate, [name for name, each in judgements.items() if each.faults], trouble, edits)
     recorded = _recorded(run, mark, situation, plan)
     if isinstance(recorded, Run):
         return recorded
     moves, generation = recorded
     if info is not None and plan.partitions is not None and not trouble:
         trouble = _edited(run.gate, plan, generation, edits)
-    return Outcome(plan, judgements, moves, generation, trouble)
+    return Outcome(plan, judgements, moves, generation, trouble, reached=_reached(situation, plan))
+
+
+def _closed_unread(gate: Gate, names: Sequence[str], trouble: str, edits: list[GateEdit]) -> str:
+    """Close these nodes although the gate could not be read, and return what there is to say."""
+    if not names:
+        return trouble
+    try:
+        edits.append(gate.close(names))
+    except ControllerError as exc:
+        edits += [exc.edit] if exc.edit else []
+        return trouble if str(exc) == trouble else f"{trouble}; {exc}"
+    return trouble
+
+
+def _reached(situation: Situation, plan: Plan) -> tuple[str, ...]:
+    """Return where users reach nodes that are not admitted, besides the gate."""
+    if situation.info is None:
+        return ()
+    fleet = situation.request.fleet
+    states = {name: row.state for name, row in situation.rows.items()}
+    states |= {name: move[0] for name, move in plan.moves.items()}
+    admitted = [name for name in fleet.compute if states.get(name) == "admitted"]
+    managed = [partition.name for partition in fleet.scheduler.partitions]
+    ours = {*fleet.compute}
+    # Hosts that the fleet file does not name are none of ours to judge.
+    found = replace(
+        situation.info,
+        live_partitions={name: ours & {*nodes} for name, nodes in situation.info.live_partitions.items()},
+        reservations={
+            name: replace(each, nodes=tuple(node for node in each.nodes if node in ours))
+            for name, each in situation.info.reservations.items()
+        },
+    )
+    return tuple(reached_by_users(found, admitted, TEST_PARTITION, managed, fleet.scheduler.staff_partitions))
 
 
 def _again(run: Run, writer: Writer, mark: Mark) -> Run | None:
@@ -282,12 +352,24 @@ def _known_faults(run: Run, reader: Reader) -> dict[str, Evidence]:
     policy = run.request.fleet.policy
     stages = {*policy.stages, *([] if policy.heartbeat_seconds is None else [HEALTH])}
 
-    def counts(name: str, evidence: Evidence) -> bool:
-        faults = [finding for finding in evidence.findings if finding.verdict == FAIL]
-        waived = list(waived_of(name, faults, policy, run.now))
-        return evidence.stage in stages and name not in run.request.nodes and len(waived) < len(faults)
+    return {
+        name: each
+        for name, each in reader.unjudged_faults().items()
+        if each.stage in stages and name not in run.request.nodes and _counts(name, each, policy, run.now)
+    }
 
-    return {name: evidence for name, evidence in reader.unjudged_faults().items() if counts(name, evidence)}
+
+def faulty_in_this_run(request: Request, handed: Handed, now: float) -> list[str]:
+    """Return the nodes whose preflight of this run, or health check, measured a fault that nobody waived."""
+    policy = request.fleet.policy
+    records = {name: [*handed.preflights.get(name, ()), handed.health.get(name)] for name in request.nodes}
+    return [name for name, found in records.items() if any(each and _counts(name, each, policy, now) for each in found)]
+
+
+def _counts(name: str, evidence: Evidence, policy: Policy, now: float) -> bool:
+    """Return whether a record has a fault that nobody waived."""
+    faults = [finding for finding in evidence.findings if finding.verdict == FAIL]
+    return len(list(waived_of(name, faults, policy, now))) < len(faults)
 
 
 def _admitted_by(
@@ -383,4 +465,8 @@ def _result(request: Request, outcome: Outcome) -> dict[str, Any]:
             "msg": f"the gate of partitions {names} is not reconciled: {trouble}; the ledger is up to date; "
             "run again when the controller answers",
         }
+    elif outcome.reached and not request.close_only:
+        result |= {"failed": True, "msg": "; ".join(outcome.reached)}
+    elif outcome.reached:
+        result["warnings"] = list(outcome.reached)
     return result

@@ -211,12 +211,15 @@ class Policy:
         """Return plain data that ``read`` takes back."""
         profiles = ("burn_in_profiles", "latency_profiles")
         return {
-            **{each.name: getattr(self, each.name) for each in fields(self)},
+            **{each.name: getattr(self, each.name) for each in fields(self) if each.name != "waivers"},
             "stages": list(self.stages),
             "fresh_hours": dict(self.fresh_hours),
             **{key: {name: one.to_dict() for name, one in getattr(self, key).items()} for key in profiles},
-            "waivers": [waiver.to_dict() for waiver in self.waivers],
-        }
+        } | _if_any("waivers", [waiver.to_dict() for waiver in self.waivers])
+
+
+def _if_any(key: str, entries: list[Any]) -> dict[str, Any]:
+    return {key: entries} if entries else {}
 
 
 def read_policy(data: Any, fabric: Fabric, storage: Storage, scheduler: Scheduler, file: str) -> Policy:

@@ -50,6 +50,7 @@ CONTROLLERS_LIMIT = 2
 
 # Keys that hold the gate or are made from other values of the fleet file; what to use instead.
 OWN_KEYS = {
+    "AuthType": "nothing else, as only auth/munge tells Slurm who a user is",
     "BackupAddr": "a second host of role controller",
     "BackupController": "a second host of role controller",
     "ClusterName": "cluster",

@@ -446,7 +446,8 @@ class Fleet:
             "scheduler": self.scheduler.to_dict(),
             "ledger": asdict(self.ledger),
             "policy": self.policy.to_dict(),
-            "bases": dict(self.bases),
+            # A shipped class is its own.
+            **({"bases": own} if (own := {key: base for key, base in self.bases.items() if base != key}) else {}),
         }
 
 

@@ -72,6 +72,8 @@ class FakeGate:
         self.info = GateInfo(None, 0, {})
         self.open: set[str] = set()
         self.live: set[str] | None = None
+        # Partitions that are not the gate's.
+        self.others: dict[str, list[str]] = {}
         self.writes: list[list[str]] = []
         self.fail: set[str] = set()
         self.die: set[str] = set()
@@ -86,7 +88,7 @@ class FakeGate:
 
     def read(self) -> GateInfo:
         self._step("read")
-        live = {"batch": sorted(self.open if self.live is None else self.live), "acceptance": ["n0001"]}
+        live = {"batch": sorted(self.open if self.live is None else self.live), "acceptance": ["n0001"], **self.others}
         filed = {"batch": sorted(self.open)} if self.info.ledger_id else {}
         return replace(self.info, partitions=filed, live_partitions=live)
 

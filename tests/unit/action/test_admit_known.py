@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.lookup.due import due
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import Reservation
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import GateInfo
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import last_generation
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import LedgerError
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Doubt
 
 from tests.fleets import fleet_of
@@ -261,3 +263,92 @@ def test_waiver_of_one_fault_hides_no_other(site: Site) -> None:
     late = wrong_clock(site, "n0001")
     both = replace(late, findings=(*late.findings, replace(late.findings[0], check="xid", verdict="fail", reason="79")))
     assert state_of(site.run([both]))["n0001"] == "rejected"
+
+
+@contextmanager
+def locked(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let another run hold the ledger."""
+    real = Ledger.locked
+    with site.ledger().locked():
+        monkeypatch.setattr(Ledger, "locked", lambda ledger: real(ledger, wait_seconds=0.1))
+        yield
+
+
+def test_measured_fault_closes_though_the_ledger_is_locked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.run()
+    with locked(site, monkeypatch), pytest.raises(LedgerError, match=r"another run.*closed for a fault .*: n0002"):
+        site.run([site.failing("n0002", "preflight")], stages=["preflight"])
+    assert site.gate.open == set(site.names) - {"n0002"}
+    # And the next run has it in the ledger.
+    monkeypatch.undo()
+    site.run([site.failing("n0002", "preflight")], stages=["preflight"])
+    assert site.states()["n0002"] == "rejected"
+
+
+def test_faults_of_many_nodes_close_nobody_without_the_ledger(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.run()
+    faulty = [site.failing(name, "preflight") for name in site.names[:3]]
+    with locked(site, monkeypatch), pytest.raises(LedgerError, match="3 nodes with a fault stay as they are"):
+        site.run(faulty, stages=["preflight"])
+    assert site.gate.open == set(site.names)
+
+
+def test_check_mode_closes_nobody_without_the_ledger(site: Site) -> None:
+    site.run()
+    site.fleet["ledger"]["id"] = "another"
+    with pytest.raises(LedgerError):
+        site.run([site.failing("n0002", "preflight")], stages=["preflight"], check=True)
+    assert site.gate.open == set(site.names)
+
+
+def test_measured_fault_closes_though_an_answer_of_slurm_cannot_be_read(site: Site) -> None:
+    site.run()
+    site.gate.fail = {"read"}
+    result = site.run([site.failing("n0002", "preflight")], stages=["preflight"])
+    assert result["failed"] and result["closed"] == ["n0002"]
+    assert site.gate.open == set(site.names) - {"n0002"}
+
+
+@pytest.mark.parametrize("close_only", [True, False])
+def test_partition_of_others_with_a_node_that_is_not_admitted_is_told(site: Site, close_only: bool) -> None:
+    site.run([site.failing("n0003", "burn_in")])
+    access = {"State": "UP", "AllowGroups": "ALL", "RootOnly": "NO"}
+    site.gate.info = replace(site.gate.info, live_access={"debug": access, "batch": access})
+    site.gate.others = {"debug": ["n0001", "n0003", "other-host"]}
+    result = site.run(stages=["preflight"], close_only=close_only)
+    (said,) = result.get("warnings") or [result["msg"]]
+    assert ("failed" in result, said.startswith("partition debug lists n0003, which is not admitted")) == (
+        not close_only,
+        True,
+    )
+    site.fleet["scheduler"]["staff_partitions"] = ["debug"]
+    result = site.run(stages=["preflight"], close_only=close_only)
+    assert (result.get("warnings"), "failed" in result) == (None, False)
+
+
+def test_reservation_of_users_with_a_node_that_is_not_admitted_is_an_error(site: Site) -> None:
+    site.run([site.failing("n0003", "burn_in")])
+    for users, failed in ((("root",), False), (("alice",), True)):
+        kept = {"week": Reservation(nodes=("n0001", "n0003"), users=users)}
+        site.gate.info = replace(site.gate.info, reservations=kept)
+        result = site.run(stages=["preflight"])
+        assert result.get("failed", False) is failed
+        assert not failed or "reservation week for alice lists n0003" in result["msg"]
+
+
+@pytest.mark.parametrize("nodes", [["n0002"], ["n0001"]])
+def test_node_of_which_slurms_word_cannot_be_read_is_closed(site: Site, nodes: list[str]) -> None:
+    site.run()
+    site.gate.info = replace(site.gate.info, drains={"n0002": "fan, Jo"})
+    site.run(nodes=["n0001"], stages=["preflight"])
+    said = {"node n0002": "2 times State= and BootTime="}
+    site.gate.info = replace(site.gate.info, unreadable=said, drains={})
+    result = site.run(nodes=nodes, stages=["preflight"])
+    assert (result["closed"], site.states()["n0002"]) == (["n0002"], "testing")
+    assert "2 times State=" in result["transitions"][0]["cause"]
+    with site.ledger().reading() as reader:
+        assert reader.drains() == {"n0002": "fan, Jo"}
+    again = site.run(nodes=["n0002"], stages=["preflight"])
+    assert (again["opened"], site.states()["n0002"]) == ([], "testing")
+    site.gate.info = replace(site.gate.info, unreadable={})
+    assert site.run(nodes=["n0002"], stages=["preflight"])["opened"] == ["n0002"]
