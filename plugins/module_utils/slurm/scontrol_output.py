@@ -75,6 +75,15 @@ class Job:
     nodes: frozenset[str]
 
 
+@dataclass(frozen=True)
+class NodeJob:
+    """A job that the controller names with a node: its own number (not its array's), its user, its state."""
+
+    id: str
+    uid: int
+    state: str
+
+
 def parse_partitions(text: str) -> dict[str, frozenset[str]]:
     """Return the nodes by partition from ``scontrol show partition --oneliner``; raises SlurmGateError."""
     partitions = {}
@@ -114,6 +123,17 @@ def parse_jobs(text: str) -> list[Job]:
         if len(words) != 3 or not words[0].isdecimal():
             raise SlurmGateError(f"squeue: {line[:80]!r}, expected JOB|PARTITION|NODES")
         jobs.append(Job(words[0], words[1], frozenset(_names(words[2]))))
+    return jobs
+
+
+def parse_node_jobs(text: str) -> list[NodeJob]:
+    """Return the jobs of ``squeue --format=%A|%U|%T``; raises SlurmGateError."""
+    jobs = []
+    for line in text.splitlines():
+        words = line.strip().split("|")
+        if len(words) != 3 or not words[0].isdecimal() or not words[1].isdecimal() or not words[2]:
+            raise SlurmGateError(f"squeue: {line[:80]!r}, expected JOB|UID|STATE")
+        jobs.append(NodeJob(words[0], int(words[1]), words[2]))
     return jobs
 
 
