@@ -118,5 +118,5 @@ def test_settings_that_cannot_be_read_are_an_error_with_their_path(tmp_path: Pat
     path = tmp_path / "hooks.json"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(Unreadable, match="hooks.json"):
+    with pytest.raises(Unreadable, match=r"hooks\.json"):
         read_hook_settings(str(path))
