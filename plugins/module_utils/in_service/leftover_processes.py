@@ -55,7 +55,9 @@ OVER = (
     *("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "REVOKED", "SPECIAL_EXIT"),
 )
 ENDING = ("COMPLETING", "STAGE_OUT")
-_STEP = re.compile(r"slurmstepd: \[(\d+)[.+]")
+# Debian calls the program slurmstepd-wlm where it is not started by its link.
+_STEP_DAEMON = "slurmstepd"
+_STEP = re.compile(rf"{_STEP_DAEMON}[\w-]*: \[(\d+)[.+]")
 
 Kill = Callable[[int, int], None]
 # The groups of operators; raises Unreadable where they are not known.
@@ -179,7 +181,7 @@ def steps_here(host: Host) -> set[str]:
     titles = [
         host.read(path.replace("/status", "/cmdline")).stdout
         for path, keys in _statuses(host)
-        if _user(keys) == "0" and keys.get("Name") == "slurmstepd"
+        if _user(keys) == "0" and keys.get("Name", "").startswith(_STEP_DAEMON)
     ]
     return {match.group(1) for title in titles if (match := _STEP.match(title))}
 

@@ -218,11 +218,20 @@ class Accounting:
 
 
 @dataclass(frozen=True)
+class RestTls:
+    """A port on which slurmrestd answers in TLS; certificate (its chain too) and key are files on its host."""
+
+    certificate: Directory
+    key: Directory
+    port: Annotated[int, at_least(1), Rule("a port of at most 65535", (65535).__ge__, of_value=True)]
+
+
+@dataclass(frozen=True)
 class Rest:
-    """slurmrestd on ``host``."""
+    """slurmrestd on ``host``, on a Unix socket and, if declared, behind TLS."""
 
     host: Text
-    port: Annotated[int, at_least(1), Rule("a port of at most 65535", (65535).__ge__, of_value=True)]
+    tls: RestTls | None = None
 
 
 @dataclass(frozen=True)
@@ -312,11 +321,13 @@ def read_scheduler(data: Any, classes: Collection[str], services: Services, file
         raise FleetError(file, "scheduler.state_directory", "nothing", expected)
     shipped = {
         "accounting": {"host": services.database},
-        "rest": {"host": services.controllers[0], **defaults()["rest"]},
+        "rest": {"host": services.controllers[0]},
         "containers": defaults()["containers"],
     }
     with faults_of(file, "scheduler"):
         given = {key: filled(data[key], known) for key, known in shipped.items() if data.get(key) is not None}
+        if isinstance(given.get("rest"), Mapping) and given["rest"].get("tls") is not None:
+            given["rest"] = {**given["rest"], "tls": filled(given["rest"]["tls"], defaults()["rest_tls"])}
         scheduler = read(Scheduler, {**data, **given})
         for index, partition in enumerate(scheduler.partitions):
             for number, wanted in enumerate(partition.hardware_classes or ()):
@@ -402,6 +413,9 @@ def _check_parameters(scheduler: Scheduler) -> None:
         value = scheduler.parameter(key)
         if value is not None and not re.fullmatch(r"\d+", str(value)):
             raise _fault(scheduler, key, "a whole number of seconds")
+    if scheduler.containers and not scheduler.hooks.prolog:
+        expected = "hooks.prolog: true, as the prolog makes the users' directories"
+        raise ReadError("containers", "containers without a prolog", expected)
     tracking = scheduler.parameter("ProctrackType") or CGROUP_TRACKING
     if scheduler.ssh_access == ADOPT and tracking != CGROUP_TRACKING:
         raise ReadError("ssh_access", shown(ADOPT), f"pam_slurm or open, as {ADOPT} needs {CGROUP_TRACKING}")
