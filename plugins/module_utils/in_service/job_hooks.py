@@ -68,7 +68,11 @@ def run(  # noqa: PLR0913, PLR0917 -- where everything lies
         if not findings:
             return _answer(findings, hook, boot)
         evidence_id = _keep(findings, {"hook": hook, "job": number}, node, boot, expect, EvidenceStore(state_directory))
-        drain = _left_behind(left, evidence_id, state_directory, job) if left else ""
+        drain = ""
+        if left and _remembered(state_directory, job) and len(findings) == len(left):
+            # What else was found is more than the health check waits for.
+            kind = drain_reason.FAULT if any(each.verdict == FAIL for each in left) else drain_reason.INCOMPLETE
+            drain = f"{kind}{left[0].check}:{evidence_id}"
         return _answer(findings, hook, boot, drain)
 
     answer = within(SECONDS[hook], work)
@@ -77,7 +81,7 @@ def run(  # noqa: PLR0913, PLR0917 -- where everything lies
         return 1
     said = json.loads(answer)
     if said["drain"]:
-        # With a reason that the health check knows. Where that does not succeed, Slurm drains by the exit status.
+        # By a reason that the health check knows. Without one, or without success, Slurm drains by the exit status.
         _done, said["trouble"] = health_drain.drain_or_lift(here, node, said["drain"])
     if said["findings"]:
         print(json.dumps(said))
@@ -136,16 +140,14 @@ def _directories(settings_path: str, job: Job) -> list[Finding]:
         return [_finding("prolog", str(exc))]
 
 
-def _left_behind(left: Sequence[Finding], evidence_id: str, state_directory: str, job: Job) -> str:
-    """Have the health check try again, and return the reason with which the node is drained until that succeeds."""
+def _remembered(state_directory: str, job: Job) -> bool:
+    """Have the health check try again; return whether it will: if not, it must not lift the drain."""
     try:
         remember(state_directory, job)
         health_drain.mark(state_directory)
     except OSError:
-        # A drain of ours would be lifted by a health check that knows nothing.
-        return ""
-    kind = drain_reason.FAULT if any(each.verdict == FAIL for each in left) else drain_reason.INCOMPLETE
-    return f"{kind}{left[0].check}:{evidence_id}"
+        return False
+    return True
 
 
 def _judged(hook: str, outputs: dict[str, Output], expect: Expectations, last: Heartbeat | None) -> list[Finding]:

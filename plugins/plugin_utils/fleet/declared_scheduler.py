@@ -218,20 +218,11 @@ class Accounting:
 
 
 @dataclass(frozen=True)
-class RestTls:
-    """A port on which slurmrestd answers in TLS; certificate (its chain too) and key are files on its host."""
-
-    certificate: Directory
-    key: Directory
-    port: Annotated[int, at_least(1), Rule("a port of at most 65535", (65535).__ge__, of_value=True)]
-
-
-@dataclass(frozen=True)
 class Rest:
-    """slurmrestd on ``host``, on a Unix socket and, if declared, behind TLS."""
+    """slurmrestd on ``host``; ``port`` is that of TLS, where role slurm is given a certificate."""
 
     host: Text
-    tls: RestTls | None = None
+    port: Annotated[int, at_least(1), Rule("a port of at most 65535", (65535).__ge__, of_value=True)]
 
 
 @dataclass(frozen=True)
@@ -321,13 +312,11 @@ def read_scheduler(data: Any, classes: Collection[str], services: Services, file
         raise FleetError(file, "scheduler.state_directory", "nothing", expected)
     shipped = {
         "accounting": {"host": services.database},
-        "rest": {"host": services.controllers[0]},
+        "rest": {"host": services.controllers[0], **defaults()["rest"]},
         "containers": defaults()["containers"],
     }
     with faults_of(file, "scheduler"):
         given = {key: filled(data[key], known) for key, known in shipped.items() if data.get(key) is not None}
-        if isinstance(given.get("rest"), Mapping) and given["rest"].get("tls") is not None:
-            given["rest"] = {**given["rest"], "tls": filled(given["rest"]["tls"], defaults()["rest_tls"])}
         scheduler = read(Scheduler, {**data, **given})
         for index, partition in enumerate(scheduler.partitions):
             for number, wanted in enumerate(partition.hardware_classes or ()):

@@ -387,6 +387,16 @@ def test_epilog_that_slurm_does_not_answer_drains_until_the_login_is_ended(
     assert (login.wait(5), lab.node) == (-signal.SIGTERM, "IDLE|")
 
 
+def test_a_fault_found_beside_a_login_is_not_given_back_with_it(
+    lab: Lab, login: subprocess.Popen[bytes], set_faults: SetFaults
+) -> None:
+    (lab.place / "told" / "squeue---format=%A|%U|%T").unlink()
+    set_faults(tool_faults={"dmesg": "garble"})
+    assert {item["check"] for item in json.loads(lab.hook("epilog", JOB).stdout)["findings"]} > {"leftover_processes"}
+    # Slurm drains by the exit status, and people give the node back.
+    assert (login.poll(), lab.updates) == (None, [])
+
+
 def test_prolog_makes_the_users_directories(lab: Lab) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root gives directories away")

@@ -73,8 +73,12 @@ def test_nccl_conf_has_each_reason_above_its_value(render):
     assert [line for line in lines[:-4] if "=" in line or not line.startswith("#")] == []
 
 
+REST = {"address": "10.0.0.5", "port": 6820}
+TLS = {"certificate": "/etc/ssl/rest.pem", "key": "/etc/ssl/rest.key"}
+
+
 def test_slurmrestd_listens_on_no_network(render):
-    lines = render("slurm", "slurmrestd.conf.j2", {"slurm_rest": True}).splitlines()
+    lines = render("slurm", "slurmrestd.conf.j2", {"slurm_rest": REST}).splitlines()
     assert [line for line in lines if line.startswith("ExecStart=")] == [
         "ExecStart=",
         "ExecStart=/usr/sbin/slurmrestd -a rest_auth/jwt unix:/run/slurmrestd/slurmrestd.socket",
@@ -86,8 +90,7 @@ def test_slurmrestd_listens_on_no_network(render):
 
 
 def test_tls_ends_before_slurmrestd(render):
-    declared = {"address": "10.0.0.5", "port": 6820, "certificate": "/etc/ssl/rest.pem", "key": "/etc/ssl/rest.key"}
-    lines = render("slurm", "stunnel.conf.j2", {"slurm_rest_tls": declared}).splitlines()
+    lines = render("slurm", "stunnel.conf.j2", {"slurm_rest": REST, "slurm_rest_tls": TLS}).splitlines()
     assert [line for line in lines if line and not line.startswith("#")] == [
         "foreground = yes",
         "setuid = stunnel4",
@@ -125,29 +128,27 @@ def test_a_login_that_cannot_be_put_into_its_jobs_cgroup_is_refused(render, tmp_
     assert adopt.split()[2:] == ["pam_slurm_adopt.so", "action_adopt_failure=deny", "action_generic_failure=deny"]
 
 
-@pytest.mark.parametrize(("tls", "packages"), [({}, []), ({"address": "10.0.0.5"}, ["stunnel4"])])
+@pytest.mark.parametrize(("tls", "packages"), [({}, []), (TLS, ["stunnel4"])])
 def test_stunnel_is_installed_where_it_is_needed(render, tmp_path, tls, packages):
     wanted = tmp_path / "packages.j2"
     wanted.write_text("{{ __slurm_packages | to_json }}\n")
-    given = {"slurm_roles": ["rest"], "slurm_rest": True, "slurm_rest_tls": tls}
+    given = {"slurm_roles": ["rest"], "slurm_rest": REST, "slurm_rest_tls": tls}
     found = json.loads(render("slurm", str(wanted), given))
     assert [name for name in found if name == "stunnel4"] == packages and "slurmrestd" in found
 
 
 FAULTS = [
-    (
-        {"slurm_rest_tls": {"address": "10.0.0.5", "port": 6820}},
-        "slurm_rest_tls has address, port, expected address, cert",
-    ),
-    ({"slurm_rest": False}, "but slurm_rest is false"),
+    ({"slurm_rest_tls": {"certificate": "/c"}}, "slurm_rest_tls has certificate, expected certificate and key"),
+    ({"slurm_rest": {}}, "but slurm_rest is empty"),
+    ({"slurm_rest_tls": TLS}, ""),
     ({}, ""),
 ]
 
 
-@pytest.mark.parametrize(("more", "said"), FAULTS, ids=[said for _, said in FAULTS])
+@pytest.mark.parametrize(("more", "said"), FAULTS)
 def test_faults_of_rest_are_told_before_any_change(render, tmp_path, more, said):
     faults = tmp_path / "faults.j2"
     faults.write_text("{{ __slurm_faults | join('; ') }}\n")
-    given = {"slurm_roles": ["rest"], "slurm_controllers": [{"name": "ctl"}], "slurm_rest": True, **more}
+    given = {"slurm_roles": ["rest"], "slurm_controllers": [{"name": "ctl"}], "slurm_rest": REST, **more}
     told = render("slurm", str(faults), given)
     assert said in told and (bool(said) or not told.strip())

@@ -58,7 +58,7 @@ WHOLE: dict[str, Any] = {
     "topology": "block",
     "gres": "auto",
     "leaving_jobs": "end",
-    "rest": {"host": "login-1", "tls": {"certificate": "/etc/ssl/rest.pem", "key": "/etc/ssl/rest.key", "port": 6821}},
+    "rest": {"host": "login-1", "port": 6821},
     "containers": {"packages": ["enroot", "pyxis"], "plugin": "/usr/lib/slurm/spank_pyxis.so"},
     "hooks": {"health": True, "prolog": True, "epilog": False},
 }

@@ -57,17 +57,8 @@ def test_short_forms_are_filled_in() -> None:
     data = site({"accounting": {}, "rest": {}, "containers": {}}, MORE_HOSTS[1:])
     scheduler = Fleet.from_data(data, FILE).scheduler
     assert scheduler.accounting is not None and scheduler.accounting.host == "db"
-    assert scheduler.rest is not None and (scheduler.rest.host, scheduler.rest.tls) == ("ctl", None)
+    assert scheduler.rest is not None and (scheduler.rest.host, scheduler.rest.port) == ("ctl", 6820)
     assert scheduler.containers is not None and scheduler.containers.packages[0] == "enroot"
-
-
-TLS = {"certificate": "/etc/ssl/rest.pem", "key": "/etc/ssl/rest.key"}
-
-
-def test_rest_behind_tls_has_slurms_usual_port() -> None:
-    data = site({"rest": {"tls": TLS}})
-    rest = Fleet.from_data(data, FILE).scheduler.rest
-    assert rest is not None and rest.tls is not None and (rest.host, rest.tls.port) == ("ctl", 6820)
 
 
 @pytest.mark.parametrize(
@@ -174,10 +165,7 @@ BAD: list[tuple[dict[str, Any], list[Any], str]] = [
     ({"partitions": [ACCOUNTED]}, [], r"\[0\].parameters.AllowAccounts: .*as scheduler.accounting is not declared"),
     ({"partitions": [ACCOUNTED], "accounting": {}}, MORE_HOSTS[1:], "AllowAccounts: .*enforce: .associations., or any"),
     ({"rest": {"host": "gpu-01"}}, [], 'scheduler.rest.host: found "gpu-01", expected one of ctl'),
-    ({"rest": {"port": 6820}}, [], 'scheduler.rest: found unknown key "port", expected one of host, tls'),
-    ({"rest": {"tls": {"port": 6820}}}, [], "scheduler.rest.tls.certificate: found nothing, expected"),
-    ({"rest": {"tls": {**TLS, "port": 70000}}}, [], "rest.tls.port: found 70000, expected a port of at most 65535"),
-    ({"rest": {"tls": {**TLS, "key": "rest.key"}}}, [], 'rest.tls.key: found "rest.key", expected an absolute path'),
+    ({"rest": {"port": 70000}}, [], "scheduler.rest.port: found 70000, expected a port of at most 65535"),
     ({"containers": {}, "hooks": {"prolog": False}}, [], "scheduler.containers: .*expected hooks.prolog: true"),
     ({"repository": {"url": "deb x", "signing_key": "k"}}, [], 'repository.url: found "deb x", expected https://'),
     ({"repository": {"url": "https://x", "signing_key": "k"}}, [], "signing_key: found other text, expected the ASCII"),
