@@ -90,6 +90,7 @@ def test_without_ones_own_token_nothing_is_told(case: str) -> None:
 @pytest.mark.main_road
 def test_the_service_is_on_no_network_and_only_its_group_may_ask() -> None:
     for host in (LOGIN, NODES[0]):
+        assert ssh(host, f"exec 3<>/dev/tcp/{LOGIN}/22").returncode == 0, f"{host} does not reach {LOGIN} at all"
         assert ssh(host, f"exec 3<>/dev/tcp/{LOGIN}/{PORT}").returncode != 0, f"{LOGIN} listens on port {PORT}"
     assert on(LOGIN, f"stat -c '%U %G %a' $(dirname {SOCKET})").split() == ["slurmrestd", "slurmrestd", "750"]
     refused = asked("/slurm/v0.0.38/ping", headers(USER, token()), user=USER)
