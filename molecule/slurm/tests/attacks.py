@@ -47,6 +47,22 @@ ATTACKS = (
         "number=$(sbatch --parsable --hold --wrap={wrap}) && scontrol update JobId=$number Partition=acceptance;"
         " scontrol update JobId=$number ReqNodeList={node}; scontrol release $number",
     ),
+    Attack(
+        "a job that ran is requeued there",
+        "number=$(sbatch --parsable --requeue --wrap={wrap}) && sleep 8; scontrol requeue $number;"
+        " scontrol update JobId=$number Partition=acceptance; scontrol update JobId=$number ReqNodeList={node}",
+    ),
+    Attack(
+        "a task of an array is requeued there",
+        'number=$(sbatch --parsable --requeue --array=1-2 --wrap={wrap}) && sleep 8; scontrol requeue "$number"_1;'
+        ' scontrol update JobId="$number"_1 ReqNodeList={node}; scontrol release "$number"_1',
+    ),
+    Attack(
+        "srun enters the jobs of others",
+        "for number in $(squeue --all --noheader --nodelist={node} --format=%A); do"
+        " srun --jobid=$number --overlap {run}; sattach $number.0; done; false",
+    ),
+    Attack("scrontab names the node", "printf '#SCRON --nodelist={node}\\n* * * * * %s\\n' {wrap} | scrontab -"),
 )
 
 

@@ -8,12 +8,14 @@ import sys
 
 STATE_DIRECTORY = "/var/lib/muster"
 EXPECT = "/etc/muster/expect.json"
+SETTINGS = "/etc/muster/hooks.json"
 
 
 def add_host_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a command that Slurm calls on its own node."""
     parser.add_argument("--node", help="this host's name in Slurm; SLURMD_NODENAME, or the host's own")
     parser.add_argument("--expect", default=EXPECT, help=f"file with the expectations (JSON); {EXPECT}")
+    parser.add_argument("--settings", default=SETTINGS, help=f"file with the settings of the hooks (JSON); {SETTINGS}")
     parser.add_argument("--state-directory", default=STATE_DIRECTORY)
 
 

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str], _version: str) -> int:
     if options.drain:
         from ..in_service import health_drain  # noqa: PLC0415 -- start-up budget
 
-        return health_drain.run(options.expect, options.state_directory, node_of(options))
+        return health_drain.run(options.expect, options.settings, options.state_directory, node_of(options))
     from ..in_service import health  # noqa: PLC0415 -- start-up budget
 
     if options.status:

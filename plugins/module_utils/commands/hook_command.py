@@ -28,4 +28,6 @@ def _run(hook: str, description: str, arguments: Sequence[str]) -> int:
     add_host_options(parser)
     parser.add_argument("--run-directory", default=RUN_DIRECTORY, help=f"kept while a job runs; {RUN_DIRECTORY}")
     options = parser.parse_args(arguments)
-    return job_hooks.run(hook, options.expect, options.state_directory, options.run_directory, node_of(options))
+    return job_hooks.run(
+        hook, options.expect, options.settings, options.state_directory, options.run_directory, node_of(options)
+    )

@@ -214,13 +214,17 @@ def _ended(child: int, whole: bool) -> bool:
 def _measured(expect_path: str, state_directory: str, now: float) -> str:
     """Return the new heartbeat as text."""
     from ..words.expectations import read_expectations  # noqa: PLC0415 -- start-up budget of --status
+    from .leftover_processes import left_from_before  # noqa: PLC0415
 
     try:
         expect = read_expectations(json.loads(Path(expect_path).read_text(encoding="utf-8")))
     except (OSError, ValueError) as exc:
         return _silent(f"expectations in {expect_path}: {exc}", state_directory, now).to_json()
     host = HealthHost(expect.tools.path, expect.tools.root, state_directory)
-    return examine(host, expect, now).to_json()
+    beat = examine(host, expect, now)
+    if left := left_from_before(state_directory):
+        beat = replace(beat, verdict=worst([beat.verdict, INCOMPLETE]), findings=(*beat.findings, *left))
+    return beat.to_json()
 
 
 def examine(host: LocalHost, expect: Expectations, now: float) -> Heartbeat:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,14 @@ from ..probes.heartbeat import Heartbeat
 from ..slurm import drain_reason
 from ..slurm.scontrol_output import NodeState, SlurmGateError, parse_nodes
 from ..words.finding import INCOMPLETE, PASS, Finding, worst
+from . import leftover_processes
 from .health import EXIT_STATUS, FILE_SECONDS, evidence_of, leave, report, take, within
+from .hook_settings import read_hook_settings
 
 # A controller that is well answers in 20 ms; what hangs must leave room for the wrapper's own word (files/health).
 SCONTROL_SECONDS = 1.0
+# To end what an epilog could not end, on the few nodes where there is something: asked, it is a moment.
+LEFTOVER_SECONDS = 3.0
 # Left where the node was drained, by this program or by its wrapper, until it is given back.
 MARK = "health_drain"
 
@@ -27,35 +32,37 @@ DRAIN = "drain"
 LIFT = "lift"
 
 
-def run(expect_path: str, state_directory: str, node: str, host: Host | None = None) -> int:
+def run(expect_path: str, settings_path: str, state_directory: str, node: str, host: Host | None = None) -> int:
     """Examine the host, bring its drain in Slurm in line, print what did not pass, and return the exit status."""
     started = time.monotonic()
+    host = host or LocalHost(os.environ.get("PATH") or TOOL_PATH)
+    if leftover_processes.remembered(state_directory):
+        _end_remembered(host, settings_path, state_directory, node)
     beat = take(expect_path, state_directory, node, serving=True)
-    mark = Path(state_directory) / MARK
+    marked = Path(state_directory) / MARK
     told, trouble = "", ""
-    if beat.verdict != PASS or beat.drain or mark.exists():
+    if beat.verdict != PASS or beat.drain or marked.exists():
         if beat.verdict != PASS:
             # Of its own, as an examination at the same time may replace the heartbeat.
-            within(FILE_SECONDS, lambda: _left(mark))
-        told, trouble = drain_or_lift(host or LocalHost(os.environ.get("PATH") or TOOL_PATH), node, beat)
+            within(FILE_SECONDS, lambda: mark(state_directory))
+        told, trouble = drain_or_lift(host, node, beat.drain if beat.verdict != PASS else "")
     if trouble:
         finding = Finding("drain", "host", INCOMPLETE, None, None, "", trouble, "investigate")
         beat = _with(beat, finding)
         leave(state_directory, beat)
-    elif beat.verdict == PASS and (beat.drain or mark.exists()):
-        _forget(beat, state_directory, mark)
+    elif beat.verdict == PASS and (beat.drain or marked.exists()):
+        _forget(beat, state_directory, marked)
     seconds = round(time.monotonic() - started, 3)
     report(beat, evidence_of(beat, state_directory), slurm=told, seconds=seconds)
     return EXIT_STATUS[beat.verdict]
 
 
-def drain_or_lift(host: Host, node: str, beat: Heartbeat) -> tuple[str, str]:
-    """Drain the node or give it back, as the run asks; return what was done and why it could not be done."""
+def drain_or_lift(host: Host, node: str, reason: str) -> tuple[str, str]:
+    """Drain the node with ``reason``, without one give it back; return what was done, and why it could not be done."""
     try:
         nodes = parse_nodes(_scontrol(host, "show", "node", node, "--oneliner"))
         if node not in nodes:
             return "", f"slurmctld knows no node {node}"
-        reason = beat.drain if beat.verdict != PASS else ""
         if not nodes[node].readable:
             return "", f"scontrol show node {node}: {nodes[node].reason}"
         step = step_of(nodes[node], reason)
@@ -91,15 +98,27 @@ def _with(beat: Heartbeat, finding: Finding) -> Heartbeat:
     return replace(beat, verdict=worst([beat.verdict, INCOMPLETE]), findings=(*beat.findings, finding))
 
 
-def _left(mark: Path) -> str:
-    mark.touch()
+def mark(state_directory: str) -> str:
+    """Leave the mark of a node that is drained; raises OSError."""
+    (Path(state_directory) / MARK).touch()
     return "left"
 
 
-def _forget(beat: Heartbeat, state_directory: str, mark: Path) -> None:
+def _end_remembered(host: Host, settings_path: str, state_directory: str, node: str) -> None:
+    def work() -> str:
+        def operators() -> Collection[str]:
+            return read_hook_settings(settings_path).operator_groups
+
+        leftover_processes.end_remembered(host, node, state_directory, operators, LEFTOVER_SECONDS)
+        return "done"
+
+    within(LEFTOVER_SECONDS, work)
+
+
+def _forget(beat: Heartbeat, state_directory: str, marked: Path) -> None:
     if leave(state_directory, replace(beat, drain="")):
         try:
-            mark.unlink(missing_ok=True)
+            marked.unlink(missing_ok=True)
         except OSError:
             # It costs a question to Slurm each time, no more.
             return

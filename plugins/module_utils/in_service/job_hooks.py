@@ -1,65 +1,55 @@
 """``muster prolog`` and ``muster epilog``: what Slurm asks of a host before a job starts and after it ended.
 
-Neither asks Slurm anything: slurmctld waits for them. As with ``muster health``, what touches the host happens in a
-child process that is given up at a deadline; no answer is no pass.
+Neither asks Slurm anything, as slurmctld waits for them; only the epilog does where something of the user is left. As
+with ``muster health``, what touches the host happens in a child process that is given up at a deadline; no answer is no
+pass.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import signal
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..examination.examine import collect
 from ..examination.registry import CHECKS, PROBES, STAGE_CHECKS, judge_stage, probes_of
 from ..host.evidence_store import EvidenceStore
-from ..host.host import Host, LocalHost, Output, Unreadable
-from ..host.waiting import wait_until
+from ..host.host import TOOL_PATH, Host, LocalHost, Output, Unreadable
 from ..host.whole_files import replace_file
 from ..probes import boot_id, error_counters, heartbeat, kernel_ring
 from ..probes.heartbeat import Heartbeat
+from ..slurm import drain_reason
 from ..words.evidence import Evidence, expect_digest_of
 from ..words.expectations import Expectations, read_expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 from ..words.reader import plain
-from . import round_ports
+from . import health_drain, round_ports
 from .health import HealthHost, in_use, new_id, within
+from .hook_settings import read_hook_settings
+from .leftover_processes import Job, end_leftovers, remember
+from .user_directories import make_all
 
 # Each takes a fraction of a second. A host that is only busy must not lose a job for it, nor be drained until a person
 # comes: this is the limit of one that hangs. The wrappers (roles/slurm/files/hooks) kill it 5 s later.
 SECONDS = {"prolog": 20.0, "epilog": 20.0}
-# What a killed process may take to be gone; one that stays is stuck in the kernel.
-GONE_SECONDS = 2.0
-# Of people; whoever has a lower number is a service of the host, of which only what names the job is ended.
-PEOPLE_FROM_UID = 1000
-_STEP = re.compile(r"slurmstepd: \[(\d+)\.")
 
 
-@dataclass(frozen=True)
-class Process:
-    """A process: its user, its parent, its name, and the Slurm job that its environment names."""
-
-    pid: int
-    uid: int
-    parent: int
-    name: str
-    job: str = ""
-
-
-def run(hook: str, expect_path: str, state_directory: str, run_directory: str, node: str) -> int:
+def run(  # noqa: PLR0913, PLR0917 -- where everything lies
+    hook: str, expect_path: str, settings_path: str, state_directory: str, run_directory: str, node: str
+) -> int:
     """Run one hook for the job of the environment, print what did not pass, and return the exit status."""
-    job, uid = os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_JOB_UID", "")
-    if not job.isdecimal() or not uid.isdecimal():
-        print(f"muster {hook}: SLURM_JOB_ID is {job!r}, SLURM_JOB_UID {uid!r}, expected numbers")
+    number, uid = os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_JOB_UID", "")
+    if not number.isdecimal() or not uid.isdecimal():
+        print(f"muster {hook}: SLURM_JOB_ID is {number!r}, SLURM_JOB_UID {uid!r}, expected numbers")
         return 1
-    kept = Path(run_directory) / "jobs" / f"{job}.json"
+    job = Job(number, int(uid), node)
+    kept = Path(run_directory) / "jobs" / f"{number}.json"
+    # Processes and Slurm are those of this very host, whatever the root of the tools is.
+    here = LocalHost(os.environ.get("PATH") or TOOL_PATH)
 
     def work() -> str:
         try:
@@ -67,25 +57,37 @@ def run(hook: str, expect_path: str, state_directory: str, run_directory: str, n
             host = HealthHost(expect.tools.path, expect.tools.root, state_directory)
         except (OSError, ValueError) as exc:
             return _answer([_finding(hook, f"expectations in {expect_path}: {exc}")], hook, "")
+        left: Sequence[Finding] = ()
         if hook == "prolog":
             findings, boot = before_job(host, expect, kept)
-            findings += round_ports.before_job(LocalHost(), Path(run_directory), os.environ)
+            ports = round_ports.before_job(here, Path(run_directory), os.environ)
+            findings = [*_directories(settings_path, job), *findings, *ports]
         else:
-            # Processes are those of this very host, whatever the root of the tools is.
             findings, boot = after_job(host, expect, kept)
-            findings = [*end_leftovers(LocalHost(), job, int(uid)), *findings]
-            findings += round_ports.after_job(LocalHost(), Path(run_directory), os.environ)
-        if findings:
-            _keep(findings, {"hook": hook, "job": job}, node, boot, expect, EvidenceStore(state_directory))
-        return _answer(findings, hook, boot)
+            ports = round_ports.after_job(here, Path(run_directory), os.environ)
+            left = end_leftovers(here, job, lambda: read_hook_settings(settings_path).operator_groups)
+            findings = [*left, *findings, *ports]
+        if not findings:
+            return _answer(findings, hook, boot)
+        evidence_id = _keep(findings, {"hook": hook, "job": number}, node, boot, expect, EvidenceStore(state_directory))
+        drain = ""
+        if left and _remembered(state_directory, job) and len(findings) == len(left):
+            # What else was found is more than the health check waits for.
+            faulty = any(each.verdict == FAIL for each in left)
+            reason_of = drain_reason.fault_reason if faulty else drain_reason.incomplete_reason
+            drain = reason_of(left[0].check, evidence_id)
+        return _answer(findings, hook, boot, drain)
 
     answer = within(SECONDS[hook], work)
     if answer is None:
         print(f"muster {hook}: no answer within {SECONDS[hook]:g} s, or none at all")
         return 1
     said = json.loads(answer)
+    if said["drain"]:
+        # By a reason that the health check knows. Without one, or without success, Slurm drains by the exit status.
+        _done, said["trouble"] = health_drain.drain_or_lift(here, node, said["drain"])
     if said["findings"]:
-        print(answer)
+        print(json.dumps(said))
     return 1 if said["findings"] else 0
 
 
@@ -131,67 +133,24 @@ def after_job(host: Host, expect: Expectations, kept: Path) -> tuple[list[Findin
     return _once(findings), boot
 
 
-def end_leftovers(
-    host: Host, job: str, uid: int, kill: Callable[[int, int], None] = os.kill, wait_seconds: float = GONE_SECONDS
-) -> list[Finding]:
-    """Kill what a job left behind and return a finding for what could not be killed."""
-    ours = {process.pid: process for process in leftovers(processes(host), jobs_alive(host), job, uid)}
-    for pid in ours:
-        with suppress(ProcessLookupError):
-            kill(pid, signal.SIGKILL)
-    if wait_until(lambda: not any(_there(host, pid) for pid in ours), wait_seconds, 0.05):
+def _directories(settings_path: str, job: Job) -> list[Finding]:
+    if not Path(settings_path).exists():
+        # Of a role that knew none.
         return []
-    left = [pid for pid in ours if _there(host, pid)]
-    if not left:
-        return []
-    names = ", ".join(f"{ours[pid].name} ({pid})" for pid in left[:5])
-    why = f"{len(left)} processes of job {job} cannot be killed: {names}"
-    return [Finding("leftover_processes", "host", FAIL, len(left), 0, "processes", why, "reboot")]
+    try:
+        return make_all(read_hook_settings(settings_path).user_directories, job.uid)
+    except Unreadable as exc:
+        return [_finding("prolog", str(exc))]
 
 
-def leftovers(found: Iterable[Process], alive: Collection[str], job: str, uid: int) -> list[Process]:
-    """Return the processes of a user that belong to a job that is over.
-
-    Those whose environment names this job, or one that no longer runs here; and, if no other job of the user is here,
-    those that a program left to init: logins hang on sshd, and end by themselves.
-    """
-    mine = [process for process in found if process.uid == uid]
-    others = {process.job for process in mine} & set(alive) - {job}
-    over = [process for process in mine if process.job and (process.job == job or process.job not in alive)]
-    if uid < PEOPLE_FROM_UID:
-        return [process for process in over if process.job == job]
-    orphans = [process for process in mine if not process.job and process.parent == 1 and process.name != "systemd"]
-    return over if others else over + orphans
-
-
-def processes(host: Host) -> list[Process]:
-    """Return the processes of the host; one that ends meanwhile is none."""
-    found = []
-    for path in host.paths("/proc/[0-9]*/status"):
-        status = host.read(path).stdout
-        keys = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-        try:
-            pid, uid, parent = int(keys["Pid"]), int(keys["Uid"].split()[0]), int(keys["PPid"])
-        except (KeyError, ValueError, IndexError):
-            continue
-        job = ""
-        if uid:
-            environment = host.read(f"/proc/{pid}/environ").stdout.split("\0")
-            job = next((word.partition("=")[2] for word in environment if word.startswith("SLURM_JOB_ID=")), "")
-        if not keys.get("State", "").strip().startswith("Z"):
-            found.append(Process(pid, uid, parent, keys.get("Name", "").strip(), job if job.isdecimal() else ""))
-    return found
-
-
-def jobs_alive(host: Host) -> set[str]:
-    """Return the jobs of which a step runs here, by the titles of Slurm's step daemons."""
-    titles = (host.read(path).stdout for path in host.paths("/proc/[0-9]*/cmdline"))
-    return {match.group(1) for title in titles if (match := _STEP.match(title))}
-
-
-def _there(host: Host, pid: int) -> bool:
-    status = host.read(f"/proc/{pid}/status")
-    return status.rc == 0 and not re.search(r"(?m)^State:\s*[ZX]", status.stdout)
+def _remembered(state_directory: str, job: Job) -> bool:
+    """Have the health check try again; return whether it will: if not, it must not lift the drain."""
+    try:
+        remember(state_directory, job)
+        health_drain.mark(state_directory)
+    except OSError:
+        return False
+    return True
 
 
 def _judged(hook: str, outputs: dict[str, Output], expect: Expectations, last: Heartbeat | None) -> list[Finding]:
@@ -248,7 +207,7 @@ def _keep(  # noqa: PLR0913, PLR0917 -- one record's fields
     boot: str,
     expect: Expectations,
     store: EvidenceStore,
-) -> None:
+) -> str:
     now = time.time()
     evidence = Evidence(
         id=new_id(),
@@ -265,10 +224,12 @@ def _keep(  # noqa: PLR0913, PLR0917 -- one record's fields
     )
     with suppress(OSError):
         store.write(evidence)
+    return evidence.id
 
 
-def _answer(findings: Iterable[Finding], hook: str, boot: str) -> str:
-    return json.dumps({"hook": hook, "boot_id": boot, "findings": [item.to_dict() for item in findings]})
+def _answer(findings: Iterable[Finding], hook: str, boot: str, drain: str = "") -> str:
+    told = [item.to_dict() for item in findings]
+    return json.dumps({"hook": hook, "boot_id": boot, "findings": told, "drain": drain})
 
 
 def _finding(hook: str, reason: str) -> Finding:

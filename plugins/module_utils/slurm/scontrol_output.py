@@ -142,6 +142,15 @@ class Job:
     nodes: frozenset[str]
 
 
+@dataclass(frozen=True)
+class NodeJob:
+    """A job that the controller names with a node: its own number (not its array's), its user, its state."""
+
+    id: str
+    uid: int
+    state: str
+
+
 def parse_partitions(text: str) -> dict[str, LivePartition]:
     """Return the partitions by name from ``scontrol show partition --oneliner``.
 
@@ -276,4 +285,15 @@ def parse_jobs(text: str) -> list[Job]:
             jobs.append(Job(words[0], words[1], frozenset(expand(words[2]))))
         except HostListError as exc:
             raise SlurmGateError(str(exc)) from exc
+    return jobs
+
+
+def parse_node_jobs(text: str) -> list[NodeJob]:
+    """Return the jobs of ``squeue --format=%A|%U|%T``; raises SlurmGateError."""
+    jobs = []
+    for line in text.splitlines():
+        words = line.strip().split("|")
+        if len(words) != 3 or not words[0].isdecimal() or not words[1].isdecimal() or not words[2]:
+            raise SlurmGateError(f"squeue: {line[:80]!r}, expected JOB|UID|STATE")
+        jobs.append(NodeJob(words[0], int(words[1]), words[2]))
     return jobs

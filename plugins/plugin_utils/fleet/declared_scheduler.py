@@ -220,7 +220,7 @@ class Accounting:
 
 @dataclass(frozen=True)
 class Rest:
-    """slurmrestd on ``host``."""
+    """slurmrestd on ``host``; ``port`` is that of TLS, where role slurm is given a certificate."""
 
     host: Text
     port: Annotated[int, at_least(1), Rule("a port of at most 65535", (65535).__ge__, of_value=True)]
@@ -418,6 +418,9 @@ def _check_parameters(scheduler: Scheduler) -> None:
         value = scheduler.parameter(key)
         if value is not None and not re.fullmatch(r"\d+", str(value)):
             raise _fault(scheduler, key, "a whole number of seconds")
+    if scheduler.containers and not scheduler.hooks.prolog:
+        expected = "hooks.prolog: true, as the prolog makes the users' directories"
+        raise ReadError("containers", "containers without a prolog", expected)
     tracking = scheduler.parameter("ProctrackType") or CGROUP_TRACKING
     if scheduler.ssh_access == ADOPT and tracking != CGROUP_TRACKING:
         raise ReadError("ssh_access", shown(ADOPT), f"pam_slurm or open, as {ADOPT} needs {CGROUP_TRACKING}")

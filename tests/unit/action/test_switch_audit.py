@@ -44,7 +44,8 @@ def play(site: Path, playbook: str, *arguments: str, **variables: Any) -> subpro
         ],
         cwd=site,
         env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_HOME": str(site / "ansible")}
-        | {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"), "ANSIBLE_NOCOLOR": "1"},
+        | {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"), "ANSIBLE_NOCOLOR": "1"}
+        | {"ANSIBLE_DISPLAY_ARGS_TO_STDOUT": "1"},
         capture_output=True,
         text=True,
         timeout=120,

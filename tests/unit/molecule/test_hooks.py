@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,11 @@ else:
         file.write(" ".join(sys.argv[2:]) + "\\n")
     (place / "node").write_text("IDLE|" if keys["State"] == "RESUME" else "IDLE+DRAIN|" + keys["Reason"])
 """
+# What the node asks about users and jobs: each answer is a file, none an error.
+ANSWERS = """#!/bin/sh
+for word; do :; done
+exec cat '{place}'/told/"${{0##*/}}-$word"
+"""
 
 
 @dataclass
@@ -49,6 +55,9 @@ class Lab:
 
     def slurm(self, state: str, reason: str = "") -> None:
         (self.place / "node").write_text(f"{state}|{reason}")
+
+    def told(self, question: str, answer: str) -> None:
+        (self.place / "told" / question).write_text(answer)
 
     @property
     def node(self) -> str:
@@ -98,9 +107,17 @@ def lab(host_place: Path, node_program: Path) -> Lab:
     tools.mkdir()
     (tools / "scontrol").write_text(SCONTROL.format(python=sys.executable, place=str(host_place)))
     (tools / "scontrol").chmod(0o755)
+    for tool in ("getent", "id", "squeue"):
+        (tools / tool).write_text(ANSWERS.format(place=host_place))
+        (tools / tool).chmod(0o755)
+    (host_place / "told").mkdir()
+    (host_place / "hooks.json").write_text('{"operator_groups": ["sudo"]}')
     lab = Lab(host_place)
     lab.slurm("IDLE")
-    arguments = f"--expect {host_place}/expect.json --state-directory {host_place}/state"
+    arguments = " ".join(
+        f"--{name} {host_place}/{where}"
+        for name, where in (("expect", "expect.json"), ("settings", "hooks.json"), ("state-directory", "state"))
+    )
     lab.program(
         f'#!/bin/sh\nword=$1; shift\nexec {sys.executable} {node_program} "$word" "$@" {arguments}'
         + f' $([ "$word" = health ] || echo --run-directory {host_place}/run)\n'
@@ -120,7 +137,9 @@ def lab(host_place: Path, node_program: Path) -> Lab:
 
 
 XID = {"kernel_log": ["NVRM: Xid (PCI:0000:85:00): 48, DBE"]}
-JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_UID": "1000"}
+# Nobody on the machine of the tests has this number: what its processes are is for each test to say.
+USER = 59998
+JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_UID": str(USER)}
 
 
 def test_healthy_host_asks_slurm_nothing(lab: Lab) -> None:
@@ -330,6 +349,86 @@ def test_hooks_give_up_before_slurm_does() -> None:
 def test_hook_without_a_job_fails(lab: Lab, job: dict[str, str]) -> None:
     assert lab.hook("prolog", job).returncode == 1
     assert lab.hook("epilog", job).returncode == 1
+
+
+@pytest.fixture
+def login(lab: Lab) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of the job's user that is not init's child, like that of a login by ssh."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may start a process of another user")
+    lab.told("getent-59998", f"alice:x:{USER}:{USER}::/:/bin/sh\n")
+    lab.told("getent-sudo", "sudo:x:27:\n")
+    lab.told("id-alice", "alice\0")
+    lab.told("squeue---format=%A|%U|%T", f"7|{USER}|COMPLETING\n")
+    process = subprocess.Popen(["/bin/sleep", "60"], user=USER, cwd="/")
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_epilog_ends_a_login_that_outlives_the_last_job(lab: Lab, login: subprocess.Popen[bytes]) -> None:
+    done = lab.hook("epilog", JOB)
+    assert (done.returncode, done.stdout, login.wait(5)) == (0, "", -signal.SIGTERM)
+    assert (lab.node, lab.updates) == ("IDLE|", [])
+
+
+def test_epilog_leaves_a_login_that_another_job_allows(lab: Lab, login: subprocess.Popen[bytes]) -> None:
+    lab.told("squeue---format=%A|%U|%T", f"7|{USER}|COMPLETING\n8|{USER}|RUNNING\n")
+    assert lab.hook("epilog", JOB).returncode == 0
+    assert login.poll() is None and lab.updates == []
+
+
+def test_epilog_that_slurm_does_not_answer_drains_until_the_login_is_ended(
+    lab: Lab, login: subprocess.Popen[bytes]
+) -> None:
+    (lab.place / "told" / "squeue---format=%A|%U|%T").unlink()
+    done = lab.hook("epilog", JOB)
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (done.returncode, finding["check"], finding["verdict"]) == (1, "leftover_processes", "incomplete")
+    assert login.poll() is None
+    (record,) = (lab.place / "state" / "evidence" / "health").glob("*/evidence.json")
+    assert lab.node == f"IDLE+DRAIN|muster:incomplete:leftover_processes:{record.parent.name}"
+    # The health check passes, but for this.
+    drained = lab.node
+    assert lab.hook("health").returncode == 2
+    assert (login.poll(), lab.node) == (None, drained)
+    lab.told("squeue---format=%A|%U|%T", "")
+    assert lab.hook("health").returncode == 0
+    assert (login.wait(5), lab.node) == (-signal.SIGTERM, "IDLE|")
+
+
+def test_a_fault_found_beside_a_login_is_not_given_back_with_it(
+    lab: Lab, login: subprocess.Popen[bytes], set_faults: SetFaults
+) -> None:
+    (lab.place / "told" / "squeue---format=%A|%U|%T").unlink()
+    set_faults(tool_faults={"dmesg": "garble"})
+    assert {item["check"] for item in json.loads(lab.hook("epilog", JOB).stdout)["findings"]} > {"leftover_processes"}
+    # Slurm drains by the exit status, and people give the node back.
+    assert (login.poll(), lab.updates) == (None, [])
+
+
+def test_prolog_makes_the_users_directories(lab: Lab) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives directories away")
+    parents = [str(lab.place / name) for name in ("cache", "data")]
+    (lab.place / "hooks.json").write_text(json.dumps({"operator_groups": [], "user_directories": parents}))
+    assert lab.hook("prolog", JOB).returncode == 0
+    for parent in map(Path, parents):
+        own = parent / f"user-{USER}"
+        assert (own.stat().st_uid, own.stat().st_mode & 0o777, parent.stat().st_mode & 0o7777) == (USER, 0o700, 0o755)
+    Path(parents[1], f"user-{USER}").rmdir()
+    Path(parents[1], f"user-{USER}").symlink_to("/etc")
+    done = lab.hook("prolog", JOB)
+    assert done.returncode == 1 and "is no directory, or a link" in done.stdout
+
+
+def test_prolog_does_not_start_a_job_without_its_settings(lab: Lab) -> None:
+    (lab.place / "hooks.json").write_text("{")
+    done = lab.hook("prolog", JOB)
+    assert done.returncode == 1 and "hooks.json" in done.stdout
+    # Of a role that wrote none.
+    (lab.place / "hooks.json").unlink()
+    assert lab.hook("prolog", JOB).returncode == 0
 
 
 def test_epilog_tells_what_the_job_did(lab: Lab, set_faults: SetFaults) -> None:

@@ -71,3 +71,84 @@ def test_nccl_conf_has_each_reason_above_its_value(render):
     ]
     # NCCL reads what has an equals sign and, in old versions, comments too.
     assert [line for line in lines[:-4] if "=" in line or not line.startswith("#")] == []
+
+
+REST = {"address": "10.0.0.5", "port": 6820}
+TLS = {"certificate": "/etc/ssl/rest.pem", "key": "/etc/ssl/rest.key"}
+
+
+def test_slurmrestd_listens_on_no_network(render):
+    lines = render("slurm", "slurmrestd.conf.j2", {"slurm_rest": REST}).splitlines()
+    assert [line for line in lines if line.startswith("ExecStart=")] == [
+        "ExecStart=",
+        "ExecStart=/usr/sbin/slurmrestd -a rest_auth/jwt unix:/run/slurmrestd/slurmrestd.socket",
+    ]
+    # slurmrestd makes the socket for everybody.
+    assert {"User=slurmrestd", "Group=slurmrestd", "RuntimeDirectory=slurmrestd", "RuntimeDirectoryMode=0750"} <= {
+        *lines
+    }
+
+
+def test_tls_ends_before_slurmrestd(render):
+    lines = render("slurm", "stunnel.conf.j2", {"slurm_rest": REST, "slurm_rest_tls": TLS}).splitlines()
+    assert [line for line in lines if line and not line.startswith("#")] == [
+        "foreground = yes",
+        "setuid = stunnel4",
+        "setgid = slurmrestd",
+        "[slurmrestd]",
+        "accept = 10.0.0.5:6820",
+        "connect = /run/slurmrestd/slurmrestd.socket",
+        "cert = /etc/ssl/rest.pem",
+        "key = /etc/ssl/rest.key",
+        "sslVersionMin = TLSv1.2",
+    ]
+
+
+@pytest.mark.parametrize("containers", [{}, {"packages": ["enroot"], "plugin": "/usr/lib/spank_pyxis.so"}])
+def test_the_prolog_makes_the_directories_that_enroot_is_told(render, tmp_path, containers):
+    place = tmp_path / "settings.j2"
+    place.write_text("{{ __slurm_hook_settings | to_json }}\n")
+    given = {"slurm_containers": containers, "slurm_ssh_admin_groups": ["sudo", "operators"]}
+    settings = json.loads(render("slurm", str(place), given))
+    assert settings["operator_groups"] == ["sudo", "operators"]
+    told = [
+        line.split()[1] for line in render("slurm", "enroot.conf.j2", {}).splitlines() if line.startswith("ENROOT_")
+    ]
+    assert told == [f"{parent}/user-$(id" for parent in ("/var/cache/enroot", "/var/lib/enroot", "/run/enroot")]
+    declared = {f"{parent}/user-$(id" for parent in settings["user_directories"]}
+    assert declared == (set(told) if containers else set())
+
+
+def test_a_login_that_cannot_be_put_into_its_jobs_cgroup_is_refused(render, tmp_path):
+    rules = tmp_path / "rules.j2"
+    rules.write_text("{{ __slurm_pam_rules.pam_slurm_adopt }}\n")
+    *exempt, adopt = render("slurm", str(rules), {"slurm_ssh_admin_groups": ["sudo", "operators"]}).splitlines()
+    # Root skips two rules, an administrator one: what is left is the refusal.
+    assert ["success=2" in exempt[0], "success=1" in exempt[1], len(exempt)] == [True, True, 2]
+    assert adopt.split()[2:] == ["pam_slurm_adopt.so", "action_adopt_failure=deny", "action_generic_failure=deny"]
+
+
+@pytest.mark.parametrize(("tls", "packages"), [({}, []), (TLS, ["stunnel4"])])
+def test_stunnel_is_installed_where_it_is_needed(render, tmp_path, tls, packages):
+    wanted = tmp_path / "packages.j2"
+    wanted.write_text("{{ __slurm_packages | to_json }}\n")
+    given = {"slurm_roles": ["rest"], "slurm_rest": REST, "slurm_rest_tls": tls}
+    found = json.loads(render("slurm", str(wanted), given))
+    assert [name for name in found if name == "stunnel4"] == packages and "slurmrestd" in found
+
+
+FAULTS = [
+    ({"slurm_rest_tls": {"certificate": "/c"}}, "slurm_rest_tls has certificate, expected certificate and key"),
+    ({"slurm_rest": {}}, "but slurm_rest is empty"),
+    ({"slurm_rest_tls": TLS}, ""),
+    ({}, ""),
+]
+
+
+@pytest.mark.parametrize(("more", "said"), FAULTS)
+def test_faults_of_rest_are_told_before_any_change(render, tmp_path, more, said):
+    faults = tmp_path / "faults.j2"
+    faults.write_text("{{ __slurm_faults | join('; ') }}\n")
+    given = {"slurm_roles": ["rest"], "slurm_controllers": [{"name": "ctl"}], "slurm_rest": REST, **more}
+    told = render("slurm", str(faults), given)
+    assert said in told and (bool(said) or not told.strip())

@@ -176,6 +176,7 @@ BAD: list[tuple[dict[str, Any], list[Any], str]] = [
     ({"partitions": [ACCOUNTED], "accounting": {}}, MORE_HOSTS[1:], "AllowAccounts: .*enforce: .associations., or any"),
     ({"rest": {"host": "gpu-01"}}, [], 'scheduler.rest.host: found "gpu-01", expected one of ctl'),
     ({"rest": {"port": 70000}}, [], "scheduler.rest.port: found 70000, expected a port of at most 65535"),
+    ({"containers": {}, "hooks": {"prolog": False}}, [], "scheduler.containers: .*expected hooks.prolog: true"),
     ({"repository": {"url": "deb x", "signing_key": "k"}}, [], 'repository.url: found "deb x", expected https://'),
     ({"repository": {"url": "https://x", "signing_key": "k"}}, [], "signing_key: found other text, expected the ASCII"),
     ({"containers": {"plugin": "pyxis.so"}}, [], 'containers.plugin: found "pyxis.so", expected an absolute path'),

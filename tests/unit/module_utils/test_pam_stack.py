@@ -1,0 +1,188 @@
+"""Which files bring a PAM module into a service's sessions, and how it is taken out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.pam_stack import (
+    PamError,
+    Profile,
+    disable,
+    files_with,
+)
+
+MODULE = "pam_systemd.so"
+# As Debian 12 and Ubuntu 24.04 ship it, less comments.
+SSHD = """@include common-auth
+account    required     pam_nologin.so
+@include common-account
+session [success=ok ignore=ignore module_unknown=ignore default=bad]        pam_selinux.so close
+session    required     pam_loginuid.so
+@include common-session
+session    optional     pam_motd.so noupdate
+session    required     pam_env.so user_readenv=1 envfile=/etc/default/locale
+@include common-password
+"""
+SESSION = """session\t[default=1]\t\t\tpam_permit.so
+session\trequired\t\t\tpam_permit.so
+session\trequired\tpam_unix.so
+session\toptional\tpam_systemd.so
+# end of pam-auth-update config
+"""
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    """Return a directory as /etc/pam.d of a fresh server."""
+    place = tmp_path / "etc" / "pam.d"
+    place.mkdir(parents=True)
+    (place / "sshd").write_text(SSHD)
+    (place / "common-session").write_text(SESSION)
+    (place / "common-account").write_text("account required pam_permit.so\n")
+    (place / "login").write_text(f"session optional {MODULE}\n")
+    return place
+
+
+class Updating:
+    """A host whose pam-auth-update does what it is told, unless the file was edited by hand."""
+
+    def __init__(self, rules: Path, rc: int = 0, edited: bool = False) -> None:
+        self.rules, self.rc, self.edited = rules, rc, edited
+        self.ran: list[str] = []
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
+        self.ran.append(" ".join(argv))
+        if not self.rc and not self.edited:
+            (self.rules / "common-session").write_text(SESSION.replace("session\toptional\tpam_systemd.so\n", ""))
+        return Output(rc=self.rc, stderr="no such profile" if self.rc else "")
+
+    def read(self, path: str) -> Output:
+        raise NotImplementedError
+
+    def paths(self, *patterns: str) -> list[str]:
+        raise NotImplementedError
+
+
+def found(rules: Path) -> list[str]:
+    return [Path(path).name for path in files_with(MODULE, "sshd", directory=str(rules))]
+
+
+def test_module_of_an_included_file_is_found(rules: Path) -> None:
+    assert found(rules) == ["common-session"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "session optional pam_systemd.so",
+        "-session\toptional\tpam_systemd.so class=user",
+        "session [success=ok default=ignore] /lib/security/pam_systemd.so",
+        "session \\\n  optional pam_systemd.so",
+        "session include more",
+        "session substack more",
+        "@include more",
+    ],
+)
+def test_every_way_to_name_a_module_counts(rules: Path, line: str) -> None:
+    (rules / "common-session").write_text("")
+    (rules / "more").write_text("@include sshd\nsession required pam_systemd.so\n")
+    (rules / "sshd").write_text(f"{SSHD}{line}\n")
+    assert found(rules) == (["more"] if "more" in line else ["sshd"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#session optional pam_systemd.so",
+        "account optional pam_systemd.so",
+        "session optional pam_unix.so # not pam_systemd.so",
+        "session optional pam_systemd_home.so",
+        "account include more",
+        "session",
+        "@include",
+        "@include missing",
+    ],
+)
+def test_what_names_it_otherwise_does_not(rules: Path, line: str) -> None:
+    (rules / "common-session").write_text("")
+    (rules / "more").write_text("session required pam_systemd.so\n")
+    (rules / "sshd").write_text(f"{SSHD}{line}\n")
+    assert found(rules) == []
+
+
+def call(host: Updating, check: bool = False) -> bool:
+    return disable(host, Profile("systemd", MODULE, "sshd"), check, str(host.rules))
+
+
+def test_it_is_disabled_once(rules: Path) -> None:
+    host = Updating(rules)
+    assert call(host, check=True) and host.ran == []
+    assert call(host) and not call(host)
+    assert host.ran == ["env DEBIAN_FRONTEND=noninteractive pam-auth-update --disable systemd"]
+
+
+def test_a_file_edited_by_hand_is_an_error_that_names_it(rules: Path) -> None:
+    with pytest.raises(PamError, match=r"common-session still brings pam_systemd\.so .* edited by hand; remove"):
+        call(Updating(rules, edited=True))
+
+
+def test_a_tool_that_fails_is_an_error(rules: Path) -> None:
+    with pytest.raises(PamError, match="pam-auth-update --disable systemd: no such profile"):
+        call(Updating(rules, rc=1))
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_site_s_own_line_is_left_to_the_site(rules: Path, check: bool) -> None:
+    (rules / "sshd").write_text(f"{SSHD}session optional pam_systemd.so\n")
+    host = Updating(rules)
+    with pytest.raises(PamError, match=r"sshd brings pam_systemd\.so into the sessions of sshd: remove it from there"):
+        call(host, check)
+    assert host.ran == []
+
+
+class Debian(Updating):
+    """The real pam-auth-update, on a root of its own."""
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
+        root = self.rules.parent.parent
+        environment = {**os.environ, "DEBCONF_DB_OVERRIDE": f"File{{{root}/debconf.dat}}"}
+        done = subprocess.run(
+            [*argv[:3], "--root", str(root), *argv[3:]],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=timeout_seconds,
+            check=False,
+        )
+        return Output(done.stdout, done.stderr, done.returncode)
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/usr/share/pam-configs/systemd").exists(),
+    reason="needs root, pam-auth-update and libpam-systemd",
+)
+@pytest.mark.parametrize("edited", [False, True])
+def test_debians_own_tool_takes_the_module_out_and_leaves_it_out(tmp_path: Path, edited: bool) -> None:
+    for place in ("etc/pam.d", "var/lib/pam", "usr/share/pam-configs"):
+        shutil.copytree(f"/{place}", tmp_path / place)
+    shutil.copy("/var/cache/debconf/config.dat", tmp_path / "debconf.dat")
+    host = Debian(tmp_path / "etc" / "pam.d")
+    (host.rules / "sshd").write_text(SSHD)
+    session = host.rules / "common-session"
+    if MODULE not in session.read_text():
+        pytest.skip("pam_systemd is disabled on this machine")
+    if edited:
+        session.write_text(session.read_text().replace(MODULE, f"pam_keyinit.so\nsession optional {MODULE}"))
+        with pytest.raises(PamError, match="edited by hand"):
+            call(host)
+        return
+    assert call(host) and not call(host)
+    # As a package does that is upgraded.
+    host.run(["env", "DEBIAN_FRONTEND=noninteractive", "pam-auth-update", "--package"], 60)
+    assert found(host.rules) == []
