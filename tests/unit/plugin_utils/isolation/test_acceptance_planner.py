@@ -624,6 +624,61 @@ def test_everything_crashing_blames_nobody() -> None:
     assert len(rounds) <= 4
 
 
+def ended(item: dict[str, Any], silent: Sequence[str], lost: Mapping[str, str]) -> None:
+    """Have a job end as srun tells it once Slurm has lost nodes of it: ``silent`` are those that gave no answer."""
+    error = f"no result from {', '.join(silent)}; srun ended with 143"
+    item.update(ok=False, error=error, missing=list(silent), unavailable=dict(lost))
+    if set(silent) == set(item["group"]):
+        item.update(results=[])
+
+
+@pytest.mark.parametrize("lost_in", [1, 2])
+def test_node_that_slurm_lost_costs_itself_alone_though_all_were_ended_with_it(lost_in: int) -> None:
+    def change(step: Round, item: dict[str, Any]) -> None:
+        if step.number >= lost_in and "h3" in item["group"]:
+            ended(item, item["group"], {"h3": "down*"})
+
+    conclusion, rounds, _seen, _settings = campaign(fleet(4, **SMALL), change=change)
+    assert rounds[lost_in - 1].groups == (("h1", "h2", "h3", "h4"),)
+    assert rounds[lost_in].groups == (("h1", "h2", "h4"),)
+    assert passed(conclusion) == {"h1", "h2", "h4"}
+    assert not rejected(conclusion)
+    assert not conclusion.held
+    assert "not available in Slurm: down*" in verdicts(conclusion, "h3")["pair_bandwidth"][1]
+    assert not [remark for remark in conclusion.remarks if "bad" in remark]
+
+
+def test_sweep_that_nobody_answered_is_taken_apart() -> None:
+    def change(step: Round, item: dict[str, Any]) -> None:
+        if len(item["group"]) > 2 and "h3" in item["group"]:
+            ended(item, item["group"], {})
+        elif "h3" in item["group"]:
+            ended(item, ["h3"], {"h3": "idle*"})
+
+    conclusion, rounds, _seen, _settings = campaign(fleet(8, rails=1), change=change)
+    assert [each.kind for each in rounds[:3]] == ["walk", "apart", "walk"]
+    assert passed(conclusion) == {"h1", "h2", "h4", "h5", "h6", "h7", "h8"}
+    assert not rejected(conclusion)
+
+
+def test_silent_node_beside_a_lost_one_is_asked_again_and_suspected_once_it_is_silent_by_itself() -> None:
+    def change(step: Round, item: dict[str, Any]) -> None:
+        if "h3" in item["group"]:
+            ended(item, ["h3", "h5"], {"h3": "down*"})
+            for result in item["results"]:
+                for key in ("ns", "ns_p99"):
+                    result[key][2] = result[key][4] = None
+        elif "h5" in item["group"]:
+            ended(item, ["h5"], {})
+            item["results"] = []
+
+    conclusion, rounds, _seen, _settings = campaign(fleet(8, rails=1), change=change)
+    assert "h5" in rounds[1].groups[0]
+    assert "h3" not in rounds[1].groups[0]
+    assert all("h5" not in job for each in rounds[2:] for job in each.groups if len(job) > 2)
+    assert passed(conclusion) == {"h1", "h2", "h4", "h6", "h7", "h8"}
+
+
 @pytest.mark.parametrize("kinds", [("groups", "confirm"), ("walk", "rest", "apart")])
 def test_step_that_measured_everything_and_crashed_passes_nobody(kinds: tuple[str, ...]) -> None:
     def change(step: Round, item: dict[str, Any]) -> None:
