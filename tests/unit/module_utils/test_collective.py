@@ -16,8 +16,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.collectives import collective
-from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_guard import EXIT_DEADLINE
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_guard import (
+    EXIT_DEADLINE,
+    EXIT_ENDED,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import pack_spec
+from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import wait_until
 from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import unpack
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -125,6 +129,26 @@ def test_rank_that_hangs_answers_at_its_deadline(tmp_path: Path) -> None:
     assert unpack(output)[0][0]["error"] == "not finished after 0.3 s, stuck in import of torch"
 
 
+def test_rank_that_slurm_ends_answers_with_what_it_did(tmp_path: Path) -> None:
+    # In a library of which Python is not told anything.
+    come = tmp_path / "come"
+    (tmp_path / "torch.py").write_text(f"import ctypes; open({str(come)!r}, 'w'); ctypes.CDLL(None).sleep(60)")
+    process = start(("--port=1",), {**SLURM, "SLURMD_NODENAME": "gpu-01"}, tmp_path)
+    assert wait_until(come.exists, 20, 0.05)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=5)
+    assert process.returncode == EXIT_ENDED
+    assert unpack(output)[0][0]["error"] == "told to stop: Slurm ended the step, in import of torch"
+
+
+def test_rank_whose_slurmstepd_is_gone_ends(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("import time; time.sleep(60)")
+    process = start(("--port=1", "--deadline=1"), {**SLURM, "SLURMD_NODENAME": "gpu-01"}, tmp_path)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(20) == EXIT_DEADLINE
+
+
 def test_rank_on_a_node_that_is_not_in_the_job_says_so(tmp_path: Path) -> None:
     process = start(("--port=1",), {**SLURM, "SLURMD_NODENAME": "gpu-07"}, tmp_path)
     output, _ = process.communicate(timeout=20)
@@ -162,6 +186,14 @@ class Crowd:
             )
             for rank in range(nodes * each)
         ]
+
+    def come_to_the_last_move(self) -> None:
+        """Wait until rank 1 is well into a move that has no end, and whose time is not up by far."""
+        # What it does first takes no time beside loading torch; then it holds sockets to the store and to its peer.
+        while _sockets(self.ranks[1].pid) < SOCKETS:
+            assert self.ranks[1].poll() is None, "it ended before it met the other"
+            time.sleep(0.1)
+        time.sleep(5)
 
     def answers(self, *without: int) -> dict[int, tuple[int, dict[str, Any]]]:
         """Return by rank its exit status and its one answer."""
@@ -225,17 +257,30 @@ def test_groups_of_some_follow_groups_of_others(torch: Path) -> None:
 def test_rank_that_is_stopped_or_dies_ends_the_walk_of_all(torch: Path, how: signal.Signals) -> None:
     endless = {**WALK, "sizes": [65536], "iterations": 10_000_000, "seconds": 12}
     crowd = Crowd(torch, [{**WALK, "name": "first"}, endless], 2)
-    # What it does first takes no time beside loading torch, after which it holds sockets to the store and to its peer.
-    while _sockets(crowd.ranks[1].pid) < SOCKETS:
-        assert crowd.ranks[1].poll() is None, "it ended before it met the other"
-        time.sleep(0.1)
-    # Well into the endless move, whose time is not up by far.
-    time.sleep(5)
+    crowd.come_to_the_last_move()
     crowd.ranks[1].send_signal(how)
     ((code, record),) = crowd.answers(1).values()
     assert code == (EXIT_DEADLINE if how == signal.SIGSTOP else 1)
     assert record["stood"][:2] == ["walk", 0]
     assert list(record["results"]) == ["first"]
+
+
+@pytest.mark.pytorch
+def test_ranks_that_slurm_ends_tell_what_they_measured_and_where_they_stood(torch: Path) -> None:
+    endless = {**WALK, "sizes": [65536], "iterations": 10_000_000, "seconds": 60}
+    crowd = Crowd(torch, [{**WALK, "name": "first"}, endless], 2)
+    crowd.come_to_the_last_move()
+    begin = time.monotonic()
+    for rank in crowd.ranks:
+        rank.send_signal(signal.SIGTERM)
+    answers = crowd.answers()
+    # Slurm gives 30 s (KillWait); a site may give less.
+    assert time.monotonic() - begin < 3
+    for code, record in answers.values():
+        assert code == EXIT_ENDED
+        assert record["error"].startswith("told to stop: Slurm ended the step, in walk, step 0 (")
+        assert record["stood"][:2] == ["walk", 0]
+        assert list(record["results"]) == ["first"]
 
 
 # To the store for itself, to the store to be told, and gloo's own.
