@@ -55,6 +55,24 @@ def fault(node: str, word: str) -> Iterator[None]:
 
 
 @contextmanager
+def lost(node: str) -> Iterator[None]:
+    """Take a node's slurmd and slurmstepd away in the middle of a walk, as a host that dies does."""
+    # Sockets to the rendezvous, to be told, and to a partner: it has met the others.
+    met = "for pid in $(pgrep -u muster -f 'muster collective'); do ls -l /proc/$pid/fd; done | grep -c socket: || true"
+    end = time.monotonic() + RUN_SECONDS
+    while int(on(node, met)) < 3:
+        assert time.monotonic() < end, on("ctl", "squeue -l; sinfo -N -l")
+        time.sleep(0.2)
+    # Stopped rather than killed: systemd starts it again after a failure.
+    on(node, "systemctl stop slurmd; pkill -KILL -x slurmstepd")
+    try:
+        yield
+    finally:
+        on(node, "pkill -KILL -u muster -f 'muster collective' || true; systemctl restart slurmd")
+        on("ctl", f"scontrol update nodename={node} state=resume || true")
+
+
+@contextmanager
 def slow(node: str, peer: str = "") -> Iterator[None]:
     """Slow down all that a node sends, or what it sends to one peer alone."""
     if peer:
@@ -185,6 +203,17 @@ def test_host_that_dies_in_the_collective_is_told_from_its_partner() -> None:
         verdicts = play()
     assert states(verdicts) == all_but("gpu-04"), show(verdicts)
     assert in_batch() == set(NODES) - {"gpu-04"}
+
+
+def test_node_that_slurm_loses_in_the_walk_costs_itself_alone() -> None:
+    process, log = start()
+    with lost("gpu-03"):
+        verdicts = verdicts_of(process, log)
+    # Held where Slurm has not noticed yet that it is gone when it is to be asked again.
+    assert states(verdicts)["gpu-03"] in ("testing", "held"), show(verdicts)
+    assert states(verdicts) == {**all_but(), "gpu-03": states(verdicts)["gpu-03"]}, show(verdicts)
+    assert "nodes are bad" not in log.read_text()
+    assert in_batch() == set(NODES) - {"gpu-03"}
 
 
 @pytest.mark.main_road

@@ -447,10 +447,11 @@ def stragglers(facts: Facts) -> list[Blame]:
 
 
 def bad_share(facts: Facts, blames: Sequence[Blame]) -> tuple[int, int, bool]:
-    """Return how many nodes are bad, of how many, and whether the class allows so many before what they share is suspect.
+    """Return how many nodes are bad, of how many, and whether what they share is suspect before each of them.
 
-    Who fell below is counted whether it was slow again or not; pairs and boundaries are held for something else. Of all
-    are those that were measured in the sweep, and who is bad without, as one on whom it hung at once.
+    That is from the share on that the class sets. Who fell below is counted whether it was slow again or not; pairs and
+    boundaries are held for something else. Of all are those that were measured in the sweep, and who is bad without, as
+    one on whom it hung at once.
     """
     hold = facts.settings.hold
     held = {blame.node for blame in blames if blame.verdict == HELD}

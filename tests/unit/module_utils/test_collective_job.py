@@ -280,6 +280,24 @@ def test_node_that_slurm_lost_is_unavailable_rather_than_slow(stderr: str, state
     assert list(seen["unavailable"]) == ["gpu-02"]
 
 
+def test_step_that_outlived_a_node_is_read_as_far_as_it_came() -> None:
+    # srun itself ends with 0: of the tasks on a failed node it knows no exit status.
+    stderr = "srun: error: Node failure on gpu-03\n"
+    answers = lines(*(record(rank) for rank in (0, 1, 3)))
+    seen = observe(GROUP, CODEC, Output(answers, stderr, 0), {**STATES, "gpu-03": "down*"})
+    assert (seen["ok"], seen["missing"], list(seen["unavailable"])) == (False, ["gpu-03"], ["gpu-03"])
+    assert seen["results"][0]["ns"] == [[500], [500], None, [500]]
+
+
+def test_ranks_that_slurm_ended_neither_arrived_nor_were_absent() -> None:
+    ended = "told to stop: Slurm ended the step, in walk, step 1 (waiting for others in it)"
+    answers = lines(*(stuck(rank, ["walk", 1, "meeting"], ended) for rank in (0, 1, 3)))
+    seen = observe(GROUP, CODEC, Output(answers, "", 143), {**STATES, "gpu-03": "down*"})
+    assert list(seen["unavailable"]) == ["gpu-03"]
+    assert seen["reached"] == {"gpu-03": ["walk", 1, "absent"]}
+    assert [each["step"] for each in seen["results"]] == [0, 0]
+
+
 def test_node_that_answered_is_never_unavailable() -> None:
     stderr = "srun: error: Task launch for StepId=7.0 failed on node gpu-02: Communication connection failure\n"
     assert seen_of(*whole(), stderr=stderr, rc=1)["unavailable"] == {}
@@ -297,6 +315,9 @@ def test_srun_gets_the_whole_nodes_and_every_setting() -> None:
         "--nodelist=gpu-[01-04]",
         "--time=3",
         "--port=29401",
+        # When Slurm loses a node, or a rank fails, the others go on.
+        "--no-kill",
+        "--kill-on-bad-exit=0",
     } <= set(argv)
     assert argv[argv.index("collective") - 2 :][:2] == ["/usr/bin/python3", "/usr/libexec/muster/muster"]
     assert not [word for word in argv if word.startswith("--container")]
