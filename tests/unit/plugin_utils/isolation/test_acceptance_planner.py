@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.pairing import partner
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_planner import (
@@ -822,6 +823,53 @@ def test_rail_below_the_floor_that_was_not_so_again_does_not_pass() -> None:
     assert finding.verdict == INCOMPLETE
     assert (finding.measured, finding.expected) == (36.3, 36.44)
     assert passed(conclusion) == set(subject.nodes) - {bad}
+
+
+@pytest.mark.parametrize(("slow", "passes"), [((3, 10, 20, 31, 42), False), ((3, 10, 20, 31), True)])
+def test_share_of_exchanges_below_the_floor_keeps_a_node_from_passing(slow: tuple[int, ...], passes: bool) -> None:
+    def change(result: dict[str, Any], group: list[str]) -> None:
+        if result["step"] in slow and result["bytes"] == 2**28:
+            slower(result, ["h3"], group, 2)
+
+    conclusion, _rounds, _seen, _settings = campaign(fleet(4, **SMALL), change=of_kind("pairs", change))
+    (found,) = [each for each in conclusion.findings["h3"] if each.check == "pair_bandwidth"]
+    assert not rejected(conclusion)
+    assert {"h1", "h2", "h4"} <= passed(conclusion)
+    assert f"{len(slow)} of 45 exchanges below the class' floor of 36.44 GB/s" in found.reason
+    if passes:
+        assert found.verdict == PASS
+    else:
+        assert (found.verdict, found.measured, found.expected, found.unit) == (INCOMPLETE, 0.111, 0.1, "share")
+
+
+def test_share_below_the_floor_of_two_with_each_other_keeps_both_from_passing() -> None:
+    def change(result: dict[str, Any], group: list[str]) -> None:
+        if partner(4, result["step"] % 3, 0) == 1 and result["step"] > 25 and result["bytes"] == 2**28:
+            slower(result, ["h1", "h2"], group, 2)
+
+    conclusion, _rounds, _seen, _settings = campaign(fleet(4, **SMALL), change=of_kind("pairs", change))
+    assert not rejected(conclusion)
+    assert passed(conclusion) == {"h3", "h4"}
+    assert "7 of 45 exchanges below" in verdicts(conclusion, "h2")["pair_bandwidth"][1]
+
+
+@pytest.mark.parametrize(
+    ("size", "rails", "check", "where"),
+    [(2**28, slice(1, 2), "rail_bandwidth", "rail 1, 256 MiB: "), (65536, slice(4), "pair_latency", "64 KiB: ")],
+)
+def test_share_below_the_floor_counts_by_rail_and_by_size(size: int, rails: slice, check: str, where: str) -> None:
+    def change(result: dict[str, Any], group: list[str]) -> None:
+        if result["step"] in (3, 10, 20, 31, 42) and result["bytes"] == size:
+            for key in ("ns", "ns_p99"):
+                row = result[key][group.index("h3")]
+                row[rails] = [2 * value for value in row[rails]]
+
+    conclusion, _rounds, _seen, _settings = campaign(fleet(4, rails=4, effect=0.6), change=of_kind("pairs", change))
+    verdict, reason = verdicts(conclusion, "h3")[check]
+    assert verdict == INCOMPLETE
+    assert reason.startswith(f"{where}5 of 45 exchanges ")
+    assert verdicts(conclusion, "h3")["pair_bandwidth"][0] == PASS
+    assert {"h1", "h2", "h4"} <= passed(conclusion)
 
 
 def test_size_that_only_a_ceiling_judges_is_judged() -> None:
