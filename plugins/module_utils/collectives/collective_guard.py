@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -32,10 +32,11 @@ _TOLD = "muster/told"
 
 
 class Guard:
-    """One rank's watch. ``report`` is its answer, which it prints exactly once whatever happens."""
+    """One rank's watch. ``report`` is its answer, printed exactly once whatever happens; ``last`` adds to it then."""
 
-    def __init__(self, report: dict[str, Any], seconds: float) -> None:
+    def __init__(self, report: dict[str, Any], seconds: float, last: Callable[[], Mapping[str, Any]]) -> None:
         self.report = report
+        self._last = last
         self._seconds = seconds
         self._end = time.monotonic() + seconds
         self._place_end = self._end
@@ -153,7 +154,7 @@ class Guard:
         if not self._printed.acquire(blocking=False):
             time.sleep(60)
             return
-        data = pack(self.report).encode()
+        data = pack({**self.report, **self._last()}).encode()
         # Where slurmstepd is gone nobody reads it; the rank ends all the same.
         with suppress(OSError):
             while data:

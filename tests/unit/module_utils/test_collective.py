@@ -20,7 +20,11 @@ from ansible_collections.muster.cluster.plugins.module_utils.collectives.collect
     EXIT_DEADLINE,
     EXIT_ENDED,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import pack_spec
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import (
+    pack_spec,
+    read_program,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_stalls import Stalls
 from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import wait_until
 from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import unpack
 
@@ -36,16 +40,21 @@ WALK = {
 
 def spec(phases: list[dict[str, Any]], nodes: int = 2) -> list[str]:
     names = [[f"gpu-0{number + 1}", "127.0.0.1"] for number in range(nodes)]
-    return [f"--spec={part}" for part in pack_spec({"nodes": names, "program": {"moves": phases}})]
+    whole = {"nodes": names, "program": {"moves": phases}, "links": ["lo"]}
+    return [f"--spec={part}" for part in pack_spec(whole)]
 
 
 def start(
-    arguments: tuple[str, ...], environment: Mapping[str, str], path: Path, phases: list[dict[str, Any]] | None = None
+    arguments: tuple[str, ...],
+    environment: Mapping[str, str],
+    path: Path,
+    phases: list[dict[str, Any]] | None = None,
+    run: str = RUN,
 ) -> subprocess.Popen[str]:
     backend = () if any(word.startswith("--backend") for word in arguments) else ("--backend=gloo",)
     given = [] if any(word.startswith("--spec") for word in arguments) else spec(phases or [WALK])
     return subprocess.Popen(
-        [sys.executable, "-c", RUN, *backend, *given, *arguments],
+        [sys.executable, "-c", run, *backend, *given, *arguments],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT / 'collections'}:{path}", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -169,7 +178,7 @@ def test_wrong_arguments_are_refused(arguments: tuple[str, ...], tmp_path: Path)
 class Crowd:
     """Real ranks over loopback, ``each`` of them on each of ``nodes`` pretended nodes."""
 
-    def __init__(self, torch: Path, phases: list[dict[str, Any]], nodes: int, each: int = 1) -> None:
+    def __init__(self, torch: Path, phases: list[dict[str, Any]], nodes: int, each: int = 1, run: str = RUN) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -183,6 +192,7 @@ class Crowd:
                     **{"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
                 },
                 torch,
+                run=run,
             )
             for rank in range(nodes * each)
         ]
@@ -238,6 +248,39 @@ def test_two_nodes_of_two_ranks_walk_every_kind_of_move(torch: Path) -> None:
     # In each iteration somebody was the slowest of the group, and nobody else.
     last = [record["results"]["all_reduce"]["last"] for _, record in answers.values()]
     assert [sum(column) for column in zip(*last, strict=True)] == [TIMES["iterations"]] * 2
+
+
+# Both of a pair begin the third timed exchange of the last permutation a fifth of a second later than they could: what
+# a network that stands still does between two exchanges.
+STALLED = f"""
+import sys, time, {collective.__name__} as collective
+from {collective.__package__} import collective_ranks
+exchange, begun = collective_ranks.Ranks.exchange, [0]
+def stalled(self, peer, sent, received):
+    begun[0] += sent.numel() == 1
+    if sent.numel() == 1 and begun[0] == 14:
+        time.sleep(0.2)
+    exchange(self, peer, sent, received)
+collective_ranks.Ranks.exchange = stalled
+sys.exit(collective.main())
+"""
+
+
+@pytest.mark.pytorch
+def test_stall_between_two_timed_exchanges_is_told_with_its_length(torch: Path) -> None:
+    # Two permutations of one warm-up and ten timed exchanges.
+    walk = {**WALK, "sizes": [65536], "iterations": 10, "shifts": [0, 0]}
+    answers = Crowd(torch, [walk], 2, run=STALLED).answers()
+    stalls = Stalls(("gpu-01", "gpu-02"), read_program({"moves": [walk]}, 2), 1)
+    for rank, (status, record) in answers.items():
+        assert (status, record["error"]) == (0, ""), record
+        # No exchange shows it, neither in the middle nor at its worst.
+        assert max(record["results"]["walk"]["ns_p99"]) < 200_000_000
+        assert record["links"] == {"lo": {"lo": [0, 0]}}
+        assert stalls.take(record["node"], record["local_rank"], record["stalls"]) == "", rank
+    (found,) = stalls.all()
+    assert (found["nodes"], found["meetings"]) == (["gpu-01", "gpu-02"], 22)
+    assert 200_000_000 <= found["ns"][0] < 2_000_000_000
 
 
 @pytest.mark.pytorch

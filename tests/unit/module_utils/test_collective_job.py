@@ -29,6 +29,7 @@ TRAIN = {"name": "train", "kind": "train", "hidden": 8, "layers": 2, "steps": 3,
 PROGRAM = {"moves": [WALK, TOGETHER, TRAIN]}
 CODEC = collective_job.CollectiveCodec("/usr/bin/python3", "/usr/libexec/muster/muster", "gloo", 1, PROGRAM, 30)
 STATES = dict.fromkeys(GROUP, "idle")
+LINKS = {"eth0": {"eth0": [2, 2]}}
 TIMED_OUT = "not finished after 10 s, stuck in walk, step 1 (waiting for others in it)"
 CLOSED = "RuntimeError in phase walk: Connection closed by peer [10.0.0.3]:1234"
 
@@ -43,7 +44,7 @@ def results() -> dict[str, Any]:
 
 def record(at: int, **change: Any) -> dict[str, Any]:
     base = {"node": GROUP[at], "rank": at, "local_rank": 0, "ranks": 4, "error": "", "phase": "end"}
-    return {**base, "results": results(), **change}
+    return {**base, "results": results(), "stalls": {}, "links": LINKS, **change}
 
 
 def stuck(rank: int, stood: list[Any], error: str) -> dict[str, Any]:
@@ -106,6 +107,34 @@ def test_versions_of_a_rank_are_kept(said: Any, kept: dict[str, str]) -> None:
     seen = seen_of(record(0, versions=said), *(record(rank) for rank in (1, 2, 3)))
     assert [rank["versions"] for rank in seen["ranks"]] == [kept, {}, {}, {}]
     assert seen["ok"]
+
+
+def test_what_ranks_lost_and_what_links_did_becomes_the_groups() -> None:
+    waited = {"walk": {"waited": [[0, 64, 2, 90_000_000]]}}
+    flapped = {"eth0": {"eth0": [2, 4]}}
+    # In permutation 0 the first meets the last.
+    answers = (record(0, stalls=waited), record(1, links=flapped), record(2), record(3, stalls=waited))
+    seen = seen_of(*answers)
+    assert seen["ok"], seen["error"]
+    assert seen["stalls"] == [{"move": "walk", "nodes": ["gpu-01", "gpu-04"], "meetings": 10, "ns": [90_000_000]}]
+    assert seen["links"] == {**{node: [LINKS] for node in GROUP}, "gpu-02": [flapped]}
+
+
+@pytest.mark.parametrize(
+    ("key", "told", "error"),
+    [
+        ("stalls", None, "unreadable stalls None"),
+        ("stalls", {"walk": {"waited": [[0, 64]]}}, "an unreadable stall [0, 64]"),
+        ("links", None, "links: found nothing, expected a mapping"),
+        ("links", {"eth0": {"eth0": [2]}}, "links.eth0.eth0"),
+        ("links", {"eth0": {"eth0": [2, -1]}}, "links.eth0.eth0[1]"),
+        ("links", {"eth0": [2, 2]}, "links.eth0"),
+    ],
+)
+def test_rank_that_does_not_tell_of_stalls_or_links_gave_no_whole_answer(key: str, told: Any, error: str) -> None:
+    seen = seen_of(record(0), record(1, **{key: told}), record(2), record(3))
+    assert not seen["ok"]
+    assert error in seen["error"]
 
 
 @pytest.mark.parametrize(
