@@ -111,9 +111,8 @@ observations:
         - {move: walk, step: 0, bytes: 8388608, ns: [[16300000], [16290000]], ns_p99: [[17000000], [16990000]],
            wrong: {}}
       stalls:
-        - {move: walk, nodes: [gpu-01, gpu-02], meetings: 30, ns: [112000000]}
+        - {move: walk, nodes: [gpu-01, gpu-02], meetings: 30, lost_ns: [112000000]}
       links:
-        gpu-01: [{eth0: {eth0: [2, 2]}}]
         gpu-02: [{eth0: {eth0: [2, 4]}}]
 cancelled:
   description: Ids of jobs left behind by an earlier attempt.

@@ -84,7 +84,7 @@ class Stalls:
                 "move": name,
                 "nodes": [self.group[position] for position in nodes],
                 "meetings": self.meets[name].count(nodes),
-                "ns": sorted(lost.values(), reverse=True)[:MOST_KEPT],
+                "lost_ns": sorted(lost.values(), reverse=True)[:MOST_KEPT],
             }
             for (name, nodes), lost in found.items()
         ]

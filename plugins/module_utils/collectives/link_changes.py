@@ -13,7 +13,7 @@ from ..words.reader import Count
 
 # Stands for every network interface that has hardware behind it and a carrier, where none is declared.
 ANY = "*"
-# What a host tells: by what was wanted, and by link, the count at first and at last.
+# What a host tells by what was wanted: of each link that changed, or could not be read, the count at first and at last.
 Told = Mapping[str, Mapping[str, tuple[Optional[Count], Optional[Count]]]]
 
 
@@ -26,17 +26,17 @@ class LinkWatch:
 
     def __init__(self, wanted: Iterable[str], root: str = "/") -> None:
         self._root = Path(root)
-        self._before = {name: {link: self._count(link) for link in self._links(name)} for name in wanted}
+        # What has no link stands for one that cannot be read.
+        links = {name: self._links(name) or [name] for name in wanted}
+        self._before = {name: {link: self._count(link) for link in found} for name, found in links.items()}
 
     def told(self) -> dict[str, dict[str, list[Any]]]:
-        """Return by what was wanted, and by link, the count at first and now; null for one that cannot be read.
-
-        Nothing is there for what has no link.
-        """
-        return {
-            name: {link: [count, self._count(link)] for link, count in counts.items()}
-            for name, counts in self._before.items()
-        }
+        """Return by what was wanted which of its links changed since, or cannot be read (null)."""
+        found: dict[str, dict[str, list[Any]]] = {}
+        for name, counts in self._before.items():
+            both = {link: [count, self._count(link)] for link, count in counts.items()}
+            found[name] = {link: each for link, each in both.items() if None in each or each[0] != each[1]}
+        return found
 
     def _links(self, name: str) -> list[str]:
         net, device = self._root / "sys/class/net", self._root / "sys/class/infiniband" / name

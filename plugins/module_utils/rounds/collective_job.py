@@ -145,8 +145,9 @@ class Crowd:
         self.phases = codec.program_for(len(group))
         self.results = Results(group, self.phases, self.each)
         self.stalls = Stalls(group, self.phases, self.each)
-        # By node what each step told of its links, of which here is one.
-        self.links: dict[str, list[Any]] = {}
+        self.watched = codec.links
+        # By node what it told of its links, nothing of one that said nothing; one whose links all stayed is left out.
+        self.links: dict[str, list[Any]] = {node: [] for node in group}
         self.ranks: list[dict[str, Any]] = []
         self.stood: dict[str, list[Stood | None]] = {node: [] for node in group}
         self.said: dict[str, list[str]] = {}
@@ -191,10 +192,15 @@ class Crowd:
         if local:
             return ""
         try:
-            read_as(Told, answer.get("links"), "links")
+            told = read_as(Told, answer.get("links"), "links")
         except ReadError as exc:
             return str(exc)
-        self.links[node] = [answer["links"]]
+        if not_told := sorted(set(self.watched) - set(told)):
+            return f"nothing told of the links of {', '.join(not_told)}"
+        if any(told.values()):
+            self.links[node].append(answer["links"])
+        else:
+            del self.links[node]
         return ""
 
     def _place(self, stood: Any, doing: Any, error: str) -> Stood:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from ..collectives.link_changes import Told
 from ..words.reader import ReadError
 from .round_job import Reading, muster_command, read_answers
 from .slurm_round import Job
@@ -69,6 +70,7 @@ class StorageAnswer:
     own: Optional[_Own]
     metadata: Optional[_Metadata]
     checkpoint: Optional[_Made]
+    links: Told
 
 
 @dataclass(frozen=True)

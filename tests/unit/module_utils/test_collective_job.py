@@ -27,9 +27,11 @@ TOGETHER = {
 }
 TRAIN = {"name": "train", "kind": "train", "hidden": 8, "layers": 2, "steps": 3, "warmup": 1, "seconds": 10}
 PROGRAM = {"moves": [WALK, TOGETHER, TRAIN]}
-CODEC = collective_job.CollectiveCodec("/usr/bin/python3", "/usr/libexec/muster/muster", "gloo", 1, PROGRAM, 30)
+CODEC = collective_job.CollectiveCodec(
+    "/usr/bin/python3", "/usr/libexec/muster/muster", "gloo", 1, PROGRAM, 30, ("eth0",)
+)
 STATES = dict.fromkeys(GROUP, "idle")
-LINKS = {"eth0": {"eth0": [2, 2]}}
+LINKS: dict[str, Any] = {"eth0": {}}
 TIMED_OUT = "not finished after 10 s, stuck in walk, step 1 (waiting for others in it)"
 CLOSED = "RuntimeError in phase walk: Connection closed by peer [10.0.0.3]:1234"
 
@@ -116,8 +118,20 @@ def test_what_ranks_lost_and_what_links_did_becomes_the_groups() -> None:
     answers = (record(0, stalls=waited), record(1, links=flapped), record(2), record(3, stalls=waited))
     seen = seen_of(*answers)
     assert seen["ok"], seen["error"]
-    assert seen["stalls"] == [{"move": "walk", "nodes": ["gpu-01", "gpu-04"], "meetings": 10, "ns": [90_000_000]}]
-    assert seen["links"] == {**{node: [LINKS] for node in GROUP}, "gpu-02": [flapped]}
+    assert seen["stalls"] == [{"move": "walk", "nodes": ["gpu-01", "gpu-04"], "meetings": 10, "lost_ns": [90_000_000]}]
+    assert seen["links"] == {"gpu-02": [flapped]}
+
+
+def test_node_whose_first_rank_is_silent_told_nothing_of_its_links() -> None:
+    codec = replace(CODEC, tasks_per_node=2)
+    answers = [
+        record(0, node=node, rank=2 * at + local, local_rank=local)
+        for at, node in enumerate(GROUP)
+        for local in range(2)
+        if (node, local) != ("gpu-03", 0)
+    ]
+    seen = observe(GROUP, codec, Output(lines(*answers), "", 1), STATES)
+    assert (seen["missing"], seen["links"]) == ([], {"gpu-03": []})
 
 
 @pytest.mark.parametrize(
@@ -126,6 +140,7 @@ def test_what_ranks_lost_and_what_links_did_becomes_the_groups() -> None:
         ("stalls", None, "unreadable stalls None"),
         ("stalls", {"walk": {"waited": [[0, 64]]}}, "an unreadable stall [0, 64]"),
         ("links", None, "links: found nothing, expected a mapping"),
+        ("links", {}, "nothing told of the links of eth0"),
         ("links", {"eth0": {"eth0": [2]}}, "links.eth0.eth0"),
         ("links", {"eth0": {"eth0": [2, -1]}}, "links.eth0.eth0[1]"),
         ("links", {"eth0": [2, 2]}, "links.eth0"),

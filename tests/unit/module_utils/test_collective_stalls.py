@@ -27,7 +27,7 @@ def lost(told: dict[int, dict[str, Any]], each: int = 1) -> list[tuple[str, list
         assert stalls.take(GROUP[rank // each], rank % each, kinds) == ""
     found = stalls.all()
     return [
-        (one["move"], one["nodes"], one["meetings"], [value // MS for value in one["ns"]])
+        (one["move"], one["nodes"], one["meetings"], [value // MS for value in one["lost_ns"]])
         for one in sorted(found, key=lambda one: (one["move"], one["nodes"]))
     ]
 

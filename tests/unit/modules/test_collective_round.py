@@ -58,7 +58,7 @@ else:
     for rank, node in enumerate(nodes):
         answer = dict(node=node, rank=rank, local_rank=0, results=results, error="", phase="end")
         stalls = dict((move["name"], dict(waited=[[0, 64, 1, 90000000]])) for move in moves if move["kind"] != "groups")
-        answer.update(stalls=stalls, links=dict(eth0=dict(eth0=[2, 2])))
+        answer.update(stalls=stalls, links=dict(eth0=dict(eth0=[2, 4])))
         print(answer_lines.pack(answer), end="")
 with open(os.path.join(jobs, "../started"), "a") as file:
     file.write(json.dumps(sys.argv[1:]) + chr(10))
@@ -220,7 +220,7 @@ def test_what_is_inside_nodes_runs_in_the_declared_image_once(slurm: Slurm, tmp_
         *(("inside", [node]) for node in "ab"),
         ("walk", ["a", "b"]),
     ]
-    assert seen["links"] == {node: [{"eth0": {"eth0": [2, 2]}}] * 2 for node in "ab"}
+    assert seen["links"] == {node: [{"eth0": {"eth0": [2, 4]}}] * 2 for node in "ab"}
     inside, rest = started(tmp_path)
     assert "--container-image=image.sqsh" in inside
     assert not [word for word in rest if word.startswith("--container")]
