@@ -35,6 +35,13 @@ options:
       or C(groups).
     type: dict
     required: true
+  links:
+    description: >-
+      What each node watches for a lost carrier meanwhile: network interfaces, RDMA devices, or C(*) for every interface
+      with hardware behind it and a carrier.
+    type: list
+    elements: str
+    default: []
   patient:
     description: Nodes that users' jobs may be on; a round that needs them waits in Slurm's queue and preempts nobody.
     type: list
@@ -103,6 +110,10 @@ observations:
       results:
         - {move: walk, step: 0, bytes: 8388608, ns: [[16300000], [16290000]], ns_p99: [[17000000], [16990000]],
            wrong: {}}
+      stalls:
+        - {move: walk, nodes: [gpu-01, gpu-02], meetings: 30, lost_ns: [112000000]}
+      links:
+        gpu-02: [{eth0: {eth0: [2, 4]}}]
 cancelled:
   description: Ids of jobs left behind by an earlier attempt.
   returned: always
@@ -129,6 +140,7 @@ def main() -> None:
             addresses={"type": "dict", "default": {}},
             collective={"type": "dict", "required": True},
             program={"type": "dict", "required": True},
+            links={"type": "list", "elements": "str", "default": []},
             patient={"type": "list", "elements": "str", "default": []},
             patience_seconds={"type": "int", "default": 0},
         ),

@@ -61,6 +61,7 @@ def recorded(pipe: Connection, spec: Spec, names: Sequence[str], road: Mapping[s
     while (plan := pipe.recv()) is not None:
         items = [as_json(item) for item in fleet.run(plan)]
         for item in items:
+            item.update(stalls=[], links={})
             item["ranks"] = [
                 {"node": node, "rank": 0, "error": "", "phase": "end", "versions": VERSIONS, "transport": road}
                 for node in item["group"]

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -52,6 +53,46 @@ def fault(node: str, word: str) -> Iterator[None]:
         yield
     finally:
         on(node, "rm -f /run/lab-fault; pkill -KILL -u muster -f 'muster collective' || true")
+
+
+@contextmanager
+def lost(node: str) -> Iterator[None]:
+    """Take a node's slurmd and slurmstepd away in the middle of a walk, as a host that dies does."""
+    # Sockets to the rendezvous, to be told, and to a partner: it has met the others.
+    met = "for pid in $(pgrep -u muster -f 'muster collective'); do ls -l /proc/$pid/fd; done | grep -c socket: || true"
+    end = time.monotonic() + RUN_SECONDS
+    while int(on(node, met)) < 3:
+        assert time.monotonic() < end, on("ctl", "squeue -l; sinfo -N -l")
+        time.sleep(0.2)
+    # Stopped rather than killed: systemd starts it again after a failure.
+    on(node, "systemctl stop slurmd; pkill -KILL -x slurmstepd")
+    try:
+        yield
+    finally:
+        on(node, "pkill -KILL -u muster -f 'muster collective' || true; systemctl restart slurmd")
+        on("ctl", f"scontrol update nodename={node} state=resume || true")
+
+
+@contextmanager
+def flapping(node: str) -> Iterator[None]:
+    """Take a node's carrier away for a moment every few seconds, at the other end of its link."""
+    other = int(on(node, "cat /sys/class/net/eth0/iflink"))
+    (link,) = (each.name for each in Path("/sys/class/net").iterdir() if int((each / "ifindex").read_text()) == other)
+    over = threading.Event()
+
+    def flap() -> None:
+        while not over.wait(3):
+            for state in ("down", "up"):
+                subprocess.run(["ip", "link", "set", link, state], check=True)
+                time.sleep(0.2)
+
+    thread = threading.Thread(target=flap)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @contextmanager
@@ -185,6 +226,25 @@ def test_host_that_dies_in_the_collective_is_told_from_its_partner() -> None:
         verdicts = play()
     assert states(verdicts) == all_but("gpu-04"), show(verdicts)
     assert in_batch() == set(NODES) - {"gpu-04"}
+
+
+def test_node_that_slurm_loses_in_the_walk_costs_itself_alone() -> None:
+    process, log = start()
+    with lost("gpu-03"):
+        verdicts = verdicts_of(process, log)
+    # Held where Slurm has not noticed yet that it is gone when it is to be asked again.
+    assert states(verdicts)["gpu-03"] in ("testing", "held"), show(verdicts)
+    assert states(verdicts) == {**all_but(), "gpu-03": states(verdicts)["gpu-03"]}, show(verdicts)
+    assert "nodes are bad" not in log.read_text()
+    assert in_batch() == set(NODES) - {"gpu-03"}
+
+
+def test_link_that_flaps_rejects_its_host_though_every_exchange_is_fast_enough() -> None:
+    with flapping("gpu-02"):
+        verdicts = play()
+    assert states(verdicts) == all_but("gpu-02"), show(verdicts)
+    assert "eth0" in bad(verdicts, "gpu-02")["carrier"]
+    assert in_batch() == set(NODES) - {"gpu-02"}
 
 
 @pytest.mark.main_road

@@ -24,6 +24,7 @@ from ..nccl.nccl_log import own_log, read_log
 from ..words.errors import MusterError
 from .collective_guard import Guard
 from .collective_program import Phase, ProgramError, read_program, unpack_spec
+from .link_changes import LinkWatch
 from .round_secret import VARIABLE, word
 
 # Beside the longest time a rank may wait for others, so that our own clock speaks before the library's.
@@ -48,7 +49,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Request:
-    """What to run: ``nodes`` are the job's, in its order, with their addresses.
+    """What to run: ``nodes`` are the job's, in its order, with their addresses; ``links`` are to be watched meanwhile.
 
     ``timeout_seconds`` bounds the rendezvous and each connecting, ``deadline_seconds`` everything.
     """
@@ -56,6 +57,7 @@ class Request:
     backend: str
     nodes: Mapping[str, str]
     phases: tuple[Phase, ...]
+    links: tuple[str, ...]
     port: int
     timeout_seconds: float
     deadline_seconds: float
@@ -103,7 +105,9 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
         sys.stderr.write(f"muster collective: {exc}\n")
         return 2
     report.update(node=place.node, rank=place.rank, local_rank=place.local_rank, ranks=place.ranks)
-    guard = Guard(report, request.deadline_seconds)
+    # One rank of a node watches for all.
+    watch = LinkWatch(() if place.local_rank else request.links)
+    guard = Guard(report, request.deadline_seconds, lambda: {"links": watch.told()})
     # Should a library hold the interpreter's lock, the kernel ends the process.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, request.deadline_seconds + 5)
@@ -128,7 +132,7 @@ def _request(arguments: Sequence[str] | None) -> Request:
     )
     parser.add_argument("--backend", choices=("nccl", "gloo"), required=True)
     parser.add_argument("--port", type=int, required=True, help="free port on rank 0's node")
-    parser.add_argument("--spec", action="append", required=True, help="nodes and program, packed; parts in order")
+    parser.add_argument("--spec", action="append", required=True, help="what to run with whom, packed; parts in order")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for the start and for each connecting")
     parser.add_argument("--deadline", type=float, default=300.0, help="seconds for everything")
     options = parser.parse_args(arguments)
@@ -136,9 +140,10 @@ def _request(arguments: Sequence[str] | None) -> Request:
         spec = unpack_spec(options.spec)
         nodes = {str(name): str(address) for name, address in spec["nodes"]}
         phases = read_program(spec["program"], len(nodes))
+        links = tuple(str(name) for name in spec.get("links", ()))
     except (ProgramError, KeyError, TypeError, ValueError) as exc:
         parser.error(f"--spec: {type(exc).__name__} {exc}")
-    return Request(options.backend, nodes, phases, options.port, options.timeout, options.deadline)
+    return Request(options.backend, nodes, phases, links, options.port, options.timeout, options.deadline)
 
 
 def _run(request: Request, place: Place, report: dict[str, Any], guard: Guard) -> None:

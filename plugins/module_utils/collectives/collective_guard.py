@@ -2,14 +2,17 @@
 
 A process that is stopped, or whose GPU hangs, says nothing; who waits for it can. The first to run out of time tells
 the rest by the store at which all met, so that the step ends at once and every rank that lives has given its answer.
+Where Slurm ends the step (it lost a node, or the time is up) it sends SIGTERM, and kills after KillWait seconds: the
+rank answers in between.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -18,6 +21,8 @@ from ..words.answer_lines import pack
 from .round_secret import opened, sealed
 
 EXIT_DEADLINE = 124
+# As the shell has it of a process that SIGTERM ended.
+EXIT_ENDED = 143
 # Where a rank stands in a step: at its beginning until all are there, in it, busy with itself, or through with it.
 GATHERING, MEETING, OWN, DONE = "gathering", "meeting", "own", "done"
 # Who waits at the beginning waits for the slowest of the step before, who may use up all of its time.
@@ -29,10 +34,11 @@ _STOP = "muster/stop"
 
 
 class Guard:
-    """One rank's watch. ``report`` is its answer, which it prints exactly once whatever happens."""
+    """One rank's watch. ``report`` is its answer, printed exactly once whatever happens; ``last`` adds to it then."""
 
-    def __init__(self, report: dict[str, Any], seconds: float) -> None:
+    def __init__(self, report: dict[str, Any], seconds: float, last: Callable[[], Mapping[str, Any]]) -> None:
         self.report = report
+        self._last = last
         self._seconds = seconds
         self._end = time.monotonic() + seconds
         self._place_end = self._end
@@ -43,7 +49,11 @@ class Guard:
         self._released = threading.Event()
         self._connect: Callable[[float], Any] | None = None
         self._secret = ""
+        # Every thread that is started from here on, a library's too, leaves SIGTERM to the one that answers to it: a
+        # handler would wait for the main thread, which may be deep in a collective.
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
         threading.Thread(target=self._watch_clock, daemon=True).start()
+        threading.Thread(target=self._watch_slurm, daemon=True).start()
 
     def at(self, phase: str, step: int, stage: str, seconds: float) -> None:
         """Say where this rank stands, and how long it may."""
@@ -104,6 +114,11 @@ class Guard:
         seconds = self._seconds if late else self._place_seconds
         self.give_up(f"not finished after {seconds:g} s, stuck in {self._where()}", EXIT_DEADLINE)
 
+    def _watch_slurm(self) -> None:
+        signal.sigwait((signal.SIGTERM,))
+        # So were the others: there is nobody to tell.
+        self.give_up(f"told to stop: Slurm ended the step, in {self._where()}", EXIT_ENDED, told=True)
+
     def _where(self) -> str:
         stood = self.report.get("stood")
         if not stood:
@@ -146,6 +161,8 @@ class Guard:
         if not self._printed.acquire(blocking=False):
             time.sleep(60)
             return
-        data = pack(self.report).encode()
-        while data:
-            data = data[os.write(1, data) :]
+        data = pack({**self.report, **self._last()}).encode()
+        # Where slurmstepd is gone nobody reads it; the rank ends all the same.
+        with suppress(OSError):
+            while data:
+                data = data[os.write(1, data) :]

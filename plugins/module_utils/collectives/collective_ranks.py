@@ -61,6 +61,13 @@ class Ranks:
         self.all_gather(rows, mine, group=group)
         return rows.view(count or self.count, -1)
 
+    def waited(self, meet: Callable[[], Any]) -> int:
+        """Return how many nanoseconds passed until all had met, by the host's clock."""
+        start = time.perf_counter_ns()
+        meet()
+        self.synchronize()
+        return time.perf_counter_ns() - start
+
     def timed(self, run: Callable[[], Any]) -> int:
         """Return how many nanoseconds ``run`` took; on a GPU by its own clock, without the launch from here."""
         if self.device.type == "cuda":

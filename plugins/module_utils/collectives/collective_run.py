@@ -13,6 +13,7 @@ from .collective_guard import DONE, GATHERING, GATHERING_SPARE_SECONDS, MEETING,
 from .collective_program import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, ELEMENT_BYTES, PAIRS, REDUCE_SCATTER, TRAIN, Phase
 from .collective_ranks import Ranks
 from .collective_results import COMPUTE, LAST, NS, NS_P99, WRONG, keys_of
+from .collective_stalls import GATHERING_SIZE, RankStalls
 from .collective_train import train
 
 
@@ -65,6 +66,8 @@ class ProgramRun:
         self.ranks_of: list[list[int]] = []
         self._groups: dict[tuple[Any, ...], Group] = {}
         self._buffers: dict[str, Any] = {}
+        self.stalls = RankStalls()
+        guard.report["stalls"] = self.stalls.told
 
     def run(self, phases: Sequence[Phase], connect_seconds: float) -> None:
         """Go through all phases; results gather in the guard's report as they are measured."""
@@ -76,7 +79,7 @@ class ProgramRun:
             for step in range(phase.steps):
                 # All begin together, so that a slow pair costs the others no measurement.
                 self.guard.at(phase.name, step, GATHERING, phase.seconds + GATHERING_SPARE_SECONDS)
-                self.ranks.barrier()
+                self.stalls.note(phase.name, step, GATHERING_SIZE, [self.ranks.waited(self.ranks.barrier)])
                 if phase.kind == PAIRS:
                     self._pair(phase, step)
                 else:
@@ -107,7 +110,7 @@ class ProgramRun:
         self.guard.at(phase.name, step, OWN, phase.seconds)
         peer = self.ranks_of[other][self.local]
         for size in phase.sizes:
-            self._measure(phase, self._exchange(peer, size // ELEMENT_BYTES))
+            self._measure(phase, step, size, self._exchange(peer, size // ELEMENT_BYTES))
 
     def _exchange(self, peer: int, count: int) -> Exercise:
         sent, received = self._buffer("sent", count), self._buffer("received", count)
@@ -136,9 +139,10 @@ class ProgramRun:
             compute = round(statistics.median(seen.compute))
             self._add(phase, {**_times(seen.steps), WRONG: seen.wrong, LAST: last, COMPUTE: compute})
             self.guard.report["results"][phase.name]["bytes"] = seen.size
+            self.stalls.note(phase.name, 0, seen.size, seen.waited)
             return
         for size in phase.sizes:
-            self._measure(phase, self._collective(phase.collective, group, size), group)
+            self._measure(phase, 0, size, self._collective(phase.collective, group, size), group)
 
     def _group_of(self, phase: Phase, positions: Sequence[int] | None) -> Group:
         """Return this rank's group of a phase, the same for all phases that have the same groups.
@@ -201,22 +205,24 @@ class ProgramRun:
             lambda iteration: pattern.wrong(received, each, me * block, iteration),
         )
 
-    def _measure(self, phase: Phase, exercise: Exercise, group: Group | None = None) -> None:
+    def _measure(self, phase: Phase, step: int, size: int, exercise: Exercise, group: Group | None = None) -> None:
         """Run warm-up and iterations of one size, each filled, begun together, timed and checked."""
         times: list[int] = []
+        waits: list[int] = []
         wrong = 0
         for iteration in range(-phase.warmup, phase.iterations):
             self.guard.stage(OWN)
             self.pattern.fill(exercise.sent, self.ranks.me, iteration)
             self.ranks.synchronize()
             self.guard.stage(MEETING)
-            exercise.ready()
-            self.ranks.synchronize()
+            wait = self.ranks.waited(exercise.ready)
             taken = self.ranks.timed(exercise.run)
             self.guard.stage(OWN)
             wrong += int(exercise.wrong(iteration).item())
             if iteration >= 0:
+                waits.append(wait)
                 times.append(taken)
+        self.stalls.note(phase.name, step, size, waits, times if group is None else ())
         self.guard.stage(MEETING)
         last = {} if group is None else {LAST: self._last(group, times)}
         self._add(phase, {**_times(times), WRONG: wrong, **last})

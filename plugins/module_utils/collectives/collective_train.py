@@ -27,11 +27,12 @@ PARTS = (3, 1, 4, 4)
 
 @dataclass(frozen=True)
 class Trained:
-    """What this rank saw: bytes of gradients in a step, nanoseconds of each step and of its compute alone."""
+    """What this rank saw: bytes of gradients in a step, nanoseconds of each step, its compute and the wait for it."""
 
     size: int
     steps: list[int]
     compute: list[int]
+    waited: list[int]
     wrong: int
 
 
@@ -40,18 +41,20 @@ def train(ranks: Ranks, guard: Guard, phase: Phase, group: Any, members: Sequenc
     model = _Model(ranks, guard, phase, group, len(members))
     steps: list[int] = []
     compute: list[int] = []
+    waited: list[int] = []
     for number in range(-phase.warmup, phase.iterations):
         guard.stage(MEETING)
-        ranks.barrier(group)
+        wait = ranks.waited(lambda: ranks.barrier(group))
         begin = time.perf_counter_ns()
         model.step(number + phase.warmup)
         ranks.synchronize()
         if number >= 0:
             steps.append(time.perf_counter_ns() - begin)
             compute.append(model.compute_nanoseconds())
+            waited.append(wait)
     guard.stage(MEETING)
     losses = ranks.gathered(model.loss_of_all(), group, len(members)).flatten().tolist()
-    return Trained(model.gradient_bytes, steps, compute, wrong_loss(losses, members.index(ranks.me)))
+    return Trained(model.gradient_bytes, steps, compute, waited, wrong_loss(losses, members.index(ranks.me)))
 
 
 def wrong_loss(losses: Sequence[float], index: int) -> int:

@@ -138,6 +138,11 @@ CABLING_CHECK = "cabling"
 # What acceptance owes of every node where the fleet's policy asks for mini-clusters: their p99 at small messages.
 MINI_CLUSTER_CHECK = "mini_cluster_latency"
 
+# What every stage that runs in rounds owes: that no link which its traffic used lost its carrier.
+CARRIER_CHECK = "carrier"
+# What acceptance owes of every node: that its collectives did not stand still between what is timed, or in it.
+STALL_CHECK = "stalls"
+
 # The message size up to which the time counts, beyond it the bandwidth.
 SMALL_BYTES = 2**20
 
@@ -257,8 +262,9 @@ def required(stage: str, expect: Expectations, stresses: Sequence[str] = ()) -> 
     """
     if stage == "fabric":
         checks = rail_checks(expect)
-        if checks and stated(expect.fabric).verify_cabling:
-            checks = (*checks, CABLING_CHECK)
+        if checks:
+            cabling = (CABLING_CHECK,) if stated(expect.fabric).verify_cabling else ()
+            checks = (*checks, *cabling, CARRIER_CHECK)
         owed = [(check, subject) for check in checks for subject in rail_subjects(expect)]
         if not owed:
             raise ValueError("stage is fabric, expected a class with RDMA rails on a fabric of such")
@@ -266,10 +272,11 @@ def required(stage: str, expect: Expectations, stresses: Sequence[str] = ()) -> 
     if stage == "storage":
         if expect.checkpoint is None or expect.storage is None:
             raise ValueError("stage is storage, expected a declared checkpoint and a class with limits for storage")
-        return [(check, "storage") for check in STORAGE_CHECKS]
+        return [(check, "storage") for check in (*STORAGE_CHECKS, CARRIER_CHECK)]
     if stage == "acceptance":
         transport = ("transport",) if owes_transport(expect) else ()
-        return [(check, "network") for check in (*collective_checks(expect), *transport)]
+        checks = (*collective_checks(expect), *transport, STALL_CHECK, CARRIER_CHECK)
+        return [(check, "network") for check in checks]
     if stage not in STAGE_CHECKS and stage not in _STAGE_FINDINGS:
         known = sorted({*STAGE_CHECKS, *_STAGE_FINDINGS, "fabric", "storage", "acceptance"})
         raise ValueError(f"stage is {stage!r}, expected one of {', '.join(known)}")

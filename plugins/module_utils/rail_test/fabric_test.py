@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from ..collectives.collective import CollectiveError, Place, first_host, place_from
-from ..collectives.collective_guard import EXIT_DEADLINE
+from ..collectives.collective_guard import EXIT_DEADLINE, EXIT_ENDED
+from ..collectives.link_changes import LinkWatch
 from ..collectives.round_secret import word
 from ..words.answer_lines import pack
 from .fabric_peer import FabricError, Peer, call, listen
@@ -47,7 +48,10 @@ class Rail:
 
 @dataclass(frozen=True)
 class Request:
-    """What both ends are given. ``nodes`` by name: ``address`` and the rails' own addresses by device."""
+    """What both ends are given. ``nodes`` by name: ``address`` and the rails' own addresses by device.
+
+    ``links`` are the rails' network interfaces or devices, to be watched while they are tested.
+    """
 
     nodes: Mapping[str, Mapping[str, Any]]
     rails: tuple[Rail, ...]
@@ -59,6 +63,7 @@ class Request:
     control_class: int | None
     roce: bool
     counters: tuple[str, ...]
+    links: tuple[str, ...]
     path: str
     root: str
     port: int
@@ -79,6 +84,7 @@ class Request:
             control_class=spec["control_class"],
             roce=bool(spec["roce"]),
             counters=tuple(spec["counters"]),
+            links=tuple(spec.get("links", ())),
             path=str(spec["path"]),
             root=str(spec["root"]),
             port=port,
@@ -288,18 +294,18 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
     """
     request = _request(arguments)
     report: dict[str, Any] = {"phase": "start", "tests": [], "servers": [], "counters": {}, "error": ""}
-    printed = threading.Lock()
     try:
         place = place_from(os.environ)
     except CollectiveError as exc:
         sys.stderr.write(f"muster fabric: {exc}\n")
         return 2
     report.update(node=place.node, rank=place.rank)
-    watchdog = threading.Timer(request.deadline_seconds, _give_up, (report, printed, "not finished", EXIT_DEADLINE))
+    answer = _Answer(report, LinkWatch(request.links, request.root))
+    watchdog = threading.Timer(request.deadline_seconds, answer.give_up, ("not finished", EXIT_DEADLINE))
     watchdog.daemon = True
     watchdog.start()
     # In a thread of its own: the handler may have interrupted a start, whose end giving up waits for.
-    cancelled = threading.Thread(target=_give_up, args=(report, printed, "cancelled", 143), daemon=True)
+    cancelled = threading.Thread(target=answer.give_up, args=("cancelled", EXIT_ENDED), daemon=True)
     signal.signal(signal.SIGTERM, lambda *_: None if cancelled.ident else cancelled.start())
     try:
         first = first_host(os.environ["SLURM_STEP_NODELIST"])
@@ -315,7 +321,7 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
         report["error"] = f"{said} (in {report['phase']})".replace("\n", " ")[:500]
     watchdog.cancel()
     Tool.kill_all()
-    _print(report, printed)
+    answer.give()
     return 1 if report["error"] else 0
 
 
@@ -332,20 +338,27 @@ def _request(arguments: Sequence[str] | None) -> Request:
         parser.error(f"--spec: {type(exc).__name__} {exc}, expected nodes, rails and settings")
 
 
-def _give_up(report: dict[str, Any], printed: threading.Lock, why: str, status: int) -> None:
-    """End the program with what is known so far; whatever goes wrong here, it ends."""
-    try:
-        report["error"] = f"{why} in {report['phase']}"
-        Tool.kill_all()
-        _print(report, printed)
-    finally:
-        os._exit(status)
+class _Answer:
+    """What this node prints, once."""
 
+    def __init__(self, report: dict[str, Any], watch: LinkWatch) -> None:
+        self.report = report
+        self.watch = watch
+        self._printed = threading.Lock()
 
-def _print(report: dict[str, Any], printed: threading.Lock) -> None:
-    """Write the node's one answer; the second of two calls does nothing."""
-    if not printed.acquire(blocking=False):
-        return
-    data = pack(report).encode()
-    while data:
-        data = data[os.write(1, data) :]
+    def give(self) -> None:
+        """Print; the second of two calls does nothing."""
+        if not self._printed.acquire(blocking=False):
+            return
+        data = pack({**self.report, "links": self.watch.told()}).encode()
+        while data:
+            data = data[os.write(1, data) :]
+
+    def give_up(self, why: str, status: int) -> None:
+        """End the program with what is known so far; whatever goes wrong here, it ends."""
+        try:
+            self.report["error"] = f"{why} in {self.report['phase']}"
+            Tool.kill_all()
+            self.give()
+        finally:
+            os._exit(status)

@@ -9,7 +9,10 @@ from typing import Any
 from ..collectives.collective_guard import DONE, GATHERING, OWN
 from ..collectives.collective_program import Phase, pack_spec, read_program
 from ..collectives.collective_results import Results
+from ..collectives.collective_stalls import Stalls
+from ..collectives.link_changes import Told
 from ..words.answer_lines import answers_in
+from ..words.reader import ReadError, read_as
 from .round_job import Reading
 from .slurm_round import Job
 
@@ -39,8 +42,8 @@ WAIT_SECONDS, WAIT_SPARE_SECONDS = 15, 20
 class CollectiveCodec:
     """The ranks of PyTorch's collectives. ``executable`` is the node program, ``program`` what the ranks run.
 
-    ``timeout_seconds`` is for each connecting. ``container``: image in which the ranks run, by pyxis' option of srun;
-    None runs them on the hosts.
+    ``timeout_seconds`` is for each connecting. ``links`` are watched on each node while they run. ``container``: image
+    in which the ranks run, by pyxis' option of srun; None runs them on the hosts.
     """
 
     python: str
@@ -49,11 +52,13 @@ class CollectiveCodec:
     tasks_per_node: int
     program: Mapping[str, Any]
     timeout_seconds: int
+    links: tuple[str, ...] = ()
     container: str | None = None
 
     def command(self, job: Job, deadline_seconds: int) -> list[str]:
         """Return the command of one rank."""
-        spec = {"nodes": [[node, job.addresses.get(node, "")] for node in job.group], "program": self.program}
+        nodes = [[node, job.addresses.get(node, "")] for node in job.group]
+        spec = {"nodes": nodes, "program": self.program, "links": list(self.links)}
         longest = int(max(phase.seconds for phase in self.program_for(len(job.group))))
         wait = WAIT_SECONDS if self.backend == "gloo" else longest + WAIT_SPARE_SECONDS
         return [
@@ -101,6 +106,8 @@ class CollectiveCodec:
         found: dict[str, Any] = {
             "ranks": sorted(crowd.ranks, key=lambda rank: rank["rank"]),
             "results": list(crowd.results.all()),
+            "stalls": crowd.stalls.all(),
+            "links": crowd.links,
             **({"reached": reached} if reached else {}),
         }
         return Reading(found, missing, errors)
@@ -137,6 +144,10 @@ class Crowd:
         self.each = codec.tasks_per_node
         self.phases = codec.program_for(len(group))
         self.results = Results(group, self.phases, self.each)
+        self.stalls = Stalls(group, self.phases, self.each)
+        self.watched = codec.links
+        # By node what it told of its links, nothing of one that said nothing; one whose links all stayed is left out.
+        self.links: dict[str, list[Any]] = {node: [] for node in group}
         self.ranks: list[dict[str, Any]] = []
         self.stood: dict[str, list[Stood | None]] = {node: [] for node in group}
         self.said: dict[str, list[str]] = {}
@@ -157,6 +168,9 @@ class Crowd:
         error = str(answer.get("error") or "")
         early = "stood" in answer or answer.get("phase") != "end"
         fault = self.results.take(node, local, answer.get("results"), early and bool(error))
+        # A rank that failed before it met the others has no stalls to tell of.
+        fault = fault or self.stalls.take(node, local, answer.get("stalls", {} if early else None))
+        fault = fault or self._links_of(node, local, answer)
         if error or fault or early:
             self.said.setdefault(error or fault or "ended early without saying why", []).append(f"{node} rank {rank}")
         self.timed_out = self.timed_out or TIMED_OUT in error
@@ -172,6 +186,22 @@ class Crowd:
                 **({"transport": answer["transport"]} if "transport" in answer else {}),
             }
         )
+
+    def _links_of(self, node: str, local: int, answer: Mapping[str, Any]) -> str:
+        """Keep what the first rank of a node tells of its links; return what is wrong with it, empty if nothing is."""
+        if local:
+            return ""
+        try:
+            told = read_as(Told, answer.get("links"), "links")
+        except ReadError as exc:
+            return str(exc)
+        if not_told := sorted(set(self.watched) - set(told)):
+            return f"nothing told of the links of {', '.join(not_told)}"
+        if any(told.values()):
+            self.links[node].append(answer["links"])
+        else:
+            del self.links[node]
+        return ""
 
     def _place(self, stood: Any, doing: Any, error: str) -> Stood:
         names = [phase.name for phase in self.phases]

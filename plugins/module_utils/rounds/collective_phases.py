@@ -47,6 +47,7 @@ class CollectiveRequest:
             tasks_per_node=int(collective["ranks_per_node"]),
             program=given["program"],
             timeout_seconds=given["timeout_seconds"],
+            links=tuple(given.get("links", ())),
         )
         driver, container = collective["driver"], collective["container"]
         return cls(driver, container, given["partition"], given["deadline_seconds"], torch)
@@ -159,9 +160,12 @@ def _add(merged: list[dict[str, Any] | None], number: int, jobs: Sequence[Job], 
     group = list(jobs[number].group)
     if before is None:
         before = {"group": group, "ok": True, "started": False, "error": "", "ranks": [], "results": []}
-        before.update(missing=[], unavailable={})
+        before.update(stalls=[], links={}, missing=[], unavailable={})
     reached = {**before.get("reached", {}), **item.get("reached", {})}
     missing = {*before["missing"], *item.get("missing", ())}
+    links = {node: list(told) for node, told in before["links"].items()}
+    for node, told in item.get("links", {}).items():
+        links[node] = [*links.get(node, ()), *told]
     merged[number] = {
         "group": group,
         "ok": before["ok"] and item["ok"],
@@ -169,6 +173,8 @@ def _add(merged: list[dict[str, Any] | None], number: int, jobs: Sequence[Job], 
         "error": "; ".join(text for text in (before["error"], item["error"]) if text)[:2000],
         "ranks": item.get("ranks") or before["ranks"],
         "results": _joined(before["results"], item.get("results", ())),
+        "stalls": [*before["stalls"], *item.get("stalls", ())],
+        "links": links,
         "missing": [node for node in group if node in missing],
         "unavailable": {**before["unavailable"], **item.get("unavailable", {})},
         **({"reached": reached} if reached else {}),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..collectives.link_changes import Told
 from ..words.reader import Count
 from .round_job import Reading, muster_command, read_answers
 from .slurm_round import Job
@@ -31,11 +32,12 @@ class _Growth:
 
 @dataclass(frozen=True)
 class FabricAnswer:
-    """What one end tells: its tests, its servers, and by device and phase what counters did."""
+    """What one end tells: its tests, its servers, by device and phase what counters did, and what links did."""
 
     tests: tuple[_Test, ...]
     servers: tuple[Any, ...]
     counters: Mapping[str, Mapping[str, _Growth]]
+    links: Told
 
 
 @dataclass(frozen=True)

@@ -288,6 +288,9 @@ def srun_argv(
         "--mem=0",
         f"--nodelist={names}",
         f"--time={math.ceil(deadline_seconds / 60) + 1}",
+        # When Slurm loses a node, or a task fails, the others go on and tell what they measured (srun(1)).
+        "--no-kill",
+        "--kill-on-bad-exit=0",
         # The tasks report a hang themselves; one that ended has nothing more to wait for.
         "--wait=15",
         "--mpi=none",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from ..collectives.link_changes import Told
 from ..words.reader import ReadError
 from .round_job import Reading, muster_command, read_answers
 from .slurm_round import Job
@@ -69,6 +70,7 @@ class StorageAnswer:
     own: Optional[_Own]
     metadata: Optional[_Metadata]
     checkpoint: Optional[_Made]
+    links: Told
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,8 @@ class StorageCodec:
             "hub_address": job.addresses.get(hub, hub),
         }
         seconds = self.timeout_seconds, deadline_seconds
-        # When a node is lost, or leaves early, the others go on.
-        options = ["--wait=0", "--no-kill", "--kill-on-bad-exit=0"]
-        return options + muster_command(self.program, "storage", {**self.test, **own}, job, seconds)
+        # When a node leaves early the others go on.
+        return ["--wait=0", *muster_command(self.program, "storage", {**self.test, **own}, job, seconds)]
 
     def read(self, group: Sequence[str], stdout: str) -> Reading:
         """Return the nodes' answers; one that did not come to the end of its way has an error."""

@@ -21,11 +21,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..collectives.collective import CollectiveError, place_from
-from ..collectives.collective_guard import EXIT_DEADLINE
+from ..collectives.collective_guard import EXIT_DEADLINE, EXIT_ENDED
+from ..collectives.link_changes import LinkWatch
 from ..collectives.round_secret import word
 from ..words.answer_lines import pack
 from .storage_checkpoint_process import CheckpointProcess
 from .storage_rendezvous import Member, Place, Rendezvous, RendezvousError
+from .storage_road import own_roads_to
 from .storage_workers import Blocked, StorageError, Workers
 
 # Nodes come within this of each other once Slurm has started them, and loading torch from a network file system takes
@@ -40,9 +42,9 @@ NAMED_PARTS = 3
 class Request:
     """What all nodes are given. ``directory`` is the tier's for such tests, ``run`` a name that no run had before.
 
-    The nodes meet at ``hub``, on ``port`` of ``hub_address``. A rank writes ``shard_bytes`` and makes ``files`` small
-    files; PyTorch saves ``checkpoint_bytes``. ``timeout_seconds`` bounds each step on the storage, ``deadline_seconds``
-    everything.
+    The nodes meet at ``hub``, on ``port`` of ``hub_address``. They watch ``links``, and those that lead to the storage.
+    A rank writes ``shard_bytes`` and makes ``files`` small files; PyTorch saves ``checkpoint_bytes``.
+    ``timeout_seconds`` bounds each step on the storage, ``deadline_seconds`` everything.
     """
 
     directory: str
@@ -55,6 +57,7 @@ class Request:
     checkpoint_bytes: int
     python: str
     program: str
+    links: tuple[str, ...]
     port: int
     timeout_seconds: float
     deadline_seconds: float
@@ -66,7 +69,8 @@ class Request:
         numbers = {key: int(spec[key]) for key in ("ranks", "shard_bytes", "files", "checkpoint_bytes")}
         if min(numbers.values()) < 1 or not texts["directory"].startswith("/") or "/" in texts["run"]:
             raise ValueError("numbers above 0, an absolute directory and a run without slashes are expected")
-        both: dict[str, Any] = {**texts, **numbers}
+        links = tuple(str(name) for name in spec.get("links", ()))
+        both: dict[str, Any] = {**texts, **numbers, "links": links}
         return cls(**both, port=port, timeout_seconds=timeout_seconds, deadline_seconds=deadline_seconds)
 
 
@@ -262,11 +266,12 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
     report["node"] = slurm.node
     # Before there is any thread: only then may a process be doubled.
     workers = Workers(request.ranks)
-    answer = _Answer(report, workers, started)
+    watch = LinkWatch(dict.fromkeys((*request.links, *own_roads_to(request.directory))))
+    answer = _Answer(report, workers, watch, started)
     watchdog = threading.Timer(request.deadline_seconds, answer.give_up, ("not finished", EXIT_DEADLINE))
     watchdog.daemon = True
     watchdog.start()
-    signal.signal(signal.SIGTERM, lambda *_: answer.give_up("cancelled", 143))
+    signal.signal(signal.SIGTERM, lambda *_: answer.give_up("cancelled", EXIT_ENDED))
     key = word(slurm.secret, "rendezvous")
     rendezvous: Rendezvous | None = None
     member: Member | None = None
@@ -306,9 +311,10 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
 class _Answer:
     """What this node prints, once."""
 
-    def __init__(self, report: dict[str, Any], workers: Workers, started: float) -> None:
+    def __init__(self, report: dict[str, Any], workers: Workers, watch: LinkWatch, started: float) -> None:
         self.report = report
         self.workers = workers
+        self.watch = watch
         self.started = started
         self.checkpoint: CheckpointProcess | None = None
         self._printed = threading.Lock()
@@ -338,6 +344,7 @@ class _Answer:
         left = self.workers.dismiss()
         known = {each["pid"] for each in self.report["blocked"]}
         self.report["blocked"] += [each.to_dict() for each in left if each.pid not in known]
+        self.report["links"] = self.watch.told()
         self.report["elapsed_seconds"] = round(time.monotonic() - self.started, 3)
         data = pack(self.report).encode()
         while data:

@@ -273,6 +273,11 @@ class Rail:
     address: Optional[PciAddress]
     interface: Optional[Text]
 
+    @property
+    def link(self) -> str:
+        """Return by which name its link is watched: its interface's, where the class declares that."""
+        return self.interface or self.device
+
 
 @dataclass(frozen=True)
 class FirmwareSetting:

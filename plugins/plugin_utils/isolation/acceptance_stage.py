@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import collective_checks
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.link_changes import ANY
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import (
+    CARRIER_CHECK,
+    STALL_CHECK,
+    collective_checks,
+    owes_transport,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import stated
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import INCOMPLETE, PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.link_findings import Owed, with_links
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen, StageWork, used
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import LatencyProfile
@@ -27,6 +35,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_sum
     round_summary,
     versions_of,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.stall_findings import SUBJECT, with_stalls
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import (
     ranks_by_node,
     transport_findings,
@@ -53,7 +62,7 @@ class Acceptance(StageWork):
         self.fabric = request.fleet.fabric.kind
         self.settings: Settings | None = None
         self.planner: Planner | None = None
-        self.owed = collective_checks(cohort.expect)
+        self.owed = (*collective_checks(cohort.expect), STALL_CHECK, CARRIER_CHECK)
         profile, places = LatencyProfile.of(cohort.expect.mini_clusters), places_of(request.fleet)
         try:
             self.settings = Settings.of(cohort.expect.collective, places, self._baseline(), profile)
@@ -107,26 +116,38 @@ class Acceptance(StageWork):
         if self.planner is None:
             return self._unjudged()
         step = self.planner.next_round(seen)
-        return step if isinstance(step, Round) else self._with_transport(step, seen)
+        return step if isinstance(step, Round) else self._completed(step, seen)
 
     def conclude_early(self, seen: Seen, reason: str) -> Conclusion:
         """Return what is known so far."""
         if self.planner is None:
             return self._unjudged()
-        return self._with_transport(self.planner.conclude_early(seen, reason), seen)
+        return self._completed(self.planner.conclude_early(seen, reason), seen)
 
     def _unjudged(self) -> Conclusion:
         findings = tuple(Finding(check, "network", INCOMPLETE, None, None, "", self.fault) for check in self.owed)
         return Conclusion(dict.fromkeys(self.cohort.members, findings))
 
-    def _with_transport(self, conclusion: Conclusion, seen: Seen) -> Conclusion:
-        """Add to each node's findings by which road its collectives went."""
+    def _completed(self, conclusion: Conclusion, seen: Seen) -> Conclusion:
+        """Add to each node's findings by which road its collectives went, whether they stalled, what its links did."""
+        assert self.settings is not None
         observed = ranks_by_node(item for _, _, item in seen)
         findings = {
             node: (*own, *transport_findings(node, observed.get(node, ()), self.cohort.expect))
             for node, own in conclusion.findings.items()
         }
-        return replace(conclusion, findings=findings)
+        conclusion = with_stalls(replace(conclusion, findings=findings), seen, self.settings)
+        owed = Owed(CARRIER_CHECK, {SUBJECT: self._links()}, self.settings.hold)
+        return with_links(conclusion, owed, _told(seen, self._links()))
+
+    def _links(self) -> list[str]:
+        """Return what ranks go over: the interface of their sockets and, with NCCL on an RDMA fabric, every rail."""
+        expect = self.cohort.expect
+        sockets = [self.interface or ANY]
+        if expect.collective.backend == "gloo" and "GLOO_SOCKET_IFNAME" in self.environment:
+            sockets = self.environment["GLOO_SOCKET_IFNAME"].split(",")
+        rails = stated(expect.nic).rails if owes_transport(expect) else ()
+        return [*sockets, *(rail.link for rail in rails)]
 
     def round_seconds(self, step: Round) -> int:
         """Return how long a step may take: what a long sweep needs, if that is more than any round may take."""
@@ -151,6 +172,7 @@ class Acceptance(StageWork):
             "addresses": self.addresses(step),
             "collective": plain(collective),
             "program": dict(step.program),
+            "links": self._links(),
             "environment": environment,
             "patient": waited_for,
             "patience_seconds": self.request.partner_wait_seconds if waited_for else 0,
@@ -165,3 +187,13 @@ class Acceptance(StageWork):
         if self.settings is None:
             return {}
         return details(self.cohort.members, seen, self.settings)
+
+
+def _told(seen: Seen, watched: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield by node what its links did; of a node whose links all stayed an observation says nothing."""
+    stayed: dict[str, Any] = {name: {} for name in watched}
+    for _, _, item in seen:
+        if item.get("started") is True and isinstance(item.get("links"), Mapping):
+            for node in item["group"]:
+                for told in item["links"].get(node, (stayed,)):
+                    yield node, told

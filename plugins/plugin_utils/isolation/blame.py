@@ -102,10 +102,10 @@ def judged(facts: Facts) -> Judgement:
     found += bad_inside(facts)
     found += hung_nodes(facts, reference)
     found += stragglers(facts)
-    count, too_many = bad_share(facts, found)
+    bad, nodes, too_many = bad_share(facts, found)
     remarks = weak_pairs(facts)
     if too_many:
-        said = f"{count} of {max(1, facts.sweep.peers)} nodes are bad"
+        said = f"{bad} of {nodes} nodes are bad"
         share = f"more than {facts.settings.hold.share:.0%}"
         found = held_instead(found, f"{said}, {share}: suspect the fabric or the baseline")
         remarks.append(f"{said}: suspect the fabric or the baseline")
@@ -446,16 +446,20 @@ def stragglers(facts: Facts) -> list[Blame]:
     return found
 
 
-def bad_share(facts: Facts, blames: Sequence[Blame]) -> tuple[int, bool]:
-    """Return how many nodes are bad, and whether that is more than the class allows before what they share is suspect.
+def bad_share(facts: Facts, blames: Sequence[Blame]) -> tuple[int, int, bool]:
+    """Return how many nodes are bad, of how many, and whether what they share is suspect before each of them.
 
-    Who fell below is counted whether it was slow again or not; pairs and boundaries are held for something else.
+    That is from the share on that the class sets. Who fell below is counted whether it was slow again or not; pairs and
+    boundaries are held for something else. Of all are those that were measured in the sweep, and who is bad without, as
+    one on whom it hung at once.
     """
     hold = facts.settings.hold
     held = {blame.node for blame in blames if blame.verdict == HELD}
     bad = {blame.node for blame in blames if blame.verdict in (REJECTED, OPEN)}
     bad |= held.intersection(facts.names(each.members[0] for each in slow_kinds(facts)))
-    return len(bad), len(bad) >= hold.nodes and len(bad) > hold.share * max(1, facts.sweep.peers)
+    exchanges = facts.sweep.exchanges
+    every = len(bad.union(facts.names(np.flatnonzero(exchanges.of_nodes(exchanges.known)))))
+    return len(bad), every, len(bad) >= hold.nodes and len(bad) > hold.share * max(1, every)
 
 
 def held_instead(blames: Sequence[Blame], why: str, nodes: Iterable[str] | None = None) -> list[Blame]:

@@ -611,7 +611,8 @@ def _halt(number: int, item: Mapping[str, Any], group: tuple[str, ...], phases: 
 
     A node that never reached a permutation kept its partner waiting. If both arrived and neither continued, it may be
     either.
-    Who waits for a node that is still busy with an earlier permutation is merely waiting.
+    Who waits for a node that is still busy with an earlier permutation is merely waiting. Whoever was silent beside a
+    node that Slurm lost, or with everybody else, may have been ended with it: that speaks against nobody.
     """
     started = item.get("started") is True
     error = str(item.get("error") or "did not come to its end")[:300]
@@ -619,10 +620,9 @@ def _halt(number: int, item: Mapping[str, Any], group: tuple[str, ...], phases: 
     unavailable = {str(node): str(why) for node, why in gone.items()} if isinstance(gone, Mapping) else {}
     if not started:
         return Halt(number, group, False, error, {}, unavailable)
-    suspects: dict[str, str] = {}
-    for node in _list(item.get("missing")):
-        if node in group:
-            suspects[node] = "it reported nothing"
+    silent = {node: "it reported nothing" for node in _list(item.get("missing")) if node in group}
+    ended = set(silent) - set(unavailable) if unavailable or len(silent) == len(group) else set()
+    suspects = {node: why for node, why in silent.items() if node not in ended}
     order = {str(phase["name"]): index for index, phase in enumerate(phases)}
     stands: dict[str, tuple[int, int, str]] = {}
     reached = item.get("reached")
@@ -632,7 +632,7 @@ def _halt(number: int, item: Mapping[str, Any], group: tuple[str, ...], phases: 
         if node in group and ok and place[2] in (ABSENT, ARRIVED):
             stands[node] = (order[place[0]], place[1], place[2])
     for node, stand in stands.items():
-        if stand[2] == ABSENT:
+        if stand[2] == ABSENT and node not in ended:
             suspects.setdefault(node, f"it never reached {phases[stand[0]]['name']} {stand[1]}")
     first = min((stand[:2] for stand in stands.values()), default=(0, 0))
     waited: dict[str, str] = {}

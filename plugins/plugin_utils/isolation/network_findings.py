@@ -11,6 +11,7 @@ import numpy as np
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import MINI_CLUSTER_CHECK
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.below_floor import MOST_BELOW, BelowFloor
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.blame import (
     HELD,
     OPEN,
@@ -140,7 +141,8 @@ class _Table:
         for wrong in matrix.wrong:
             if wrong.sender not in senders:
                 self.received_wrong.setdefault(wrong.receiver, wrong.where)
-        self.medians = _Medians(self.facts, self._sound())
+        sound = self._sound()
+        self.medians, self.below_floor = _Medians(self.facts, sound), BelowFloor(self.facts, sound)
         self.held = self._held()
 
     def _sound(self) -> Any:
@@ -225,8 +227,15 @@ class _Table:
             if unsettled:
                 return self._incomplete(check, f"cannot be distinguished from what it is {unsettled}", "none")
             return self._incomplete(check, "there is nothing to judge it by: too few peers and no class floor")
-        rail = "" if worst.channel.rail is None else f"rail {worst.channel.rail}, "
-        return worst.finding(f"{rail}{size_text(worst.channel.size)}: median of {count} exchanges")
+        said = f"{_where(worst.channel)}: median of {count} exchanges"
+        below = self.below_floor.of(self.index[node], check)
+        if below and worst.reached:
+            told = f"{_where(below.channel)}: {below}"
+            if below.share > MOST_BELOW:
+                share, text = float(f"{below.share:.3g}"), f"{told}, although the median reaches it"
+                return Finding(check, SUBJECT, INCOMPLETE, share, MOST_BELOW, "share", text, "investigate")
+            said += f"; {told}"
+        return worst.finding(said)
 
     def _group(self, group: Judged | None, check: str) -> Finding:
         """Return what all members of a group are told of it."""
@@ -349,6 +358,10 @@ class _Medians:
         slowdown, least = float(self.slowdowns[at][node]), self.facts.least_slowdown(at)
         factor = (1 - least) / (1 - slowdown)
         return _Median(channel, value, value * factor if rate else value / factor, share, slowdown <= least)
+
+
+def _where(channel: Channel) -> str:
+    return ("" if channel.rail is None else f"rail {channel.rail}, ") + size_text(channel.size)
 
 
 def _of(blames: Sequence[Blame], verdict: str) -> Finding:

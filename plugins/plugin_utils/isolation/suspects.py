@@ -34,9 +34,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels 
     partners_by_node,
 )
 
-# A node that is slow now and then: so often at the least, with so many others, and by chance in less than one fleet of
-# these.
-INTERMITTENT_SHOWN, INTERMITTENT_PARTNERS = 5, 3
+# A node that is slow now and then: so often at the least, in more than this share of its exchanges, with so many
+# others, and by chance in less than one fleet of these.
+INTERMITTENT_SHOWN, SHARE_NOW_AND_THEN, INTERMITTENT_PARTNERS = 5, 0.1, 3
 INTERMITTENT_CHANCE = 1e-3
 
 
@@ -197,8 +197,8 @@ class _Explained:
                     np.where(share < 1, 1 - share, 1) / np.maximum(1 - base, 1e-9)
                 )
             chance = np.exp(-every * np.where(share > base, spread, 0))
-            likely = (bad >= INTERMITTENT_SHOWN) & (share > 0.1) & (chance < INTERMITTENT_CHANCE / exchanges.count)
-            likely &= sweep.members
+            likely = (bad >= INTERMITTENT_SHOWN) & (share > SHARE_NOW_AND_THEN)
+            likely &= (chance < INTERMITTENT_CHANCE / exchanges.count) & sweep.members
             if likely.any():
                 # With one partner alone it is the pair.
                 others = partners_by_node(sweep, rows) // 2 + 1

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import rail_checks
-from ansible_collections.muster.cluster.plugins.module_utils.nic.declared_nics import rails_of
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CARRIER_CHECK, rail_checks
+from ansible_collections.muster.cluster.plugins.module_utils.nic.declared_nics import rails_of, subject_of
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.fabric_test import CONTROL, SINGLE, TOGETHER
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.perftest import BANDWIDTH
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, stated
@@ -15,6 +15,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.cabling_evidence import comparison_of, with_cabling
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import NothingToProve
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.link_findings import Owed, with_links
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen, StageWork, used
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import ROCE, Fabric
@@ -69,16 +70,21 @@ class FabricRounds(StageWork):
     def next_round(self, seen: Seen) -> Round | Conclusion:
         """Return the next round of tests, or what is concluded."""
         step = next_round(self.plan, _pairs(seen))
-        return step if isinstance(step, Round) else self._with_cabling(step)
+        return step if isinstance(step, Round) else self._completed(step, seen)
 
     def conclude_early(self, seen: Seen, reason: str) -> Conclusion:
         """Return what is known so far."""
-        return self._with_cabling(conclude_early(self.plan, _pairs(seen), reason))
+        return self._completed(conclude_early(self.plan, _pairs(seen), reason), seen)
 
-    def _with_cabling(self, conclusion: Conclusion) -> Conclusion:
-        if self.comparison is None:
-            return conclusion
-        return with_cabling(conclusion, self.comparison, self.cohort.partners)
+    def _completed(self, conclusion: Conclusion, seen: Seen) -> Conclusion:
+        """Add to each node's findings how its rails are connected, and what their links did."""
+        if self.comparison is not None:
+            conclusion = with_cabling(conclusion, self.comparison, self.cohort.partners)
+        expect = self.cohort.expect
+        watched = {subject_of(rail): (rail.link,) for rail in rails_of(expect)}
+        answers = (each for pair in _pairs(seen) for each in pair.answers.items())
+        told = ((node, answer["links"]) for node, answer in answers if "links" in answer)
+        return with_links(conclusion, Owed(CARRIER_CHECK, watched, expect.collective.hold), told)
 
     def arguments(self, step: Round, seconds: int) -> dict[str, Any]:
         """Return where the nodes are, what to run, and a port that no round before has used."""
@@ -108,6 +114,7 @@ class FabricRounds(StageWork):
             "data_class": tos_of(qos.data, self.fabric) if qos else None,
             "control_class": tos_of(qos.control, self.fabric) if qos else None,
             "counters": sorted(self.plan.limits.counters),
+            "links": [rail.link for rail in rails_of(expect)],
             "path": expect.tools.path,
             "root": expect.tools.root,
         }

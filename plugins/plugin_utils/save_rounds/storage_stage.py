@@ -6,8 +6,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.link_changes import ANY
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CARRIER_CHECK
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import NothingToProve
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.link_findings import Owed, with_links
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen, StageWork
 from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.save_judging import (
@@ -19,6 +22,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.save_ju
     target,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.save_rounds import (
+    SUBJECT,
     Plan,
     conclude_early,
     next_round,
@@ -52,6 +56,8 @@ class StorageRounds(StageWork):
         self.plan = Plan(cohort.members, cohort.partners, self.limits)
         # Without, gloo takes the interface that the host's own name resolves to.
         interface = request.fleet.fabric.socket_interface
+        # Nodes find out by themselves which interface leads to the storage.
+        self.links = (interface or ANY,)
         given = {str(key): str(value) for key, value in request.environment.items()}
         self.environment = {**({"GLOO_SOCKET_IFNAME": interface} if interface else {}), **given}
 
@@ -61,11 +67,17 @@ class StorageRounds(StageWork):
 
     def next_round(self, seen: Seen) -> Round | Conclusion:
         """Return the next save, or what is concluded."""
-        return next_round(self.plan, _saves(seen))
+        step = next_round(self.plan, _saves(seen))
+        return step if isinstance(step, Round) else self._with_links(step, seen)
 
     def conclude_early(self, seen: Seen, reason: str) -> Conclusion:
         """Return what is known so far."""
-        return conclude_early(self.plan, _saves(seen), reason)
+        return self._with_links(conclude_early(self.plan, _saves(seen), reason), seen)
+
+    def _with_links(self, conclusion: Conclusion, seen: Seen) -> Conclusion:
+        owed = Owed(CARRIER_CHECK, {SUBJECT: self.links}, self.cohort.expect.collective.hold)
+        answers = (each for save in _saves(seen) for each in save.answers.items())
+        return with_links(conclusion, owed, ((node, answer["links"]) for node, answer in answers if "links" in answer))
 
     def arguments(self, step: Round, seconds: int) -> dict[str, Any]:
         """Return where the nodes are, what to write, and a port that no round before has used."""
@@ -87,6 +99,7 @@ class StorageRounds(StageWork):
             "files": FILES,
             "checkpoint_bytes": CHECKPOINT_BYTES,
             "python": collective.python,
+            "links": list(self.links),
         }
 
     def summary(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:

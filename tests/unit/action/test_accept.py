@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from ansible_collections.muster.cluster.plugins.action.accept import ActionModule
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import Phase, read_program
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign import campaign as walk
@@ -70,6 +71,8 @@ class Cluster:
         self.told: list[str] = []
         self.now = 1_000_000.0
         self.trouble: Callable[[int], None] = lambda number: None
+        self.stalls: list[dict[str, Any]] = []
+        self.links: dict[str, list[Any]] = {}
 
     def run_round(self, arguments: dict[str, Any]) -> list[dict[str, Any]]:
         self.calls.append(arguments)
@@ -85,7 +88,7 @@ class Cluster:
         return {
             **{"group": group, "ok": True, "started": True, "error": "", "ranks": ranks},
             "results": [result for phase in read_program(program, len(group)) for result in self.results(group, phase)],
-            **{"missing": [], "unavailable": {}},
+            **{"missing": [], "unavailable": {}, "stalls": self.stalls, "links": self.links},
         }
 
     def results(self, group: list[str], phase: Phase) -> list[dict[str, Any]]:
@@ -184,6 +187,52 @@ def test_slow_node_is_rejected_and_all_is_recorded(ledger: Ledger, tmp_path: Pat
     assert evidence.detail["versions"] == {"torch": ["2.6.0+cpu"]}
     assert any(line.startswith("acceptance round 1 (walk, 5 s): 3 nodes; ") for line in cluster.told)
     assert any(line.startswith("acceptance rejects gpu-04: ") for line in cluster.told)
+
+
+def acceptance_of(result: dict[str, Any], node: str) -> dict[str, tuple[str, str]]:
+    (evidence,) = [Evidence.from_dict(item) for item in result["evidence"][node]]
+    return {finding.check: (finding.verdict, finding.reason) for finding in evidence.findings}
+
+
+def test_sound_nodes_pass_all_that_acceptance_owes(ledger: Ledger, tmp_path: Path) -> None:
+    result = Cluster(set()).accept(request(tmp_path))
+    for node in NAMES:
+        found = acceptance_of(result, node)
+        assert list(found) == [check for check, _subject in required("acceptance", typed(CLASS))]
+        assert {verdict for verdict, _reason in found.values()} == {PASS}
+        assert found["carrier"][1] == "eth0: no carrier was lost"
+
+
+def test_stalls_that_no_exchange_shows_hold_their_node_and_lost_carriers_reject_theirs(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    cluster = Cluster(set())
+    pairs = (["gpu-01", "gpu-02"], ["gpu-01", "gpu-04"])
+    cluster.stalls = [{"move": "walk", "nodes": pair, "meetings": 60, "lost_ns": [120_000_000] * 2} for pair in pairs]
+    cluster.links = {"gpu-04": [{"eth0": {"eth0": [2, 4]}}]}
+    result = cluster.accept(request(tmp_path))
+    assert verdicts(result) == dict.fromkeys(NAMES, PASS)
+    assert acceptance_of(result, "gpu-01")["stalls"][0] == INCOMPLETE
+    assert acceptance_of(result, "gpu-04")["carrier"][0] == FAIL
+    assert {node: acceptance_of(result, node)["stalls"][0] for node in NAMES[1:]} == dict.fromkeys(NAMES[1:], PASS)
+    assert list(result["campaigns"][0]["held"]) == ["gpu-01"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "interface", "watched"),
+    [
+        ({}, "eth0", ["eth0"]),
+        ({}, None, ["*"]),
+        ({"GLOO_SOCKET_IFNAME": "eth2,eth3"}, "eth0", ["eth2", "eth3"]),
+    ],
+)
+def test_ranks_watch_what_their_sockets_use(
+    ledger: Ledger, tmp_path: Path, environment: dict[str, str], interface: str | None, watched: list[str]
+) -> None:
+    cluster, asked = Cluster(set()), request(tmp_path, environment=environment)
+    fabric = replace(asked.fleet.fabric, socket_interface=interface)
+    cluster.accept(replace(asked, fleet=replace(asked.fleet, fabric=fabric)))
+    assert cluster.calls[0]["links"] == watched
 
 
 def test_module_gets_addresses_interface_and_a_fresh_port(ledger: Ledger, tmp_path: Path) -> None:

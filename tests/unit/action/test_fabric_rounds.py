@@ -35,6 +35,7 @@ class Cluster:
 
     def __init__(self, slow: tuple[str, str] | None = None) -> None:
         self.slow = slow
+        self.flaps = 0
         self.calls: list[dict[str, Any]] = []
         self.told: list[str] = []
         self.now = 1_000_000.0
@@ -64,7 +65,9 @@ class Cluster:
                 tests.append({**about, "phase": "single", "tool": "ib_write_lat", "value": 2.2, "bytes": 2000})
             if len(group) == 2:
                 counters[device] = {phase: {"grown": self.grown(phase), "missing": []} for phase in phases}
-        return {"node": node, "tests": tests, "servers": [], "counters": counters}
+        flapped = {"rdma": [2, 2 + self.flaps]} if self.flaps and node == "gpu-2" else {}
+        links = {**{device: {} for device in devices}, devices[0]: flapped}
+        return {"node": node, "tests": tests, "servers": [], "counters": counters, "links": links}
 
     @staticmethod
     def grown(phase: str) -> dict[str, int]:
@@ -140,6 +143,18 @@ def test_rail_at_fault_is_told_with_its_switch_and_nobody_else(asked: Callable[.
     (told,) = [line for line in cluster.told if "rejects" in line]
     assert "fabric rejects gpu-3: mlx5_5 (cable to tor-2 " in told
     assert any("gpu-3+gpu-4 bad on mlx5_5" in line for line in cluster.told)
+
+
+def test_rail_that_lost_its_carrier_is_rejected_though_it_is_fast(asked: Callable[..., Request]) -> None:
+    cluster = Cluster()
+    cluster.flaps = 2
+    result = cluster.prove(asked())
+    assert verdicts(result) == {**dict.fromkeys(NAMES, PASS), "gpu-2": FAIL}
+    found = Evidence.from_dict(result["evidence"]["gpu-2"][0]).findings
+    (failed,) = [each for each in found if each.verdict != PASS]
+    # Twice in each of the rounds: looped back, with its neighbour, in its pod.
+    assert (failed.check, failed.subject, failed.measured) == ("carrier", "nic mlx5_0", 6)
+    assert failed.reason == "carriers were lost or found while it was measured: rdma 6 times"
 
 
 @pytest.mark.parametrize("killed_in", [1, 2, 3, 4])

@@ -48,8 +48,9 @@ def variables(tmp_path: Path, **change: Any) -> dict[str, Any]:
 class Cluster:
     """Hosts of which one may be slow; its Slurm may fail."""
 
-    def __init__(self, slow: str = "", trouble: str = "") -> None:
+    def __init__(self, slow: str = "", trouble: str = "", flapping: str = "") -> None:
         self.slow = slow
+        self.flapping = flapping
         self.trouble = trouble
         self.calls: list[dict[str, Any]] = []
         self.told: list[str] = []
@@ -66,6 +67,9 @@ class Cluster:
             found = answer(node, group[(number + 1) % len(group)])
             if node == self.slow:
                 found["write"]["seconds"] = 2.0
+            if node == self.flapping:
+                # Over what leads to the storage, which the node found by itself.
+                found["links"] = {**found["links"], "eth7": {"eth7": [2, 4]}}
             answers.append(found)
         return [{"group": group, "started": True, "ok": True, "error": "", "answers": answers, "unavailable": {}}]
 
@@ -119,6 +123,7 @@ def test_round_is_told_what_the_fleet_declares(asked: Callable[..., Request]) ->
     # 70e9 parameters of 14 bytes over 1,024 ranks.
     assert call["test"]["shard_bytes"] == 957_031_250
     assert call["test"]["directory"] == "/weka/.muster/lab"
+    assert call["test"]["links"] == ["eth0"]
     assert call["environment"] == {"GLOO_SOCKET_IFNAME": "eth0", "PYTHONPATH": "/opt/torch"}
     assert (call["deadline_seconds"], call["timeout_seconds"]) == (430, 100)
     assert call["addresses"]["gpu-01"] == request.fleet.addresses["gpu-01"]
@@ -135,6 +140,13 @@ def test_slow_host_is_rejected_after_a_second_save_and_told(asked: Callable[...,
     assert [each["number"] for each in found["gpu-03"].detail["rounds"]] == [1, 2]
     # The largest save is what the plan starts from.
     assert found["gpu-03"].detail["save"]["nodes"] == 4
+
+
+def test_host_that_loses_its_link_to_the_storage_is_rejected(asked: Callable[..., Request]) -> None:
+    found = findings(Cluster(flapping="gpu-02").prove(asked()))
+    assert {node for node, each in found.items() if worst(one.verdict for one in each.findings) != PASS} == {"gpu-02"}
+    (failed,) = [each for each in found["gpu-02"].findings if each.verdict == FAIL]
+    assert (failed.check, failed.subject, failed.measured, failed.expected) == ("carrier", "storage", 2, 0)
 
 
 def test_lost_controller_blames_nobody(asked: Callable[..., Request]) -> None:

@@ -16,8 +16,16 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.collectives import collective
-from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_guard import EXIT_DEADLINE
-from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import pack_spec
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_guard import (
+    EXIT_DEADLINE,
+    EXIT_ENDED,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import (
+    pack_spec,
+    read_program,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_stalls import Stalls
+from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import wait_until
 from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import unpack
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,16 +41,21 @@ WALK = {
 
 def spec(phases: list[dict[str, Any]], nodes: int = 2) -> list[str]:
     names = [[f"gpu-0{number + 1}", "127.0.0.1"] for number in range(nodes)]
-    return [f"--spec={part}" for part in pack_spec({"nodes": names, "program": {"moves": phases}})]
+    whole = {"nodes": names, "program": {"moves": phases}, "links": ["lo"]}
+    return [f"--spec={part}" for part in pack_spec(whole)]
 
 
 def start(
-    arguments: tuple[str, ...], environment: Mapping[str, str], path: Path, phases: list[dict[str, Any]] | None = None
+    arguments: tuple[str, ...],
+    environment: Mapping[str, str],
+    path: Path,
+    phases: list[dict[str, Any]] | None = None,
+    run: str = RUN,
 ) -> subprocess.Popen[str]:
     backend = () if any(word.startswith("--backend") for word in arguments) else ("--backend=gloo",)
     given = [] if any(word.startswith("--spec") for word in arguments) else spec(phases or [WALK])
     return subprocess.Popen(
-        [sys.executable, "-c", RUN, *backend, *given, *arguments],
+        [sys.executable, "-c", run, *backend, *given, *arguments],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT / 'collections'}:{path}", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -127,6 +140,26 @@ def test_rank_that_hangs_answers_at_its_deadline(tmp_path: Path) -> None:
     assert unpack(output)[0][0]["error"] == "not finished after 0.3 s, stuck in import of torch"
 
 
+def test_rank_that_slurm_ends_answers_with_what_it_did(tmp_path: Path) -> None:
+    # In a library of which Python is not told anything.
+    come = tmp_path / "come"
+    (tmp_path / "torch.py").write_text(f"import ctypes; open({str(come)!r}, 'w'); ctypes.CDLL(None).sleep(60)")
+    process = start(("--port=1",), {**SLURM, "SLURMD_NODENAME": "gpu-01"}, tmp_path)
+    assert wait_until(come.exists, 20, 0.05)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=5)
+    assert process.returncode == EXIT_ENDED
+    assert unpack(output)[0][0]["error"] == "told to stop: Slurm ended the step, in import of torch"
+
+
+def test_rank_whose_slurmstepd_is_gone_ends(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("import time; time.sleep(60)")
+    process = start(("--port=1", "--deadline=1"), {**SLURM, "SLURMD_NODENAME": "gpu-01"}, tmp_path)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(20) == EXIT_DEADLINE
+
+
 def test_rank_on_a_node_that_is_not_in_the_job_says_so(tmp_path: Path) -> None:
     process = start(("--port=1",), {**SLURM, "SLURMD_NODENAME": "gpu-07"}, tmp_path)
     output, _ = process.communicate(timeout=20)
@@ -147,7 +180,7 @@ def test_wrong_arguments_are_refused(arguments: tuple[str, ...], tmp_path: Path)
 class Crowd:
     """Real ranks over loopback, ``each`` of them on each of ``nodes`` pretended nodes."""
 
-    def __init__(self, torch: Path, phases: list[dict[str, Any]], nodes: int, each: int = 1) -> None:
+    def __init__(self, torch: Path, phases: list[dict[str, Any]], nodes: int, each: int = 1, run: str = RUN) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -162,9 +195,18 @@ class Crowd:
                     **{"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
                 },
                 torch,
+                run=run,
             )
             for rank in range(nodes * each)
         ]
+
+    def come_to_the_last_move(self) -> None:
+        """Wait until rank 1 is well into a move that has no end, and whose time is not up by far."""
+        # What it does first takes no time beside loading torch; then it holds sockets to the store and to its peer.
+        while _sockets(self.ranks[1].pid) < SOCKETS:
+            assert self.ranks[1].poll() is None, "it ended before it met the other"
+            time.sleep(0.1)
+        time.sleep(5)
 
     def answers(self, *without: int) -> dict[int, tuple[int, dict[str, Any]]]:
         """Return by rank its exit status and its one answer."""
@@ -211,6 +253,39 @@ def test_two_nodes_of_two_ranks_walk_every_kind_of_move(torch: Path) -> None:
     assert [sum(column) for column in zip(*last, strict=True)] == [TIMES["iterations"]] * 2
 
 
+# Both of a pair begin the third timed exchange of the last permutation a fifth of a second later than they could: what
+# a network that stands still does between two exchanges.
+STALLED = f"""
+import sys, time, {collective.__name__} as collective
+from {collective.__package__} import collective_ranks
+exchange, begun = collective_ranks.Ranks.exchange, [0]
+def stalled(self, peer, sent, received):
+    begun[0] += sent.numel() == 1
+    if sent.numel() == 1 and begun[0] == 14:
+        time.sleep(0.2)
+    exchange(self, peer, sent, received)
+collective_ranks.Ranks.exchange = stalled
+sys.exit(collective.main())
+"""
+
+
+@pytest.mark.pytorch
+def test_stall_between_two_timed_exchanges_is_told_with_its_length(torch: Path) -> None:
+    # Two permutations of one warm-up and ten timed exchanges.
+    walk = {**WALK, "sizes": [65536], "iterations": 10, "shifts": [0, 0]}
+    answers = Crowd(torch, [walk], 2, run=STALLED).answers()
+    stalls = Stalls(("gpu-01", "gpu-02"), read_program({"moves": [walk]}, 2), 1)
+    for rank, (status, record) in answers.items():
+        assert (status, record["error"]) == (0, ""), record
+        # No exchange shows it, neither in the middle nor at its worst.
+        assert max(record["results"]["walk"]["ns_p99"]) < 200_000_000
+        assert record["links"] == {"lo": {}}
+        assert stalls.take(record["node"], record["local_rank"], record["stalls"]) == "", rank
+    (found,) = stalls.all()
+    assert (found["nodes"], found["meetings"]) == (["gpu-01", "gpu-02"], 22)
+    assert 200_000_000 <= found["lost_ns"][0] < 2_000_000_000
+
+
 @pytest.mark.pytorch
 def test_groups_of_some_follow_groups_of_others(torch: Path) -> None:
     groups = {"kind": "groups", "collective": "all_reduce", "sizes": [8], **TIMES}
@@ -228,12 +303,7 @@ def test_groups_of_some_follow_groups_of_others(torch: Path) -> None:
 def test_rank_that_is_stopped_or_dies_ends_the_walk_of_all(torch: Path, how: signal.Signals) -> None:
     endless = {**WALK, "sizes": [65536], "iterations": 10_000_000, "seconds": 12}
     crowd = Crowd(torch, [{**WALK, "name": "first"}, endless], 2)
-    # What it does first takes no time beside loading torch, after which it holds sockets to the store and to its peer.
-    while _sockets(crowd.ranks[1].pid) < SOCKETS:
-        assert crowd.ranks[1].poll() is None, "it ended before it met the other"
-        time.sleep(0.1)
-    # Well into the endless move, whose time is not up by far.
-    time.sleep(5)
+    crowd.come_to_the_last_move()
     crowd.ranks[1].send_signal(how)
     ((code, record),) = crowd.answers(1).values()
     assert code == (EXIT_DEADLINE if how == signal.SIGSTOP else 1)
@@ -271,6 +341,24 @@ def test_stranger_who_writes_keys_stops_nobody_and_is_not_quoted(torch: Path) ->
     answers = crowd.answers()
     assert "the store has ended" in stranger.communicate(timeout=30)[1], "the stranger was there to the end"
     assert {rank: (status, record["error"]) for rank, (status, record) in answers.items()} == {0: (0, ""), 1: (0, "")}
+
+
+@pytest.mark.pytorch
+def test_ranks_that_slurm_ends_tell_what_they_measured_and_where_they_stood(torch: Path) -> None:
+    endless = {**WALK, "sizes": [65536], "iterations": 10_000_000, "seconds": 60}
+    crowd = Crowd(torch, [{**WALK, "name": "first"}, endless], 2)
+    crowd.come_to_the_last_move()
+    begin = time.monotonic()
+    for rank in crowd.ranks:
+        rank.send_signal(signal.SIGTERM)
+    answers = crowd.answers()
+    # Slurm gives 30 s (KillWait); a site may give less.
+    assert time.monotonic() - begin < 3
+    for code, record in answers.values():
+        assert code == EXIT_ENDED
+        assert record["error"].startswith("told to stop: Slurm ended the step, in walk, step 0 (")
+        assert record["stood"][:2] == ["walk", 0]
+        assert list(record["results"]) == ["first"]
 
 
 # To the store for itself, to the store to be told, and gloo's own.

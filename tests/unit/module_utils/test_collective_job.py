@@ -27,8 +27,11 @@ TOGETHER = {
 }
 TRAIN = {"name": "train", "kind": "train", "hidden": 8, "layers": 2, "steps": 3, "warmup": 1, "seconds": 10}
 PROGRAM = {"moves": [WALK, TOGETHER, TRAIN]}
-CODEC = collective_job.CollectiveCodec("/usr/bin/python3", "/usr/libexec/muster/muster", "gloo", 1, PROGRAM, 30)
+CODEC = collective_job.CollectiveCodec(
+    "/usr/bin/python3", "/usr/libexec/muster/muster", "gloo", 1, PROGRAM, 30, ("eth0",)
+)
 STATES = dict.fromkeys(GROUP, "idle")
+LINKS: dict[str, Any] = {"eth0": {}}
 TIMED_OUT = "not finished after 10 s, stuck in walk, step 1 (waiting for others in it)"
 CLOSED = "RuntimeError in phase walk: Connection closed by peer [10.0.0.3]:1234"
 
@@ -43,7 +46,7 @@ def results() -> dict[str, Any]:
 
 def record(at: int, **change: Any) -> dict[str, Any]:
     base = {"node": GROUP[at], "rank": at, "local_rank": 0, "ranks": 4, "error": "", "phase": "end"}
-    return {**base, "results": results(), **change}
+    return {**base, "results": results(), "stalls": {}, "links": LINKS, **change}
 
 
 def stuck(rank: int, stood: list[Any], error: str) -> dict[str, Any]:
@@ -106,6 +109,47 @@ def test_versions_of_a_rank_are_kept(said: Any, kept: dict[str, str]) -> None:
     seen = seen_of(record(0, versions=said), *(record(rank) for rank in (1, 2, 3)))
     assert [rank["versions"] for rank in seen["ranks"]] == [kept, {}, {}, {}]
     assert seen["ok"]
+
+
+def test_what_ranks_lost_and_what_links_did_becomes_the_groups() -> None:
+    waited = {"walk": {"waited": [[0, 64, 2, 90_000_000]]}}
+    flapped = {"eth0": {"eth0": [2, 4]}}
+    # In permutation 0 the first meets the last.
+    answers = (record(0, stalls=waited), record(1, links=flapped), record(2), record(3, stalls=waited))
+    seen = seen_of(*answers)
+    assert seen["ok"], seen["error"]
+    assert seen["stalls"] == [{"move": "walk", "nodes": ["gpu-01", "gpu-04"], "meetings": 10, "lost_ns": [90_000_000]}]
+    assert seen["links"] == {"gpu-02": [flapped]}
+
+
+def test_node_whose_first_rank_is_silent_told_nothing_of_its_links() -> None:
+    codec = replace(CODEC, tasks_per_node=2)
+    answers = [
+        record(0, node=node, rank=2 * at + local, local_rank=local)
+        for at, node in enumerate(GROUP)
+        for local in range(2)
+        if (node, local) != ("gpu-03", 0)
+    ]
+    seen = observe(GROUP, codec, Output(lines(*answers), "", 1), STATES)
+    assert (seen["missing"], seen["links"]) == ([], {"gpu-03": []})
+
+
+@pytest.mark.parametrize(
+    ("key", "told", "error"),
+    [
+        ("stalls", None, "unreadable stalls None"),
+        ("stalls", {"walk": {"waited": [[0, 64]]}}, "an unreadable stall [0, 64]"),
+        ("links", None, "links: found nothing, expected a mapping"),
+        ("links", {}, "nothing told of the links of eth0"),
+        ("links", {"eth0": {"eth0": [2]}}, "links.eth0.eth0"),
+        ("links", {"eth0": {"eth0": [2, -1]}}, "links.eth0.eth0[1]"),
+        ("links", {"eth0": [2, 2]}, "links.eth0"),
+    ],
+)
+def test_rank_that_does_not_tell_of_stalls_or_links_gave_no_whole_answer(key: str, told: Any, error: str) -> None:
+    seen = seen_of(record(0), record(1, **{key: told}), record(2), record(3))
+    assert not seen["ok"]
+    assert error in seen["error"]
 
 
 @pytest.mark.parametrize(
@@ -280,6 +324,24 @@ def test_node_that_slurm_lost_is_unavailable_rather_than_slow(stderr: str, state
     assert list(seen["unavailable"]) == ["gpu-02"]
 
 
+def test_step_that_outlived_a_node_is_read_as_far_as_it_came() -> None:
+    # srun itself ends with 0: of the tasks on a failed node it knows no exit status.
+    stderr = "srun: error: Node failure on gpu-03\n"
+    answers = lines(*(record(rank) for rank in (0, 1, 3)))
+    seen = observe(GROUP, CODEC, Output(answers, stderr, 0), {**STATES, "gpu-03": "down*"})
+    assert (seen["ok"], seen["missing"], list(seen["unavailable"])) == (False, ["gpu-03"], ["gpu-03"])
+    assert seen["results"][0]["ns"] == [[500], [500], None, [500]]
+
+
+def test_ranks_that_slurm_ended_neither_arrived_nor_were_absent() -> None:
+    ended = "told to stop: Slurm ended the step, in walk, step 1 (waiting for others in it)"
+    answers = lines(*(stuck(rank, ["walk", 1, "meeting"], ended) for rank in (0, 1, 3)))
+    seen = observe(GROUP, CODEC, Output(answers, "", 143), {**STATES, "gpu-03": "down*"})
+    assert list(seen["unavailable"]) == ["gpu-03"]
+    assert seen["reached"] == {"gpu-03": ["walk", 1, "absent"]}
+    assert [each["step"] for each in seen["results"]] == [0, 0]
+
+
 def test_node_that_answered_is_never_unavailable() -> None:
     stderr = "srun: error: Task launch for StepId=7.0 failed on node gpu-02: Communication connection failure\n"
     assert seen_of(*whole(), stderr=stderr, rc=1)["unavailable"] == {}
@@ -297,6 +359,9 @@ def test_srun_gets_the_whole_nodes_and_every_setting() -> None:
         "--nodelist=gpu-[01-04]",
         "--time=3",
         "--port=29401",
+        # When Slurm loses a node, or a rank fails, the others go on.
+        "--no-kill",
+        "--kill-on-bad-exit=0",
     } <= set(argv)
     assert argv[argv.index("collective") - 2 :][:2] == ["/usr/bin/python3", "/usr/libexec/muster/muster"]
     assert not [word for word in argv if word.startswith("--container")]

@@ -24,7 +24,8 @@ TEST = {
 
 def answer(node: str, **change: Any) -> dict[str, Any]:
     counters = {"mlx5_0": {"single": {"grown": {"out_of_sequence": 3}, "missing": []}}}
-    return {"node": node, "rank": 0, "error": "", "tests": [TEST], "servers": [], "counters": counters, **change}
+    told = {"tests": [TEST], "servers": [], "counters": counters, "links": {}}
+    return {"node": node, "rank": 0, "error": "", **told, **change}
 
 
 WHOLE = pack(answer("gpu-01")) + pack(answer("gpu-02"))

@@ -111,7 +111,7 @@ class Walkers:
             "rails": [{"device": device, "gpu": None} for device in devices],
             **{"bandwidth_bytes": 65536, "latency_bytes": 2, "queue_pairs": 1, "seconds": 0, "roce": False},
             **{"data_class": None, "control_class": 64, "counters": ["out_of_sequence"]},
-            **{"path": f"{self.tools}:/usr/bin:/bin", "root": str(self.tools)},
+            **{"path": f"{self.tools}:/usr/bin:/bin", "root": str(self.tools), "links": ["rdma0"]},
         }
         environment = {
             **os.environ,
@@ -241,6 +241,19 @@ def test_peer_that_dies_in_the_middle_ends_the_walk_of_both(walkers: Walkers) ->
     answers = walkers.answers(10)
     assert answers["gpu-02"]["error"].startswith("cancelled in single")
     assert "the connection to the peer was lost in step" in answers["gpu-01"]["error"]
+
+
+def test_link_that_flaps_is_told_also_where_the_walk_is_ended(walkers: Walkers) -> None:
+    count = walkers.tools / "sys/class/net/rdma0/carrier_changes"
+    count.parent.mkdir(parents=True)
+    count.write_text("2\n")
+    for node in NODES:
+        walkers.start(node, ["hang_server"])
+    assert wait_until(lambda: bool(walkers.orphans()), 10, 0.02)
+    count.write_text("4\n")
+    walkers.processes["gpu-02"].send_signal(signal.SIGTERM)
+    told = [answer["links"] for answer in walkers.answers(10).values()]
+    assert told == [{"rdma0": {"rdma0": [2, 4]}}] * 2
 
 
 def test_walk_past_its_deadline_says_how_far_it_came_and_leaves_nothing_behind(walkers: Walkers) -> None:

@@ -55,15 +55,17 @@ def test_journal_that_lost_the_start_of_the_boot_passes_nobody(fake_host, expect
 
 
 def test_required_by_acceptance(expect):
-    owed = dict.fromkeys(
-        ("pair_bandwidth", "rail_bandwidth", "pair_latency", "data", "group_bandwidth", "straggler", "train"), "network"
-    )
+    pairs = ("pair_bandwidth", "rail_bandwidth", "pair_latency", "data")
+    owed = dict.fromkeys((*pairs, "group_bandwidth", "straggler", "train", "stalls", "carrier"), "network")
     assert dict(registry.required("acceptance", typed({**expect, "fabric": None}))) == owed
     collective = {**expect["collective"], "ranks_per_node": 1, "straggler": None, "train": None}
     collective["pairs"] = {**collective["pairs"], "sizes_bytes": [268435456]}
     collective["latency"] = [{"collective": "all_reduce", "nodes_min": 2, "size_bytes": 65536, "microseconds": 60}]
     least = registry.required("acceptance", typed({**expect, "fabric": None, "collective": collective}))
-    assert [check for check, _ in least] == ["pair_bandwidth", "data", "group_bandwidth", "group_latency"]
+    assert [check for check, _ in least] == [
+        *("pair_bandwidth", "data", "group_bandwidth", "group_latency"),
+        *("stalls", "carrier"),
+    ]
 
 
 def test_acceptance_owes_mini_clusters_where_they_are_declared_and_a_class_that_does_not_say_is_an_error(expect):
@@ -83,6 +85,18 @@ def test_fabric_owes_a_verified_cable_of_every_rail(expect):
     assert "cabling" not in dict(measured)
     with pytest.raises(ReadError, match="verify_cabling"):
         registry.required("fabric", typed({**expect, "fabric": fabric}))
+
+
+def test_every_stage_in_rounds_owes_that_no_link_was_lost(expect):
+    fabric = {"kind": "infiniband", "routing": "adaptive", "port": None, "nccl_least": None, "verify_cabling": False}
+    limits = {"write_gb_per_s": 2, "read_gb_per_s": 4, "metadata_p99_ms": 50, "slowest_over_median": 1.3}
+    whole = typed({**expect, "fabric": fabric, "checkpoint": CHECKPOINT, "storage": limits})
+    subjects = {
+        stage: [subject for check, subject in registry.required(stage, whole) if check == "carrier"]
+        for stage in ("fabric", "storage", "acceptance")
+    }
+    rails = [f"nic {rail['device']}" for rail in expect["nic"]["rails"]]
+    assert subjects == {"fabric": rails, "storage": ["storage"], "acceptance": ["network"]}
 
 
 def test_stage_without_requirements_is_an_error(expect):

@@ -121,6 +121,7 @@ def run(place: Path, port: int, tmp_path: Path) -> Iterator[Callable[..., dict[s
             **{"directory": str(place), "run": "test-1", "hub": nodes[0], "hub_address": "127.0.0.1"},
             **{"ranks": 2, "shard_bytes": SHARD, "files": 20, "checkpoint_bytes": 4096},
             **{"python": sys.executable, "program": str(program)},
+            "links": ["lo"],
         }
         words = [f"--spec={json.dumps(spec)}", f"--port={port}", f"--timeout={timeout}", f"--deadline={deadline}"]
         for number, node in enumerate(nodes):
@@ -170,6 +171,8 @@ def test_all_nodes_write_and_read_each_others_shards(run: Callable[..., Any], pl
         assert answer["metadata"]["operations"] == 2 * 3 * 20
         assert answer["metadata"]["p99_ms"]["create"] >= answer["metadata"]["median_ms"]["create"] > 0
         assert abs(answer["metadata"]["skew_seconds"]) < 1
+        # What leads to the storage is watched besides, where anything does.
+        assert answer["links"]["lo"] == {}
         assert answer["checkpoint"]["ranks"] == 4
         assert answer["checkpoint"]["loaded_by"] == 3
     assert sorted(answer["read"]["of"] for answer in answers.values()) == sorted(NODES)

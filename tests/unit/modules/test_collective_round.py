@@ -59,6 +59,8 @@ else:
     results = dict((move["name"], dict(told, **last[move["kind"]])) for move in moves)
     for rank, node in enumerate(nodes):
         answer = dict(node=node, rank=rank, local_rank=0, results=results, error="", phase="end")
+        stalls = dict((move["name"], dict(waited=[[0, 64, 1, 90000000]])) for move in moves if move["kind"] != "groups")
+        answer.update(stalls=stalls, links=dict(eth0=dict(eth0=[2, 4])))
         print(answer_lines.pack(answer), end="")
 with open(os.path.join(jobs, "../started"), "a") as file:
     file.write(json.dumps(sys.argv[1:]) + chr(10))
@@ -217,6 +219,12 @@ def test_what_is_inside_nodes_runs_in_the_declared_image_once(slurm: Slurm, tmp_
     seen = walk(slurm, INSIDE, WALK, GROUPS, container="image.sqsh")
     assert seen["ok"], seen["error"]
     assert [each["move"] for each in seen["results"]] == ["inside", "walk", "all"]
+    # What each step told of stalls, and of the links of each node, is one after the other.
+    assert [(each["move"], each["nodes"]) for each in seen["stalls"]] == [
+        *(("inside", [node]) for node in "ab"),
+        ("walk", ["a", "b"]),
+    ]
+    assert seen["links"] == {node: [{"eth0": {"eth0": [2, 4]}}] * 2 for node in "ab"}
     inside, rest = started(tmp_path)
     assert "--container-image=image.sqsh" in inside
     assert not [word for word in rest if word.startswith("--container")]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.pairing import partner
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_planner import (
@@ -624,6 +625,61 @@ def test_everything_crashing_blames_nobody() -> None:
     assert len(rounds) <= 4
 
 
+def ended(item: dict[str, Any], silent: Sequence[str], lost: Mapping[str, str]) -> None:
+    """Have a job end as srun tells it once Slurm has lost nodes of it: ``silent`` are those that gave no answer."""
+    error = f"no result from {', '.join(silent)}; srun ended with 143"
+    item.update(ok=False, error=error, missing=list(silent), unavailable=dict(lost))
+    if set(silent) == set(item["group"]):
+        item.update(results=[])
+
+
+@pytest.mark.parametrize("lost_in", [1, 2])
+def test_node_that_slurm_lost_costs_itself_alone_though_all_were_ended_with_it(lost_in: int) -> None:
+    def change(step: Round, item: dict[str, Any]) -> None:
+        if step.number >= lost_in and "h3" in item["group"]:
+            ended(item, item["group"], {"h3": "down*"})
+
+    conclusion, rounds, _seen, _settings = campaign(fleet(4, **SMALL), change=change)
+    assert rounds[lost_in - 1].groups == (("h1", "h2", "h3", "h4"),)
+    assert rounds[lost_in].groups == (("h1", "h2", "h4"),)
+    assert passed(conclusion) == {"h1", "h2", "h4"}
+    assert not rejected(conclusion)
+    assert not conclusion.held
+    assert "not available in Slurm: down*" in verdicts(conclusion, "h3")["pair_bandwidth"][1]
+    assert not [remark for remark in conclusion.remarks if "bad" in remark]
+
+
+def test_sweep_that_nobody_answered_is_taken_apart() -> None:
+    def change(step: Round, item: dict[str, Any]) -> None:
+        if len(item["group"]) > 2 and "h3" in item["group"]:
+            ended(item, item["group"], {})
+        elif "h3" in item["group"]:
+            ended(item, ["h3"], {"h3": "idle*"})
+
+    conclusion, rounds, _seen, _settings = campaign(fleet(8, rails=1), change=change)
+    assert [each.kind for each in rounds[:3]] == ["walk", "apart", "walk"]
+    assert passed(conclusion) == {"h1", "h2", "h4", "h5", "h6", "h7", "h8"}
+    assert not rejected(conclusion)
+
+
+def test_silent_node_beside_a_lost_one_is_asked_again_and_suspected_once_it_is_silent_by_itself() -> None:
+    def change(step: Round, item: dict[str, Any]) -> None:
+        if "h3" in item["group"]:
+            ended(item, ["h3", "h5"], {"h3": "down*"})
+            for result in item["results"]:
+                for key in ("ns", "ns_p99"):
+                    result[key][2] = result[key][4] = None
+        elif "h5" in item["group"]:
+            ended(item, ["h5"], {})
+            item["results"] = []
+
+    conclusion, rounds, _seen, _settings = campaign(fleet(8, rails=1), change=change)
+    assert "h5" in rounds[1].groups[0]
+    assert "h3" not in rounds[1].groups[0]
+    assert all("h5" not in job for each in rounds[2:] for job in each.groups if len(job) > 2)
+    assert passed(conclusion) == {"h1", "h2", "h4", "h6", "h7", "h8"}
+
+
 @pytest.mark.parametrize("kinds", [("groups", "confirm"), ("walk", "rest", "apart")])
 def test_step_that_measured_everything_and_crashed_passes_nobody(kinds: tuple[str, ...]) -> None:
     def change(step: Round, item: dict[str, Any]) -> None:
@@ -767,6 +823,53 @@ def test_rail_below_the_floor_that_was_not_so_again_does_not_pass() -> None:
     assert finding.verdict == INCOMPLETE
     assert (finding.measured, finding.expected) == (36.3, 36.44)
     assert passed(conclusion) == set(subject.nodes) - {bad}
+
+
+@pytest.mark.parametrize(("slow", "passes"), [((3, 10, 20, 31, 42), False), ((3, 10, 20, 31), True)])
+def test_share_of_exchanges_below_the_floor_keeps_a_node_from_passing(slow: tuple[int, ...], passes: bool) -> None:
+    def change(result: dict[str, Any], group: list[str]) -> None:
+        if result["step"] in slow and result["bytes"] == 2**28:
+            slower(result, ["h3"], group, 2)
+
+    conclusion, _rounds, _seen, _settings = campaign(fleet(4, **SMALL), change=of_kind("pairs", change))
+    (found,) = [each for each in conclusion.findings["h3"] if each.check == "pair_bandwidth"]
+    assert not rejected(conclusion)
+    assert {"h1", "h2", "h4"} <= passed(conclusion)
+    assert f"{len(slow)} of 45 exchanges below the class' floor of 36.44 GB/s" in found.reason
+    if passes:
+        assert found.verdict == PASS
+    else:
+        assert (found.verdict, found.measured, found.expected, found.unit) == (INCOMPLETE, 0.111, 0.1, "share")
+
+
+def test_share_below_the_floor_of_two_with_each_other_keeps_both_from_passing() -> None:
+    def change(result: dict[str, Any], group: list[str]) -> None:
+        if partner(4, result["step"] % 3, 0) == 1 and result["step"] > 25 and result["bytes"] == 2**28:
+            slower(result, ["h1", "h2"], group, 2)
+
+    conclusion, _rounds, _seen, _settings = campaign(fleet(4, **SMALL), change=of_kind("pairs", change))
+    assert not rejected(conclusion)
+    assert passed(conclusion) == {"h3", "h4"}
+    assert "7 of 45 exchanges below" in verdicts(conclusion, "h2")["pair_bandwidth"][1]
+
+
+@pytest.mark.parametrize(
+    ("size", "rails", "check", "where"),
+    [(2**28, slice(1, 2), "rail_bandwidth", "rail 1, 256 MiB: "), (65536, slice(4), "pair_latency", "64 KiB: ")],
+)
+def test_share_below_the_floor_counts_by_rail_and_by_size(size: int, rails: slice, check: str, where: str) -> None:
+    def change(result: dict[str, Any], group: list[str]) -> None:
+        if result["step"] in (3, 10, 20, 31, 42) and result["bytes"] == size:
+            for key in ("ns", "ns_p99"):
+                row = result[key][group.index("h3")]
+                row[rails] = [2 * value for value in row[rails]]
+
+    conclusion, _rounds, _seen, _settings = campaign(fleet(4, rails=4, effect=0.6), change=of_kind("pairs", change))
+    verdict, reason = verdicts(conclusion, "h3")[check]
+    assert verdict == INCOMPLETE
+    assert reason.startswith(f"{where}5 of 45 exchanges ")
+    assert verdicts(conclusion, "h3")["pair_bandwidth"][0] == PASS
+    assert {"h1", "h2", "h4"} <= passed(conclusion)
 
 
 def test_size_that_only_a_ceiling_judges_is_judged() -> None:

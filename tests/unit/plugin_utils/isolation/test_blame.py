@@ -231,8 +231,8 @@ def many(count: int) -> list[Blame]:
 def test_share_of_bad_nodes_holds_from_the_class_share_on() -> None:
     facts = made()
     # A fifth of eight: one may be bad, two are too many.
-    assert blame.bad_share(facts, many(1)) == (1, False)
-    assert blame.bad_share(facts, many(2)) == (2, True)
+    assert blame.bad_share(facts, many(1)) == (1, 8, False)
+    assert blame.bad_share(facts, many(2)) == (2, 8, True)
     held = blame.held_instead([Blame("n0", HELD, "data", "first"), *many(2)], "too many")
     assert [(each.node, each.verdict, each.reason) for each in held] == [
         ("n0", HELD, "first"),
@@ -243,8 +243,16 @@ def test_share_of_bad_nodes_holds_from_the_class_share_on() -> None:
 
 def test_held_nodes_count_as_bad_only_where_they_were_slow_by_themselves() -> None:
     pairs = [Blame(name, HELD, kind=PAIR) for name in NAMES[:4]]
-    assert blame.bad_share(made(), pairs) == (0, False)
-    assert blame.bad_share(made([node(each) for each in range(4)]), pairs) == (4, True)
+    assert blame.bad_share(made(), pairs) == (0, 8, False)
+    assert blame.bad_share(made([node(each) for each in range(4)]), pairs) == (4, 8, True)
+
+
+def test_bad_nodes_are_a_part_of_all_that_were_measured_or_are_bad() -> None:
+    facts = made()
+    # Three hang before anything is measured: they are three of three, not of nobody.
+    nothing = replace(facts.sweep, exchanges=exchanges(NO_PAIRS, 1), peers=0, channels=())
+    unmeasured = replace(facts, sweep=nothing, again=exchanges(NO_PAIRS, 2), channels=())
+    assert blame.bad_share(unmeasured, many(3)) == (3, 3, True)
 
 
 def test_suspect_fabric_holds_every_member_and_rejects_nobody() -> None:

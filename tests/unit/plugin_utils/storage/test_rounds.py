@@ -27,6 +27,7 @@ def answer(node: str, peer: str, **change: Any) -> dict[str, Any]:
     """Return what a sound node says: 4 GB/s written, 8 GB/s read."""
     return {
         **{"node": node, "phase": "end", "error": "", "code": "", "blocked": [], "nodes": 4, "elapsed_seconds": 9.0},
+        "links": {"eth0": {}},
         "write": {"bytes": 4_000_000_000, "seconds": 1.0, "direct": True, "blocking_seconds": 1.1},
         "read": {"of": peer, "bytes": 4_000_000_000, "seconds": 0.5, "direct": True, "wrong": 0, "fault": ""},
         "own": None,
