@@ -14,6 +14,7 @@ description:
     (P(muster.cluster.may_configure#lookup)).
   - Ends a persistent SSH connection that an earlier run has left first, so that the host has to show its host key
     again. A changed host key is named as the reason why the host is unreachable.
+options: {}
 attributes:
   check_mode: {support: full, description: Reads only.}
 seealso:

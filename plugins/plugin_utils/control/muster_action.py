@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +16,18 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.errors import
 
 class UnreachableError(MusterError):
     """The host that the task is delegated to could not be reached; nothing was run there."""
+
+
+def why_unreachable(said: str) -> str:
+    """Return what the SSH client said, in one line where a host showed another host key than the known one."""
+    if "REMOTE HOST IDENTIFICATION HAS CHANGED" not in said:
+        return said
+    found = re.search(r"^SHA256:[\w+/]+", said, re.MULTILINE)
+    known = re.search(r"^Offending .* in (\S+)", said, re.MULTILINE)
+    return (
+        f"host key changed: another machine, or reinstalled; found {found[0] if found else 'another key'}, "
+        f"expected that in {known[1] if known else 'known_hosts'}. Compare it on the host's console first"
+    )
 
 
 class MusterAction(ActionBase):
@@ -34,7 +47,8 @@ class MusterAction(ActionBase):
         try:
             return {**result, "changed": False, **self.done(given)}
         except UnreachableError as exc:
-            raise AnsibleConnectionFailure(f"{name}: {exc}") from exc
+            # Without the cause, which Ansible would add to the text: it is pages long for a changed host key.
+            raise AnsibleConnectionFailure(str(exc)) from None
         except MusterError as exc:
             raise AnsibleActionFail(f"{name}: {exc}") from exc
 
@@ -62,7 +76,7 @@ class MusterAction(ActionBase):
         try:
             return dict(self._low_level_execute_command(line))
         except AnsibleConnectionFailure as exc:
-            raise UnreachableError(to_text(exc)) from exc
+            raise UnreachableError(why_unreachable(to_text(exc))) from exc
 
     def execute(self, module: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the result of one of our modules on the task's host; raises UnreachableError."""
@@ -71,7 +85,7 @@ class MusterAction(ActionBase):
                 module_name=f"muster.cluster.{module}", module_args=arguments, task_vars=self._task_vars
             )
         except AnsibleConnectionFailure as exc:
-            raise UnreachableError(to_text(exc)) from exc
+            raise UnreachableError(why_unreachable(to_text(exc))) from exc
         return dict(result)
 
 
