@@ -12,6 +12,7 @@ from ansible.module_utils.common.text.converters import to_text
 from ansible.plugins.action import ActionBase
 from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.worker import end_with_the_run
 
 
 class UnreachableError(MusterError):
@@ -40,6 +41,7 @@ class MusterAction(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the task's result; raises AnsibleActionFail with the text of Muster's error."""
+        end_with_the_run()
         result: dict[str, Any] = super().run(tmp, task_vars)
         _, given = self.validate_argument_spec(argument_spec=type(self).arguments)
         self._task_vars = task_vars or {}
