@@ -11,7 +11,7 @@ export PYTHONUNBUFFERED := 1
 # Root's ControlMaster sockets and Ansible's temporary files stay inside the checkout.
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 
-.PHONY: help demo test quick test-long lint types ansible-lint unit judged recorded packaging browser lab lab-down survival sanity bench bench-full clean
+.PHONY: help demo test quick test-long lint types ansible-lint unit judged recorded packaging browser lock lab lab-down survival sanity bench bench-full clean
 
 # Tests start thousands of interpreters: none of them shall compile Muster again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -20,18 +20,21 @@ unexport PYTHONDONTWRITEBYTECODE
 PARALLEL = --numprocesses=$$(($$(nproc) * 2)) --dist=loadfile --no-loadscope-reorder
 BENCH := PYTHONPATH=collections:. $(BIN)/python -m tests.bench
 PARTS := PYTHONPATH=. $(BIN)/python -m tests.parts
+# One version of each package for all Pythons where there can be one: the tested set.
+LOCK = uv pip compile --quiet --upgrade --python-version 3.11 --fork-strategy fewest --generate-hashes --no-annotate \
+	--custom-compile-command "make lock"
+# Where there is a build of PyTorch without CUDA; what the lab installs where pip finds it.
+TORCH_CPU ?=
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.ready: pyproject.toml locks/dev.txt
 	@echo "Setting up Python packages in $(VENV)"
 	@$(PYTHON) -c 'import sys; sys.exit("Muster needs Python 3.11 or later, found " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null; }
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@mkdir -p build
-	@$(VENV)/bin/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print("\n".join(p["project"]["dependencies"] + p["dependency-groups"]["dev"]))' > build/requirements.txt
-	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check -r build/requirements.txt
+	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r locks/dev.txt
 	@$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -78,6 +81,14 @@ browser: $(VENV)/.ready ## Open the report in a real browser; pictures of it in 
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null 2>&1; } \
 	|| playwright install chromium >/dev/null 2>&1 || echo "No browser can be installed here"
 	pytest -rs tests/browser
+
+lock: $(VENV)/.ready ## Lock the newest Python packages that pyproject.toml allows (TORCH_CPU=INDEX)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install -qq --disable-pip-version-check uv
+	$(LOCK) --universal pyproject.toml --group dev --output-file locks/dev.txt
+	$(LOCK) --universal pyproject.toml --constraints locks/dev.txt --output-file locks/muster.txt
+	$(LOCK) --universal --group lab --constraints locks/dev.txt --output-file locks/lab.txt
+	$(LOCK) --python-platform x86_64-manylinux_2_28 --group lab --constraints locks/dev.txt \
+		--find-links $(TORCH_CPU) --output-file locks/lab_cpu.txt
 
 lab: $(VENV)/.ready ## Start the container lab, or apply changed faults to it
 	@$(BIN)/python molecule/lab/lab.py up

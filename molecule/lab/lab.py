@@ -40,10 +40,9 @@ RUN = Path("/run") / f"muster-lab-{hashlib.sha256(str(BUILD).encode()).hexdigest
 # Unlike a bridge or a store of one's own, podman's list of given addresses is shared by all of its networks.
 NETWORK = RUN.name
 SUITE = "bookworm"
+LOCKS = ROOT / "locks"
 TORCH = "2.13.0"
 HOST_PYTHON = (3, 11)
-# PyTorch asks for it when ranks exchange objects, and does not install it.
-NUMPY = "2.4.6"
 # Command -> Debian or Ubuntu package.
 NEEDED = {
     "podman": "podman",
@@ -404,11 +403,10 @@ def install_torch(lock: int) -> None:
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", compiled]
     pip += ["--target", str(unfinished), "--python-version={}.{}".format(*HOST_PYTHON), "--only-binary=:all:"]
     # The CPU build where pip finds one; the ordinary one works as well, but brings gigabytes of CUDA. LAB_PIP_ARGS may
-    # name an index that has the CPU build.
-    tries = [[f"torch=={TORCH}+cpu"], [f"torch=={TORCH}"]]
+    # name an index that has another CPU build, whose hash is not known here.
+    tries = [["--require-hashes", f"--requirement={LOCKS / name}"] for name in ("lab_cpu.txt", "lab.txt")]
     if "LAB_PIP_ARGS" in os.environ:
-        tries = [[f"torch=={TORCH}", *os.environ["LAB_PIP_ARGS"].split()]]
-    pip.append(f"numpy=={NUMPY}")
+        tries = [[f"torch=={TORCH}", "numpy", *os.environ["LAB_PIP_ARGS"].split()]]
     failures = []
     for arguments in tries:
         done = run([*pip, *arguments], check=False, pass_fds=[lock])

@@ -14,6 +14,8 @@ description:
     them, C(muster_expect), the expectations of the hardware class, for the group of each class. The large keys of
     C(muster_fleet) are templates that are filled in when they are used, so that what holds for a whole fleet is not
     written out once for each host.
+  - With this inventory Muster's own playbooks refuse C(--start-at-task), and tags that would leave out tasks. What they
+    leave out guards the fleet and judges the nodes, and a run without it could end with status 0.
   - Groups C(state_STATE) say what the ledger held when the inventory was read; a fleet without a ledger has none.
   - A pattern such as V(gpu-[0001-3072]) stands for many names. The hosts of a block get consecutive addresses, and fill
     pods and racks in order.
@@ -187,8 +189,10 @@ import gc
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
+from ansible import context
 from ansible.errors import AnsibleError
 from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 from ansible.template import trust_as_template
@@ -198,6 +202,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger impor
 
 # Keys of muster_fleet that are filled in when they are used.
 _LARGE = ("nodes", "classes", "fabric", "scheduler", "policy")
+_COLLECTION = "muster.cluster."
+_PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable):
@@ -215,13 +221,23 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
         """Fill the inventory, or end the run with the one line that says what is wrong."""
         super().parse(inventory, loader, path, cache)
         file = fleets.display_path(str(path))
+        if option := left_out_by(context.CLIARGS):
+            self._end(
+                f"{option} leaves out what guards the fleet and judges the nodes. Run the playbook from its start, or "
+                "that of one step (provision, examine, burn_in, prove, admit): what is done already is not done again"
+            )
         try:
             self._fill(str(path), file)
-        except (FleetError, AnsibleError) as exc:
-            # By default Ansible takes an inventory error for a warning, offers the file to its other plugins, which
-            # complain in turn, and goes on without hosts. A run that does nothing must not look like one that passed.
-            self.display.error(str(exc) if isinstance(exc, FleetError) else f"{file}: {exc}")
-            raise SystemExit(1) from exc
+        except FleetError as exc:
+            self._end(str(exc))
+        except AnsibleError as exc:
+            self._end(f"{file}: {exc}")
+
+    def _end(self, why: str) -> NoReturn:
+        # By default Ansible takes an inventory error for a warning, offers the file to its other plugins, which
+        # complain in turn, and goes on without hosts. A run that does nothing must not look like one that passed.
+        self.display.error(why)
+        raise SystemExit(1)
 
     def _fill(self, path: str, file: str) -> None:
         data = read_yaml(path, file)
@@ -292,3 +308,22 @@ def _trusted(value: Any) -> Any:
     if isinstance(value, list):
         return [_trusted(inner) for inner in value]
     return trust_as_template(value) if isinstance(value, str) else value
+
+
+def left_out_by(options: Mapping[str, Any]) -> str:
+    """Return the option of the command line that leaves out tasks of Muster's own playbooks, empty if none does.
+
+    Their tasks have no tags. An inventory is read before every run, and no option leaves that out.
+    """
+    if not any(_is_ours(playbook) for playbook in options.get("args") or ()):
+        return ""
+    untagged = {"all", "untagged"}
+    if options.get("start_at_task"):
+        return "--start-at-task"
+    if not untagged & set(options.get("tags") or ["all"]):
+        return "--tags"
+    return "--skip-tags" if untagged & set(options.get("skip_tags") or ()) else ""
+
+
+def _is_ours(playbook: str) -> bool:
+    return playbook.startswith(_COLLECTION) or Path(playbook).resolve().parent == _PLAYBOOKS

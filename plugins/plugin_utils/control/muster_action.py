@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.printable import printable
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.worker import end_with_the_run
 
 
 class UnreachableError(MusterError):
@@ -22,6 +24,18 @@ class UnreachableError(MusterError):
 def show(line: str) -> None:
     """Show a line on the operator's terminal; nodes and switches have no say in what else happens there."""
     Display().display(printable(line))
+
+
+def why_unreachable(said: str) -> str:
+    """Return what the SSH client said, in one line where a host showed another host key than the known one."""
+    if "REMOTE HOST IDENTIFICATION HAS CHANGED" not in said:
+        return said
+    found = re.search(r"^SHA256:[\w+/]+", said, re.MULTILINE)
+    known = re.search(r"^Offending .* in (\S+)", said, re.MULTILINE)
+    return (
+        f"host key changed: another machine, or reinstalled; found {found[0] if found else 'another key'}, "
+        f"expected that in {known[1] if known else 'known_hosts'}. Compare it on the host's console first"
+    )
 
 
 class MusterAction(ActionBase):
@@ -34,6 +48,7 @@ class MusterAction(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the task's result; raises AnsibleActionFail with the text of Muster's error."""
+        end_with_the_run()
         result: dict[str, Any] = super().run(tmp, task_vars)
         _, given = self.validate_argument_spec(argument_spec=type(self).arguments)
         self._task_vars = task_vars or {}
@@ -42,7 +57,7 @@ class MusterAction(ActionBase):
             done = {**result, "changed": False, **self.done(given)}
         except UnreachableError as exc:
             # Not "from exc": Ansible shows the text of the cause too, as it is.
-            raise AnsibleConnectionFailure(printable(f"{name}: {exc}")) from None
+            raise AnsibleConnectionFailure(printable(str(exc))) from None
         except MusterError as exc:
             raise AnsibleActionFail(printable(f"{name}: {exc}")) from None
         if "warnings" in done:
@@ -74,7 +89,7 @@ class MusterAction(ActionBase):
         try:
             return dict(self._low_level_execute_command(line))
         except AnsibleConnectionFailure as exc:
-            raise UnreachableError(to_text(exc)) from exc
+            raise UnreachableError(why_unreachable(to_text(exc))) from exc
 
     def execute(self, module: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the result of one of our modules on the task's host; raises UnreachableError."""
@@ -83,7 +98,7 @@ class MusterAction(ActionBase):
                 module_name=f"muster.cluster.{module}", module_args=arguments, task_vars=self._task_vars
             )
         except AnsibleConnectionFailure as exc:
-            raise UnreachableError(to_text(exc)) from exc
+            raise UnreachableError(why_unreachable(to_text(exc))) from exc
         return dict(result)
 
 

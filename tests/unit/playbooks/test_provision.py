@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests import warm_ansible
+from tests.identified import IDENTIFIED
 
 ROOT = Path(__file__).resolve().parents[3]
 # Nobody listens there: ssh is refused at once.
@@ -46,7 +47,7 @@ def run(tmp_path):
             "all": {
                 "hosts": {"localhost": HERE, "builder": GONE},
                 "children": {"compute": {"hosts": nodes}},
-                "vars": {"muster_expect": expect, "gpu_stack_repositories": [], **variables},
+                "vars": {"muster_expect": expect, "gpu_stack_repositories": [], **IDENTIFIED, **variables},
             }
         }
         (tmp_path / "hosts.yml").write_text(yaml.safe_dump(hosts), encoding="utf-8")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import warm_ansible
+from tests.identified import IDENTIFIED
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -24,6 +25,7 @@ def play(tmp_path: Path) -> Callable[[str], str]:
         (tmp_path / host / "proc/sys/kernel/random").mkdir(parents=True)
         (tmp_path / host / "proc/cmdline").write_text("BOOT_IMAGE=/vmlinuz root=/dev/md0 ro iommu=pt\n")
     given = {
+        **IDENTIFIED,
         "boot_parameters": [],
         "boot_pending": "{{ ['mlx5_0 waits'] if inventory_hostname == 'gpu-1' else [] }}",
         "boot_allow_reboot": True,

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests import warm_ansible
+from tests.identified import DECLARED
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -22,7 +23,7 @@ def play(tmp_path):
     (tmp_path / "play.yml").write_text(f"---\n{example[1]}", encoding="utf-8")
 
     def run(**variables):
-        here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, **variables}
+        here = {**DECLARED, "ansible_connection": "local", "ansible_python_interpreter": sys.executable, **variables}
         (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"compute": {"hosts": {"gpu-01": here}}}), encoding="utf-8")
         command = [Path(sys.executable).parent / "ansible-playbook", "--check", "-i", "hosts.yml", "play.yml"]
         environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}

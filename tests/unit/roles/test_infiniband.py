@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import warm_ansible
+from tests.identified import IDENTIFIED
 
 ROOT = Path(__file__).resolve().parents[3]
 WRITTEN = "/etc/systemd/network/51-muster-ib-mlx5_0.network"
@@ -27,6 +28,7 @@ def check(tmp_path):
     )
     (tmp_path / "bin/systemctl").chmod(0o755)
     given = {
+        **IDENTIFIED,
         "infiniband_rails": [{"rail": 0, "device": "mlx5_0", "address": "172.24.0.1/16", "gateway": None}],
         "infiniband_places": [{"rail": 0, "device": "mlx5_0", "address": "0000:18:00.0", "interface": None}],
         "infiniband_ipoib": "datagram",

@@ -1,0 +1,9 @@
+"""Variables with which a role configures the machine of a test, as if another machine had asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# For a play that identifies its hosts itself.
+DECLARED: dict[str, Any] = {"muster_node": {}, "muster_control_system": {"boot_id": "another machine's"}}
+IDENTIFIED: dict[str, Any] = {**DECLARED, "muster_system": {"boot_id": "of this machine"}}

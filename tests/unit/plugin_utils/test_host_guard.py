@@ -1,0 +1,35 @@
+"""Which hosts roles may configure."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.host.running_system import RunningSystem
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.host_guard import refusal
+
+CONTROL = RunningSystem("boot-a", "machine-a", "1:2")
+NODE = {"boot_id": "boot-b", "machine_id": "machine-b", "root_id": "1:2", "changed": False}
+
+
+def test_declared_host_that_is_another_machine_may_be_configured() -> None:
+    assert refusal("gpu-01", True, NODE, CONTROL) == ""
+
+
+@pytest.mark.parametrize(
+    ("declared", "answer", "said"),
+    [
+        pytest.param(False, NODE, "no host of the fleet", id="not declared"),
+        pytest.param(True, None, "has not said in this run", id="not asked"),
+        pytest.param(True, {"skipped": True, "changed": False}, "has not said in this run", id="skipped"),
+        pytest.param(True, {"unreachable": True, "msg": "no route"}, "has not said in this run", id="unreachable"),
+        pytest.param(True, {"failed": True, "msg": "no python"}, "has not said in this run", id="failed"),
+        pytest.param(True, CONTROL.to_dict(), "is the control machine itself", id="the control machine"),
+        pytest.param(True, {**NODE, "boot_id": ""}, "may be the control machine", id="no boot id"),
+    ],
+)
+def test_every_other_host_is_refused_with_the_reason(declared: bool, answer: dict | None, said: str) -> None:
+    refused = refusal("gpu-01", declared, answer, CONTROL)
+    assert refused.startswith("gpu-01 ") and said in refused
+
+
+def test_control_machine_that_does_not_know_itself_configures_nothing() -> None:
+    assert "may be the control machine" in refusal("gpu-01", True, NODE, RunningSystem())
