@@ -226,7 +226,7 @@ def _reached(situation: Situation, plan: Plan) -> tuple[str, ...]:
     # Hosts that the fleet file does not name are none of ours to judge.
     found = replace(
         situation.info,
-        live_partitions={name: ours & {*nodes} for name, nodes in situation.info.live_partitions.items()},
+        live_partitions={name: sorted(ours & {*nodes}) for name, nodes in situation.info.live_partitions.items()},
         reservations={
             name: replace(each, nodes=tuple(node for node in each.nodes if node in ours))
             for name, each in situation.info.reservations.items()
