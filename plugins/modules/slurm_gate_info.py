@@ -94,6 +94,7 @@ nodes:
       user: root
       time: "2026-11-20T10:02:27"
       booted: "2026-11-19T08:00:00"
+      boot_time: 1795075200.0
 drains:
   description: Reason by node of the drains that are not Muster's.
   returned: success

@@ -84,7 +84,7 @@ def returns(node: NodeState, examined: Examined) -> bool:
     one that they drained for a fault, if users cannot reach it and its check passes again, so that it can be tested.
     Never one that a person or Slurm drained, or of which state or reason is not known.
     """
-    booted, since = _seconds(node.booted), _seconds(node.at)
+    booted, since = seconds_of(node.booted), seconds_of(node.at)
     if booted is None or since is None or booted > examined.began:
         return False
     if not node.drained:
@@ -103,7 +103,7 @@ def returns(node: NodeState, examined: Examined) -> bool:
     return drain_reason.fault_in(node.reason) is not None and examined.healthy and not examined.in_service
 
 
-def _seconds(text: str) -> float | None:
+def seconds_of(text: str) -> float | None:
     """Return a time of scontrol's, which prints this host's own, in seconds since the epoch."""
     try:
         return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))

@@ -14,7 +14,7 @@ from ..host.host_lists import fold, in_order, natural
 from ..host.whole_files import replace_file
 from . import drain_reason
 from .gate_file import NO_LEDGER, GateFile, parse_gate_file
-from .gate_plan import Closing, NodeHandling, Steps, closing_of, guard, leaving, plan, returns
+from .gate_plan import Closing, NodeHandling, Steps, closing_of, guard, leaving, plan, returns, seconds_of
 from .scontrol_output import LivePartition, NoAnswer, NodeState, Reservation, SlurmGateError
 from .slurm_controller import Controller
 
@@ -83,6 +83,7 @@ class Gate:
                     "user": node.by,
                     "time": node.at,
                     "booted": node.booted,
+                    "boot_time": seconds_of(node.booted),
                 }
                 for name, node in nodes.items()
             },

@@ -17,7 +17,18 @@ from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_pla
     steps_of,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
-from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS, DEPENDS
+from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import (
+    CLOSING,
+    COMPONENTS,
+    DEPENDS,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.judging.identity import (
+    Machine,
+    claims_of,
+    hardware_identifiers,
+    misnamed,
+    same_machine,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding, worst
@@ -42,6 +53,10 @@ NO_RULES: Rules = ({}, {})
 STATES = ("new", "testing", "held", "rejected", "admitted", *DECISIONS)
 # Nodes on which nothing is tested but what every run reads.
 UNTESTED = ("quarantined", "retired")
+# A maker may give many machines the same number of one kind; two kinds that agree are no accident.
+LEAST_IDENTIFIERS = 2
+# Slurm counts a boot back from the uptime when slurmd registers.
+BOOT_SECONDS = 120.0
 # What is asked behind all stages of a policy: the check that Slurm runs on nodes in service.
 HEALTH = "health"
 
@@ -89,6 +104,10 @@ class Case:
     preflight, None if there was none, and of that stage ``records`` holds this run's alone; ``admitted_since`` is set
     for a node that is in service, whose evidence had to be fresh when it was admitted. ``health`` is what the health
     check said in this run. ``doubts`` are those that no later evidence has answered.
+
+    ``identity`` is what this run's preflight says of the machine, ``others`` are the names of the fleet's other nodes.
+    ``claimed`` says which serial number of the machine another node claims too. ``slurm_booted`` is when the node
+    booted that Slurm runs under this name, in seconds since the epoch; None where Slurm does not say.
     """
 
     node: str
@@ -101,6 +120,15 @@ class Case:
     admitted_since: float | None = None
     health: Health | None = None
     doubts: Sequence[Doubt] = ()
+    identity: Mapping[str, str | None] = field(default_factory=dict)
+    others: frozenset[str] = frozenset()
+    claimed: str = ""
+    slurm_booted: float | None = None
+
+    @property
+    def in_service(self) -> bool:
+        """Whether users may be on the node: only what shows a fault, or another machine, closes it."""
+        return self.admitted_since is not None
 
 
 @dataclass(frozen=True)
@@ -290,18 +318,26 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
     evidence, why = _decisive(stage, case, now)
     if evidence is None:
         return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, why),), False)
-    why, doubts = _unusable(evidence, case, policy, now)
-    if why:
-        return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, why),), False)
+    standing = _standing(evidence, case, policy, now)
+    if standing.void:
+        return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, standing.void),), False)
+    doubts, owed = list(standing.doubts), list(standing.due)
+    if stage == policy.stages[0]:
+        wrong, unproven = identity_of_case(case)
+        # Of a node in service only what shows another machine closes it.
+        (owed if case.in_service else wrong).extend(unproven)
+        doubts += [Finding("identity", "host", INCOMPLETE, reason=text, action="investigate") for text in wrong]
     findings = [*evidence.findings, *doubts, *_missing(stage, evidence, case)]
     if stage == "burn_in" and (short := _too_short(evidence, policy)):
         findings.append(_stage_finding(stage, short))
     held = evidence.detail.get("held")
     if held:
         findings.append(_stage_finding(stage, f"held: {held}"))
-    doubt = "; ".join(f"{each.source} doubts it: {each.reason}" for each in case.doubts if each.stage == stage)
-    if doubt and case.admitted_since is None:
-        findings.append(_stage_finding(stage, doubt))
+    doubted = [f"{each.source} doubts it: {each.reason}" for each in case.doubts if each.stage == stage]
+    if case.in_service:
+        owed += doubted
+    else:
+        findings += [_stage_finding(stage, text) for text in doubted]
     waived = tuple(waived_of(case.node, findings, policy, now))
     accepted = {each.finding for each in waived}
     findings = [each for each in findings if each not in accepted]
@@ -310,7 +346,7 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
     verdict = worst([*verdicts, *([PASS] if waived else [])])
     # A fault found on a host whose parts could not be read, and cannot be now, is a fault of that host.
     usable = not doubts or (verdict == FAIL and _same(evidence, case))
-    return StageVerdict(stage, verdict, tuple(findings), usable, str(held or ""), evidence.id, waived, doubt)
+    return StageVerdict(stage, verdict, tuple(findings), usable, str(held or ""), evidence.id, waived, "; ".join(owed))
 
 
 def waived_of(node: str, findings: Iterable[Finding], policy: Policy, now: float) -> Iterator[Waived]:
@@ -382,26 +418,56 @@ def _malformed(record: Record, node: str, now: float) -> str:
     return ""
 
 
-def _unusable(evidence: Evidence, case: Case, policy: Policy, now: float) -> tuple[str, list[Finding]]:
-    """Return why the evidence says nothing about the node as it is now, and what leaves that open."""
+@dataclass(frozen=True)
+class Standing:
+    """What evidence says about the node as it is now: nothing (``void`` says why), or with what left open.
+
+    ``due`` is what a node in service has to prove again for, without being closed.
+    """
+
+    void: str = ""
+    due: tuple[str, ...] = ()
+    doubts: tuple[Finding, ...] = ()
+
+
+def _standing(evidence: Evidence, case: Case, policy: Policy, now: float) -> Standing:
     name = f"evidence {evidence.id}"
     if evidence.finished is None:
-        return f"{name}: has not finished", []
+        return Standing(f"{name}: has not finished")
     if evidence.expect_digest != case.expect_digests.get(evidence.stage):
-        return f"{name}: judged by other expectations than the hardware class has now", []
+        return Standing(f"{name}: judged by other expectations than the hardware class has now")
     # Freshness is asked at admission; a node in service does not fall out of it by the calendar.
-    at = now if case.admitted_since is None or evidence.stage == "preflight" else case.admitted_since
+    at = case.admitted_since if case.admitted_since is not None and evidence.stage != "preflight" else now
     age, limit = (at - evidence.finished) / 3600, policy.fresh_limit(evidence.stage)
     if age > limit:
-        return f"{name}: {age:.1f} h old, policy.fresh_hours is {limit:g}", []
+        return Standing(f"{name}: {age:.1f} h old, policy.fresh_hours is {limit:g}")
     if case.fingerprint is None:
-        return f"{name}: nothing to compare it with, the node was not examined in this run", []
-    doubts = []
+        return Standing(f"{name}: nothing to compare it with, the node was not examined in this run")
+    same = same_machine(Machine(evidence.identity, evidence.fingerprint), Machine(case.identity, case.fingerprint))
+    if same.same is False:
+        return Standing(f"{name}: taken on another machine: {same.text}")
+    due = []
+    if same.same is None:
+        text = f"{name}: not shown to be of this machine: {same.text}"
+        if not case.in_service:
+            return Standing(text)
+        due.append(text)
+    return _compared(evidence, case, due)
+
+
+def _compared(evidence: Evidence, case: Case, due: list[str]) -> Standing:
+    """Compare the components of the fingerprint on which the evidence rests; ``due`` is what is owed besides."""
+    name, doubts = f"evidence {evidence.id}", []
     for component in DEPENDS.get(evidence.stage, COMPONENTS):
-        then, current = evidence.fingerprint.get(component), case.fingerprint.get(component)
+        then, current = evidence.fingerprint.get(component), (case.fingerprint or {}).get(component)
         if then is not None and current is not None:
             if then != current:
-                return f"{name}: {component} was {then}, is {current}", []
+                text = f"{name}: {component} was {then}, is {current}"
+                if not case.in_service or component in CLOSING:
+                    return Standing(text)
+                due.append(text)
+        elif case.in_service and component not in evidence.fingerprint:
+            due.append(f"{name}: {component} was not recorded then")
         else:
             when = "now" if current is None else f"in {name}"
             doubts.append(
@@ -409,7 +475,27 @@ def _unusable(evidence: Evidence, case: Case, policy: Policy, now: float) -> tup
                     "fingerprint", component, INCOMPLETE, reason=f"{component} unreadable {when}", action="investigate"
                 )
             )
-    return "", doubts
+    return Standing("", tuple(due), tuple(doubts))
+
+
+def identity_of_case(case: Case) -> tuple[list[str], list[str]]:
+    """Return what shows that the machine that answered is not this node, and what keeps it from being shown to be."""
+    wrong, unproven = [], []
+    kinds = hardware_identifiers(claims_of(case.identity, case.fingerprint or {}))
+    if len(kinds) < LEAST_IDENTIFIERS:
+        found = ", ".join(sorted(kinds)) or "none"
+        unproven.append(f"identifiers of hardware: {found}; expected at least {LEAST_IDENTIFIERS} that are independent")
+    named = misnamed(case.identity, case.node, case.others)
+    if named is not None:
+        (wrong if named.certain else unproven).append(named.text)
+    booted, known = case.slurm_booted, case.identity.get("boot_time")
+    if booted is not None and known is not None and abs(booted - float(known)) > BOOT_SECONDS:
+        wrong.append(
+            f"Slurm's node {case.node} booted {booted - float(known):+.0f} s from the machine that was examined"
+        )
+    if case.claimed:
+        unproven.append(case.claimed)
+    return wrong, unproven
 
 
 def _same(evidence: Evidence, case: Case) -> bool:

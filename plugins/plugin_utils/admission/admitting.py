@@ -305,6 +305,8 @@ def _cases(
     request = run.request
     # Of a node under test it was found while the node was tested.
     drained = {} if request.close_only else health_drains(info)
+    slurm = {} if info is None else info.nodes
+    booted = {name: float(node["boot_time"]) for name, node in slurm.items() if node.get("boot_time")}
     for start in range(0, len(request.nodes), NODES_AT_ONCE):
         names = request.nodes[start : start + NODES_AT_ONCE]
         preflights = {name: handed.preflight(name) for name in names}
@@ -314,7 +316,7 @@ def _cases(
             if (trouble := trouble_of(request, name, handed.unread.get(name), preflights[name], run.now)) is not None
         }
         with run.book.reading() as reader:
-            cases = cases_of(request.fleet, reader, preflights, run.now, troubles)
+            cases = cases_of(request.fleet, reader, preflights, run.now, troubles, booted)
         yield {
             name: replace(
                 case,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
@@ -26,24 +26,26 @@ def require_compute(fleet: Fleet, names: Iterable[str]) -> None:
         raise PolicyError(f"nodes: {', '.join(strangers)}, expected compute nodes of the fleet")
 
 
-def cases_of(
+def cases_of(  # noqa: PLR0913, PLR0917 -- all that a case is made of
     fleet: Fleet,
     reader: Reader,
     preflights: Mapping[str, Evidence | None],
     now: float,
     troubles: Mapping[str, Trouble] | None = None,
+    booted: Mapping[str, float] | None = None,
 ) -> dict[str, Case]:
     """Return by node all that judging it needs, with one query a stage however many nodes there are.
 
     ``preflights`` is this run's preflight evidence by node, in the ledger or not yet; a node with None has no
     fingerprint and passes nothing. It decides that stage, unless the ledger has one that began later: of two runs the
     one that looked last knows the node, and a fault that either saw counts. A node in service that the fleet file
-    now gives another hardware class has to be proven anew as that. Raises PolicyError for a name that is no compute
-    node of the fleet.
+    now gives another hardware class has to be proven anew as that. ``booted`` is when Slurm has each node booted, in
+    seconds since the epoch. Raises PolicyError for a name that is no compute node of the fleet.
     """
     require_compute(fleet, preflights)
     records = reader.records(fleet.policy.stages, preflights)
     rows, decisions, doubts = reader.nodes(), reader.decisions(), reader.doubts()
+    claims, names = claimed(reader.shared_parts(), fleet.compute), frozenset(fleet.compute)
     rules = rules_of(fleet.classes, fleet.policy)
     moved = reclassified(fleet, rows)
     cases = {}
@@ -63,8 +65,26 @@ def cases_of(
             trouble=trouble,
             admitted_since=row.since if row is not None and row.state == "admitted" else None,
             doubts=tuple(each for each in doubts if each.node == name),
+            identity=preflight.identity if preflight else {},
+            others=names - {name},
+            claimed=claims.get(name, ""),
+            slurm_booted=(booted or {}).get(name),
         )
     return cases
+
+
+def claimed(shared: Iterable[tuple[str, str, str]], compute: Collection[str]) -> dict[str, str]:
+    """Return, by node, which parts of it another node of the fleet claims too; ``shared`` is (kind, serial, node)."""
+    nodes_of: dict[tuple[str, str], list[str]] = {}
+    for kind, serial, node in shared:
+        if node in compute:
+            nodes_of.setdefault((kind, serial), []).append(node)
+    texts: dict[str, list[str]] = {}
+    for (kind, serial), nodes in sorted(nodes_of.items()):
+        for node in nodes if len(nodes) > 1 else ():
+            others = ", ".join(sorted({*nodes} - {node}))
+            texts.setdefault(node, []).append(f"{kind.replace('_', ' ')} {serial} is claimed by {others} too")
+    return {node: "; ".join(found[:3]) for node, found in texts.items()}
 
 
 def reclassified(fleet: Fleet, rows: Mapping[str, NodeRow]) -> dict[str, str]:

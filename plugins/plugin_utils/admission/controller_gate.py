@@ -37,8 +37,8 @@ class GateInfo:
     unreachable: frozenset[str] = frozenset()
     drains: Mapping[str, str] = field(default_factory=dict)
     state_lost: bool = False
-    # State and reason of every node, as slurm_gate_info gives them.
-    nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # State, reason and boot of every node, as slurm_gate_info gives them.
+    nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     live_access: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)

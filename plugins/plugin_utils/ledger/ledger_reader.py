@@ -115,6 +115,23 @@ class Reader:
                 found[row.kind, row.serial] = Stay(*row)
         return found
 
+    def shared_parts(self) -> list[tuple[str, str, str]]:
+        """Return (kind, serial, node) of each part that more than one node showed when it was examined last.
+
+        Retired nodes are not asked any more.
+        """
+        now = (PART.c.last_seen == NODE.c.examined) & (NODE.c.state != "retired") & (PART.c.kind != "module")
+        there = select(PART.c.kind, PART.c.serial, PART.c.node).join(NODE, NODE.c.name == PART.c.node).where(now)
+        twice = there.subquery()
+        keys = (
+            select(twice.c.kind, twice.c.serial)
+            .group_by(twice.c.kind, twice.c.serial)
+            .having(func.count(func.distinct(twice.c.node)) > 1)
+        ).subquery()
+        same = (PART.c.kind == keys.c.kind) & (PART.c.serial == keys.c.serial)
+        query = there.join(keys, same).distinct().order_by(PART.c.kind, PART.c.serial, PART.c.node)
+        return [(row.kind, row.serial, row.node) for row in self._connection.execute(query)]
+
     def part_history(self, serial: str) -> list[Stay]:
         """Return every place in which parts with this serial were seen, oldest first."""
         query = select(PART).where(PART.c.serial == serial).order_by(PART.c.seq)

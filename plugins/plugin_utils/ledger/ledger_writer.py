@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.judging import fingerprint
+from ansible_collections.muster.cluster.plugins.module_utils.judging.placeholders import real
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.printable import printable
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.database import LedgerError
@@ -131,6 +132,10 @@ class Writer(Reader):
             self._connection.execute(update(PART).where(PART.c.seq.in_(part)).values(last_seen=now))
         if fresh:
             self._connection.execute(insert(PART), fresh)
+        examined = {item.node for item in evidence if item.id not in refused and item.stage == "preflight"}
+        if examined:
+            statement = update(NODE).where(NODE.c.name == bindparam("b_name")).values(examined=now)
+            self._connection.execute(statement, [{"b_name": name} for name in sorted(examined)])
 
     def _keep_numbers(self, evidence: Sequence[Evidence], new: Collection[str], now: float) -> None:
         rows = [
@@ -267,9 +272,10 @@ class Writer(Reader):
 
 
 def parts_of(evidence: Evidence) -> list[tuple[str, str, str]]:
-    """Return (kind, slot, serial) of the board and of each part with a serial number of its own."""
-    board = evidence.identity.get("board_serial")
-    return [*([("board", "board", board)] if board else []), *fingerprint.parts_of(evidence.fingerprint)]
+    """Return (kind, slot, serial) of the board, its BMC and each part with a serial number of its own."""
+    own = [("board_uuid", "board"), ("board_serial", "board"), ("bmc_mac", "bmc")]
+    known = [(kind, slot, bare) for kind, slot in own if (bare := real(evidence.identity.get(kind)))]
+    return [*known, *fingerprint.parts_of(evidence.fingerprint)]
 
 
 def numbers_of(evidence: Evidence) -> dict[str, float]:

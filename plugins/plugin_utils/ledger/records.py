@@ -27,6 +27,7 @@ class NodeRow:
     """A node as the last admission left it; ``since`` is when it came into its state, seconds since the epoch.
 
     ``judged`` is the last row of evidence that its state was judged by, ``policy`` the digest of the policy.
+    ``examined`` is when its last preflight was recorded.
     """
 
     name: str
@@ -36,6 +37,7 @@ class NodeRow:
     reason: str
     since: float
     judged: int = 0
+    examined: float = 0.0
     policy: str = ""
 
 

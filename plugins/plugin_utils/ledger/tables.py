@@ -62,6 +62,8 @@ NODE = Table(
     Column("since", Double, nullable=False),
     # The last row of evidence that its state was judged by: what came later has not been judged yet.
     Column("judged", Integer, nullable=False, server_default="0"),
+    # When its last preflight came into the ledger: parts that were seen then are what is in it.
+    Column("examined", Double, nullable=False, server_default="0"),
     # Digest of the policy by which it came into its state.
     Column("policy", String, nullable=False, server_default=""),
 )

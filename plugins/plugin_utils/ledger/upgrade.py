@@ -29,7 +29,7 @@ def upgrade(connection: Connection, schema: int) -> None:
 def _to_2(connection: Connection) -> None:
     """Add identity, rules and policies; parts had one place each, the history begins with it."""
     _add(connection, EVIDENCE, "identity", "rules", "program")
-    _add(connection, NODE, "judged", "policy")
+    _add(connection, NODE, "judged", "examined", "policy")
     _add(connection, TRANSITION, "policy", "approval")
     connection.execute(
         text(

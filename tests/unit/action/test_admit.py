@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,18 @@ NOW = 2_000_000_000.0
 HOUR = 3600.0
 STAGES = ("preflight", "burn_in", "acceptance")
 FINGERPRINT = {name: f"{name} 1" for name in COMPONENTS}
+
+
+# As the fake controller prints it, local time.
+BOOTED = time.mktime(time.strptime("2026-11-20T09:00:00", "%Y-%m-%dT%H:%M:%S"))
+
+
+def machine(name: str) -> dict[str, str | None]:
+    """Return the identity of the machine that a node is."""
+    number = int(name[1:])
+    mac = f"3c:ec:ef:7f:{number >> 8:02x}:{number & 255:02x}"
+    told = {"board_uuid": f"4c4c4544-0053-5210-8038-{number:012x}", "bmc_mac": mac}
+    return {**told, "hostname": name, "slurmd_node": name, "boot_time": str(int(BOOTED))}
 
 
 LAB = expectations_of("lab_h100", {}, "test")
@@ -171,6 +184,7 @@ class Site:
             boot_id="b",
             fingerprint=FINGERPRINT,
             expect_digest=expect_digest_of(stage, EXPECT),
+            identity=machine(name),
             findings=tuple(Finding(check, part, "pass") for check, part in required(stage, typed(EXPECT))),
             detail={"profile": "p", "steps": [{"seconds": 60}], "elapsed_seconds": 61} if stage == "burn_in" else {},
         )

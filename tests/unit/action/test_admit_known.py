@@ -21,7 +21,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records impo
 
 from tests.fleets import fleet_of
 
-from .test_admit import FINGERPRINT, HOUR, STAGES, Site, state_of
+from .test_admit import BOOTED, FINGERPRINT, HOUR, STAGES, Site, machine, state_of
 
 
 @pytest.fixture
@@ -352,3 +352,133 @@ def test_node_of_which_slurms_word_cannot_be_read_is_closed(site: Site, nodes: l
     assert (again["opened"], site.states()["n0002"]) == ([], "testing")
     site.gate.info = replace(site.gate.info, unreadable={})
     assert site.run(nodes=["n0002"], stages=["preflight"])["opened"] == ["n0002"]
+
+
+# --- the machine behind the name
+
+
+def other_machine(site: Site, name: str, **identity: str | None) -> Evidence:
+    """Return a preflight of a node that another machine answered."""
+    return replace(site.evidence(name, "preflight"), identity={**machine(name), **identity})
+
+
+@pytest.mark.parametrize("served", [True, False], ids=["in service", "new"])
+def test_addresses_swapped_between_two_hosts_admit_nobody_under_the_wrong_name(site: Site, served: bool) -> None:
+    if served:
+        site.run()
+    swapped = [
+        replace(site.evidence(name, "preflight"), identity=machine(other))
+        for name, other in (("n0001", "n0002"), ("n0002", "n0001"))
+    ]
+    result = site.run(swapped)
+    assert {name for name, state in state_of(result).items() if state != "admitted"} == {"n0001", "n0002"}
+    assert site.gate.open == {*site.names} - {"n0001", "n0002"}
+    said = {finding["reason"] for finding in verdict_of(result, "n0001")["findings"]}
+    assert any("Slurm runs node n0002 on this machine" in text for text in said)
+
+
+def test_slurms_node_that_booted_at_another_time_is_another_machine(site: Site) -> None:
+    booted = {name: {"state": "IDLE", "boot_time": BOOTED + (121 if name == "n0002" else 119)} for name in site.names}
+    site.gate.info = replace(site.gate.info, nodes=booted)
+    result = site.run()
+    assert {name for name, state in state_of(result).items() if state != "admitted"} == {"n0002"}
+    assert "booted +121 s from the machine" in verdict_of(result, "n0002")["findings"][0]["reason"]
+
+
+def test_two_independent_real_identifiers_are_needed(site: Site) -> None:
+    made_up = {"board_uuid": "03000200-0400-0500-0006-000700080009"}
+    result = site.run([other_machine(site, "n0001", **made_up), other_machine(site, "n0002", bmc_mac=None)])
+    assert {name for name, state in state_of(result).items() if state != "admitted"} == {"n0001", "n0002"}
+    assert "identifiers of hardware: BMC" in verdict_of(result, "n0001")["findings"][0]["reason"]
+
+
+def test_node_in_service_without_two_identifiers_is_due_and_stays_open(site: Site) -> None:
+    site.run()
+    result = site.run([other_machine(site, "n0001", bmc_mac=None)], stages=["preflight"])
+    assert (state_of(result)["n0001"], result["closed"]) == ("admitted", [])
+    assert "expected at least 2" in verdict_of(result, "n0001")["due"][0]["reason"]
+
+
+def test_evidence_of_another_machine_counts_for_nothing(site: Site) -> None:
+    site.run()
+    exchanged = other_machine(
+        site, "n0001", board_uuid="4c4c4544-0053-5210-8038-00000000beef", bmc_mac="3c:ec:ef:01:02:03"
+    )
+    result = site.run([exchanged], stages=["preflight"])
+    assert (state_of(result)["n0001"], result["closed"]) == ("testing", ["n0001"])
+    assert "taken on another machine: other board; other BMC" in verdict_of(result, "n0001")["findings"][0]["reason"]
+    # What that machine passes itself counts.
+    own = [replace(site.evidence("n0001", stage), identity=exchanged.identity) for stage in STAGES]
+    assert site.run(own)["opened"] == ["n0001"]
+
+
+def test_exchanged_board_leaves_the_machine_what_it_is(site: Site) -> None:
+    serials = {**FINGERPRINT, "gpu_serials": "0000:1b:00.0=1650222000123"}
+    site.run([replace(site.evidence("n0001", stage), fingerprint=serials) for stage in STAGES])
+    board = other_machine(site, "n0001", board_uuid="4c4c4544-0053-5210-8038-00000000beef")
+    result = site.run([replace(board, fingerprint=serials)], stages=["preflight"])
+    assert state_of(result)["n0001"] == "admitted"
+
+
+def test_serial_that_two_nodes_claim_keeps_the_newcomer_out_and_the_one_in_service_in(site: Site) -> None:
+    first, second = (
+        {**FINGERPRINT, "gpu_serials": f"0000:1b:00.0=1650222000123,0000:43:00.0={number}"}
+        for number in ("1650222000777", "1650222000888")
+    )
+    site.run(
+        [
+            *(replace(site.evidence("n0001", stage), fingerprint=first) for stage in STAGES),
+            site.failing("n0002", "burn_in"),
+        ]
+    )
+    newcomer = [replace(site.evidence("n0002", stage), fingerprint=second) for stage in STAGES]
+    served = replace(site.evidence("n0001", "preflight"), fingerprint=first)
+    others = [name for name in site.names if name not in ("n0001", "n0002")]
+    result = site.run([*newcomer, served], nodes=["n0001", "n0002"], plain=lambda given: given)
+    assert (state_of(result), site.gate.open) == (
+        {"n0001": "admitted", "n0002": "testing"},
+        {"n0001", *others},
+    )
+    assert "gpu 1650222000123 is claimed by n0001 too" in verdict_of(result, "n0002")["findings"][0]["reason"]
+    assert "is claimed by n0002 too" in verdict_of(result, "n0001")["due"][0]["reason"]
+    # The part was moved: the node that it was in shows another.
+    moved = {**FINGERPRINT, "gpu_serials": "0000:1b:00.0=1650222000999,0000:43:00.0=1650222000777"}
+    site.run([replace(site.evidence("n0001", stage), fingerprint=moved) for stage in STAGES], nodes=["n0001"])
+    result = site.run(newcomer, nodes=["n0002"])
+    assert (state_of(result), result["opened"]) == ({"n0002": "admitted"}, ["n0002"])
+
+
+@pytest.mark.parametrize(
+    ("component", "state"), [("bmc_firmware", "admitted"), ("dimms", "admitted"), ("gpu_serials", "testing")]
+)
+def test_changed_part_of_a_node_in_service_makes_the_proof_due_and_closes_only_for_identity(
+    site: Site, component: str, state: str
+) -> None:
+    site.run()
+    changed = {**FINGERPRINT, component: "another"}
+    result = site.run([replace(site.evidence("n0001", "preflight"), fingerprint=changed)], stages=["preflight"])
+    assert state_of(result)["n0001"] == state
+    due_stages = [each["stage"] for each in verdict_of(result, "n0001")["due"]]
+    assert due_stages == (["burn_in"] if state == "admitted" else [])
+    # A node that is not in service has to prove it before it opens.
+    site.run([site.failing("n0001", "preflight", fingerprint=changed)], stages=["preflight"])
+    result = site.run([replace(site.evidence("n0001", "preflight"), fingerprint=changed)], stages=["preflight"])
+    assert state_of(result)["n0001"] == "testing"
+
+
+def test_evidence_from_before_identity_was_recorded_closes_nobody_and_opens_nobody(site: Site) -> None:
+    old = [
+        replace(
+            site.evidence(name, stage), identity={}, fingerprint={"kernel": "kernel 1", "gpu_serials": "gpu_serials 1"}
+        )
+        for name in ("n0001", "n0002")
+        for stage in ("burn_in", "acceptance")
+    ]
+    first = site.run(old)
+    assert {name for name, state in state_of(first).items() if state != "admitted"} == {"n0001", "n0002"}
+    with site.ledger().writing() as writer:
+        writer.move({"n0001": ("admitted", "acceptance", "as an older Muster judged")}, "me", site.now, compared=True)
+    site.gate.open.add("n0001")
+    result = site.run(stages=["preflight"])
+    assert (state_of(result)["n0001"], state_of(result)["n0002"]) == ("admitted", "testing")
+    assert {each["stage"] for each in verdict_of(result, "n0001")["due"]} == {"burn_in", "acceptance"}
