@@ -107,7 +107,7 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
 _LIGHT = {"infiniband": "infiniband_ports", "kernel_log": "kernel_ring", "roce_port": "roce_gids"}
 # What a stage reads in place of a check's probe: journalctl may wait for a disk, a port's counters for firmware.
 STAND_INS: dict[str, dict[str, str]] = {
-    # Of which part a rail and a BMC are; what they have counted and measured is burn-in's to read.
+    # Which cable a rail has, and which BMC it is; what they have counted and measured is burn-in's to read.
     "preflight": {"mlxlink": "cables", "redfish": "redfish_manager"},
     **dict.fromkeys(("health", "prolog", "epilog"), _LIGHT),
 }

@@ -45,7 +45,7 @@ _PATHS = ("burn_in", "fabric", "acceptance")
 TABLE: Mapping[str, Component] = {
     "gpu_serials": Component(("burn_in", "acceptance"), "GPUs by slot: what is loaded and computes", closing=True),
     "gpu_vbios": Component(("burn_in", "acceptance"), "sets clocks, power and NVLinks"),
-    "gpu_driver": Component(_PATHS, "GPUDirect goes through it"),
+    "gpu_driver": Component(_PATHS, "loads, collectives and GPUDirect go through it"),
     "gpu_errors": Component(("burn_in",), "a GPU that reports an error after its burn-in is not the one that passed"),
     "fabric_manager": Component(("burn_in", "acceptance"), "routes the NVSwitches between the GPUs"),
     "nic_guids": Component(_EVERY, "the rails' adapters; shared storage may be reached over them", closing=True),
@@ -96,7 +96,7 @@ _VIRTUAL, _SHARED = " (virtual)", " (cable)"
 # As mlxlink calls a transceiver that a fibre is put into, and an empty cage.
 _MODULE, _UNPLUGGED = "Optical Module (separated)", "Cable unplugged"
 # Components that list serial numbers by slot, and what such a part is called.
-_KINDS = {"gpu_serials": "gpu", "nic_guids": "nic", "cables": "module", "dimms": "dimm", "drives": "drive"}
+LISTS = {"gpu_serials": "gpu", "nic_guids": "nic", "cables": "module", "dimms": "dimm", "drives": "drive"}
 
 
 def fingerprint_of(values: Mapping[str, Any], expect: Expectations | None = None) -> dict[str, str | None]:
@@ -105,10 +105,7 @@ def fingerprint_of(values: Mapping[str, Any], expect: Expectations | None = None
     ``values`` are parsed probes by name. Serials stand with their places (``SLOT=SERIAL,...``): two GPUs that swapped
     slots are another host.
     """
-    used: Mapping[str, Used] | None = values.get("mounts")
     components: dict[str, str | None] = dict.fromkeys(COMPONENTS)
-    components["kernel"] = values.get("uname")
-    components["storage_client"] = _storage_client(used, expect)
     for found in (
         _gpus(values.get("nvidia_smi")),
         _nics(values.get("infiniband"), expect),
@@ -122,9 +119,11 @@ def fingerprint_of(values: Mapping[str, Any], expect: Expectations | None = None
     components["dimms"] = _dimms(values.get("dmidecode_memory"))
     components["bmc_firmware"] = _bmc(values.get("ipmi_mc"), values.get("redfish"))
     components["fabric_manager"] = _version_of(values.get("fabric_manager"))
+    components["kernel"] = values.get("uname")
     components["rdma_core"] = values.get("rdma_core")
     components["nccl"] = _nccl(values.get("nccl"))
     components["container_runtime"] = values.get("enroot")
+    components["storage_client"] = _storage_client(values.get("mounts"), expect)
     return {**components, **dict.fromkeys(_absent(expect), "none")}
 
 
@@ -135,7 +134,7 @@ def parts_of(fingerprint: Mapping[str, str | None]) -> list[tuple[str, str, str]
     neither.
     """
     found = []
-    for component, kind in _KINDS.items():
+    for component, kind in LISTS.items():
         text = fingerprint.get(component)
         pairs = [pair.partition("=") for pair in text.split(",")] if isinstance(text, str) else []
         named = [(slot, serial) for slot, _, serial in pairs if slot and not serial.endswith((_VIRTUAL, _SHARED))]

@@ -5,7 +5,8 @@ Nothing here says what follows for a node: that is admission's to decide.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import functools
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Optional
 
@@ -13,7 +14,7 @@ from ..probes.dmidecode import Firmware
 from ..probes.redfish import Documents
 from ..probes.slurmd import Slurmd
 from ..words.expectations import Expectations
-from .fingerprint import parts_of
+from .fingerprint import LISTS, parts_of
 from .placeholders import real
 
 # The probes whose values identity_of reads.
@@ -29,6 +30,8 @@ _KINDS = {
     "memory modules": ("dimm",),
     "drives": ("drive",),
 }
+# The claims that stand in the identity; the others stand in the fingerprint.
+_OWN = ("board_uuid", "board_serial", "bmc_mac")
 # What a copied or a new installation brings along: it ties nothing, but is told.
 _INSTALLED = {"ssh_host_keys": "SSH host keys", "machine_id": "machine id", "hostname": "host name"}
 _NAMED_AT_MOST = 5
@@ -97,12 +100,7 @@ def claims_of(identity: Told, fingerprint: Told) -> frozenset[Claim]:
 
     Serials of the system are none: twins in one chassis share them. Nor are those of cables and virtual functions.
     """
-    own = {("board_uuid", identity.get("board_uuid")), ("board_serial", identity.get("board_serial"))}
-    own |= {("bmc_mac", identity.get("bmc_mac"))}
-    found = {(kind, bare) for kind, value in own if (bare := real(value))}
-    # Part numbers stay: a serial number is one maker's for one kind of module.
-    parts = {(kind, serial.lower()) for kind, _, serial in parts_of(fingerprint) if kind != "module"}
-    return frozenset(found | parts)
+    return frozenset((kind, value) for kind, values in _values(identity, fingerprint).items() for value in values)
 
 
 def hardware_identifiers(claims: Collection[Claim]) -> frozenset[str]:
@@ -117,15 +115,15 @@ def same_machine(then: Machine, now: Machine) -> Same:
     So an exchanged board, a tray of GPUs or a rotated host key leave the machine what it is, and the text names them. A
     kind counts as kept if more than half of it is: a single part may have come from another machine.
     """
-    before, after = claims_of(*then), claims_of(*now)
+    before, after = _values(*then), _values(*now)
     kept, differs, unknown = [], [], []
     for name, kinds in _KINDS.items():
-        compared = [_kept(_values(before, kind), _values(after, kind)) for kind in kinds]
+        compared = [_kept(before[kind], after[kind]) for kind in kinds]
         if True in compared:
             kept.append(name)
         elif False in compared:
             differs.append(f"other {name}")
-        elif any(_values(before | after, kind) for kind in kinds):
+        elif any(before[kind] | after[kind] for kind in kinds):
             unknown.append(f"{name} not known of both")
     count = len(differs)
     for name, text in _INSTALLED.items():
@@ -138,7 +136,7 @@ def same_machine(then: Machine, now: Machine) -> Same:
     return Same(len(kept) > count, "; ".join(differs))
 
 
-def misnamed(identity: Told, node: str, fleet: Collection[str] = ()) -> Misnamed | None:
+def misnamed(identity: Told, node: str, fleet: Set[str] = frozenset()) -> Misnamed | None:
     """Return how the machine calls itself otherwise than the node, None where it is shown to be that node.
 
     Slurm's daemon decides, as jobs go where it runs: a cluster may give nodes other names than its hosts have. But a
@@ -147,12 +145,12 @@ def misnamed(identity: Told, node: str, fleet: Collection[str] = ()) -> Misnamed
     slurmd, hostname = identity.get("slurmd_node"), identity.get("hostname")
     if slurmd not in (None, NONE, node):
         return Misnamed("slurmd", str(slurmd), True, f"Slurm runs node {slurmd} on this machine, expected {node} alone")
-    others = {_short(name) for name in fleet} - {_short(node)}
-    if hostname is not None and _short(hostname) in others:
-        return Misnamed("hostname", hostname, True, f"the host calls itself {hostname}, another node of the fleet")
+    names = {hostname.lower(), _short(hostname)} if hostname else set()
+    if names & fleet and _short(node) not in names:
+        return Misnamed("hostname", str(hostname), True, f"the host calls itself {hostname}, another node of the fleet")
     if slurmd is None:
         return Misnamed("slurmd", "", False, "which node Slurm runs on this machine could not be read")
-    if slurmd == NONE and (hostname is None or _short(hostname) != _short(node)):
+    if slurmd == NONE and _short(node) not in names:
         says = f"the host calls itself {hostname}" if hostname else "the host's name could not be read"
         return Misnamed("hostname", hostname or "", False, f"{says}, and no Slurm on it says that it is {node}")
     return None
@@ -172,11 +170,25 @@ def cloned(identities: Mapping[str, Told]) -> list[str]:
     ]
 
 
-def _values(claims: Collection[Claim], kind: str) -> set[str]:
-    return {value for each, value in claims if each == kind}
+def _values(identity: Told, fingerprint: Told) -> Mapping[str, Set[str]]:
+    """Return the values of the claims by kind."""
+    return _parsed(tuple(map(identity.get, _OWN)), tuple(map(fingerprint.get, LISTS)))
 
 
-def _kept(old: set[str], new: set[str]) -> bool | None:
+# A node's records, which are judged one after the other, say the same of its hardware in nearly all cases.
+@functools.lru_cache(maxsize=64)
+def _parsed(own: tuple[str | None, ...], lists: tuple[str | None, ...]) -> Mapping[str, Set[str]]:
+    found: dict[str, set[str]] = {kind: set() for kinds in _KINDS.values() for kind in kinds}
+    for kind, text in zip(_OWN, own):
+        found[kind] |= {bare} if (bare := real(text)) else set()
+    for kind, _, serial in parts_of(dict(zip(LISTS, lists))):
+        if kind in found:
+            # With its part number: a serial number is one maker's for one kind of module.
+            found[kind].add(serial.lower())
+    return found
+
+
+def _kept(old: Set[str], new: Set[str]) -> bool | None:
     """Return whether more than half of the values are there still, None where one of the two is not known."""
     return 2 * len(old & new) > max(len(old), len(new)) if old and new else None
 

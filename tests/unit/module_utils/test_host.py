@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,16 @@ def tool(tmp_path):
 def test_run_gives_output_status_and_c_locale(tool):
     output = tool('#!/bin/sh\necho "$LC_ALL $1"; echo oops >&2; exit 3\n').run(["tool", "x"], 5)
     assert (output.stdout, output.stderr, output.rc, output.error) == ("C x\n", "oops\n", 3, "")
+
+
+def test_time_of_tools_that_run_at_once_is_counted_once(tool):
+    host = tool("#!/bin/sh\nsleep 0.4\n")
+    began = time.monotonic()
+    with ThreadPoolExecutor(3) as pool:
+        assert [output.rc for output in pool.map(lambda _: host.run(["tool"], 10), range(3))] == [0, 0, 0]
+    assert 0.4 <= host.tool_seconds <= time.monotonic() - began
+    host.run(["tool"], 10)
+    assert host.tool_seconds >= 0.8
 
 
 def test_missing_tool_is_named():

@@ -64,7 +64,7 @@ def test_healthy_host_says_who_it_is(fake_host, expect):
     }
     claims = claims_of(identity, fingerprint_of(values, typed(expect)))
     assert hardware_identifiers(claims) == ALL
-    assert misnamed(identity, "gpu-01", ["gpu-01", "gpu-02"]) is None
+    assert misnamed(identity, "gpu-01", {"gpu-01", "gpu-02"}) is None
 
 
 @pytest.mark.parametrize("stage", ["preflight", "burn_in"])
@@ -197,7 +197,7 @@ def test_software_alone_ties_nothing():
     assert same_machine(bare, bare).same is None
 
 
-FLEET = ["gpu-01", "gpu-02", "gpu-03"]
+FLEET = {"gpu-01", "gpu-02", "gpu-03", "gpu-04.cluster.example"}
 
 
 @pytest.mark.parametrize(
@@ -215,6 +215,7 @@ FLEET = ["gpu-01", "gpu-02", "gpu-03"]
         ("gpu-01,gpu-02", "gpu-01", ("slurmd", "gpu-01,gpu-02", True)),
         # By one name it is this node, by the other that one.
         ("gpu-01", "gpu-02.cluster.example", ("hostname", "gpu-02.cluster.example", True)),
+        ("gpu-01", "gpu-04.cluster.example", ("hostname", "gpu-04.cluster.example", True)),
         (None, "gpu-02", ("hostname", "gpu-02", True)),
         ("none", "gpu-02", ("hostname", "gpu-02", True)),
         (None, "gpu-01", ("slurmd", "", False)),
