@@ -327,7 +327,9 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
         # Of a node in service only what shows another machine closes it.
         (owed if case.in_service else wrong).extend(unproven)
         doubts += [Finding("identity", "host", INCOMPLETE, reason=text, action="investigate") for text in wrong]
-    findings = [*evidence.findings, *doubts, *_missing(stage, evidence, case)]
+    measured, unread = _without_unread(evidence, case)
+    owed += unread
+    findings = [*measured, *doubts, *_missing(stage, evidence, case)]
     if stage == "burn_in" and (short := _too_short(evidence, policy)):
         findings.append(_stage_finding(stage, short))
     held = evidence.detail.get("held")
@@ -466,16 +468,23 @@ def _compared(evidence: Evidence, case: Case, due: list[str]) -> Standing:
                 if not case.in_service or component in CLOSING:
                     return Standing(text)
                 due.append(text)
-        elif case.in_service and component not in evidence.fingerprint:
-            due.append(f"{name}: {component} was not recorded then")
+            continue
+        text = f"{component} unreadable {'now' if current is None else f'in {name}'}"
+        # A BMC that does not answer for once, or evidence from before a component was read, shows no other machine.
+        if case.in_service and (component not in CLOSING or component not in evidence.fingerprint):
+            due.append(text)
         else:
-            when = "now" if current is None else f"in {name}"
-            doubts.append(
-                Finding(
-                    "fingerprint", component, INCOMPLETE, reason=f"{component} unreadable {when}", action="investigate"
-                )
-            )
+            doubts.append(Finding("fingerprint", component, INCOMPLETE, reason=text, action="investigate"))
     return Standing("", tuple(due), tuple(doubts))
+
+
+def _without_unread(evidence: Evidence, case: Case) -> tuple[list[Finding], list[str]]:
+    """Return the findings, and of a node in service apart what preflight could not read and no identity rests on."""
+    unread = [name for name in CLOSING if evidence.fingerprint.get(name) is None]
+    if evidence.stage != "preflight" or not case.in_service or unread:
+        return list(evidence.findings), []
+    apart = [each for each in evidence.findings if each.check == "fingerprint" and each.verdict == INCOMPLETE]
+    return [each for each in evidence.findings if each not in apart], [each.reason for each in apart]
 
 
 def identity_of_case(case: Case) -> tuple[list[str], list[str]]:

@@ -370,7 +370,8 @@ def test_addresses_swapped_between_two_hosts_admit_nobody_under_the_wrong_name(s
         replace(site.evidence(name, "preflight"), identity=machine(other))
         for name, other in (("n0001", "n0002"), ("n0002", "n0001"))
     ]
-    result = site.run(swapped)
+    # Two of eight that are wrong at once look like a fault of the fleet file: open ones ask before they close.
+    result = site.run(swapped, allow_mass_close=served)
     assert {name for name, state in state_of(result).items() if state != "admitted"} == {"n0001", "n0002"}
     assert site.gate.open == {*site.names} - {"n0001", "n0002"}
     said = {finding["reason"] for finding in verdict_of(result, "n0001")["findings"]}
@@ -425,25 +426,18 @@ def test_serial_that_two_nodes_claim_keeps_the_newcomer_out_and_the_one_in_servi
         {**FINGERPRINT, "gpu_serials": f"0000:1b:00.0=1650222000123,0000:43:00.0={number}"}
         for number in ("1650222000777", "1650222000888")
     )
-    site.run(
-        [
-            *(replace(site.evidence("n0001", stage), fingerprint=first) for stage in STAGES),
-            site.failing("n0002", "burn_in"),
-        ]
-    )
+    served = [replace(site.evidence("n0001", stage), fingerprint=first) for stage in STAGES]
     newcomer = [replace(site.evidence("n0002", stage), fingerprint=second) for stage in STAGES]
-    served = replace(site.evidence("n0001", "preflight"), fingerprint=first)
-    others = [name for name in site.names if name not in ("n0001", "n0002")]
-    result = site.run([*newcomer, served], nodes=["n0001", "n0002"], plain=lambda given: given)
-    assert (state_of(result), site.gate.open) == (
-        {"n0001": "admitted", "n0002": "testing"},
-        {"n0001", *others},
-    )
+    site.run([*served, site.failing("n0002", "burn_in")])
+    result = site.run([*newcomer, *served], nodes=["n0001", "n0002"])
+    assert state_of(result) == {"n0001": "admitted", "n0002": "testing"}
+    assert site.gate.open == {*site.names} - {"n0002"}
     assert "gpu 1650222000123 is claimed by n0001 too" in verdict_of(result, "n0002")["findings"][0]["reason"]
     assert "is claimed by n0002 too" in verdict_of(result, "n0001")["due"][0]["reason"]
     # The part was moved: the node that it was in shows another.
     moved = {**FINGERPRINT, "gpu_serials": "0000:1b:00.0=1650222000999,0000:43:00.0=1650222000777"}
-    site.run([replace(site.evidence("n0001", stage), fingerprint=moved) for stage in STAGES], nodes=["n0001"])
+    repaired = [replace(site.evidence("n0001", stage), fingerprint=moved) for stage in STAGES]
+    site.run(repaired, nodes=["n0001"])
     result = site.run(newcomer, nodes=["n0002"])
     assert (state_of(result), result["opened"]) == ({"n0002": "admitted"}, ["n0002"])
 
@@ -464,6 +458,20 @@ def test_changed_part_of_a_node_in_service_makes_the_proof_due_and_closes_only_f
     site.run([site.failing("n0001", "preflight", fingerprint=changed)], stages=["preflight"])
     result = site.run([replace(site.evidence("n0001", "preflight"), fingerprint=changed)], stages=["preflight"])
     assert state_of(result)["n0001"] == "testing"
+
+
+@pytest.mark.parametrize(("component", "state"), [("bmc_firmware", "admitted"), ("gpu_serials", "testing")])
+def test_part_that_cannot_be_read_for_once_closes_a_node_in_service_only_for_identity(
+    site: Site, component: str, state: str
+) -> None:
+    site.run()
+    unread = {**FINGERPRINT, component: None}
+    whole = site.evidence("n0001", "preflight", fingerprint=unread)
+    said = {"verdict": "incomplete", "reason": f"could not be read: {component}"}
+    findings = [replace(each, **said) if each.check == "fingerprint" else each for each in whole.findings]
+    result = site.run([replace(whole, findings=tuple(findings))], stages=["preflight"])
+    assert state_of(result)["n0001"] == state
+    assert bool(verdict_of(result, "n0001")["due"]) is (state == "admitted")
 
 
 def test_evidence_from_before_identity_was_recorded_closes_nobody_and_opens_nobody(site: Site) -> None:

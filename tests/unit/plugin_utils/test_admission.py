@@ -37,6 +37,10 @@ NOW = 2_000_000_000.0
 HOUR = 3600.0
 STAGES = ("preflight", "burn_in", "acceptance")
 FINGERPRINT = {name: f"{name} 1" for name in COMPONENTS}
+IDENTITY: dict[str, str | None] = {
+    **{"board_uuid": "4c4c4544-0053-5210-8038-c8c04f583034", "bmc_mac": "3c:ec:ef:00:00:01"},
+    **{"hostname": "n1", "slurmd_node": "n1"},
+}
 DIGESTS = dict.fromkeys(STAGES, "d")
 REQUIRED = {
     "preflight": [("cpu", "host"), ("disk", "disk /var")],
@@ -79,6 +83,7 @@ def evidence(stage: str, **changes: Any) -> Evidence:
         expect_digest="d",
         findings=tuple(Finding(check, part, "pass") for check, part in REQUIRED[stage]),
         detail=detail,
+        identity=IDENTITY,
     )
     return replace(whole, **changes)
 
@@ -87,7 +92,7 @@ def records(*items: Evidence) -> tuple[Record, ...]:
     return tuple(Record(item, NOW - HOUR / 2, order) for order, item in enumerate(items))
 
 
-WHOLE = Case("n1", REQUIRED, records(*map(evidence, STAGES)), FINGERPRINT, DIGESTS)
+WHOLE = Case("n1", REQUIRED, records(*map(evidence, STAGES)), FINGERPRINT, DIGESTS, identity=IDENTITY)
 
 
 def with_stage(stage: str, *items: Evidence) -> Case:
@@ -708,7 +713,7 @@ def test_node_is_admitted_by_mini_clusters_of_the_declared_profile_alone(
         )
         for stage in STAGES
     ]
-    case = Case("n1", required, records(*given), FINGERPRINT, digests)
+    case = Case("n1", required, records(*given), FINGERPRINT, digests, identity=IDENTITY)
     # Neither burn-in nor anything else but acceptance is asked for again.
     assert outcome(case) == (state, "acceptance")
     due = due_stages(case, POLICY, NOW)
@@ -739,4 +744,4 @@ def test_a_verdict_hands_on_no_pass_and_the_report_has_them_all(kind: str) -> No
     (verdict,) = verdicts_from([handed])
     completed = verdict.completed(record.evidence for record in case.records)
     assert Counter(completed.findings) == Counter(judgement.findings)
-    assert set(completed.to_dict()) == {"node", "state", "stage", "findings"}
+    assert set(completed.to_dict()) == {"node", "state", "stage", "findings", "waived", "due", "weaker"}
