@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def test_playbooks_use_entry_points_only() -> None:
     used = set()
     for path in ROOT.glob("playbooks/**/*.yml"):
         lines = path.read_text(encoding="utf-8").splitlines()
-        for before, line in zip(lines, lines[1:], strict=False):
+        for before, line in itertools.pairwise(lines):
             if line.strip().startswith("tasks_from:"):
                 used.add(f"{before.rpartition('.')[2]}/{line.split()[-1]}")
     assert used and used <= {*entry_points(), *FREE}
