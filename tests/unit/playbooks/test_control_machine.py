@@ -21,6 +21,11 @@ from tests import warm_ansible
 ROOT = Path(__file__).resolve().parents[3]
 REFUSED = ("is the control machine itself", "has not said in this run which machine it is", "is no host of the fleet")
 STEPS = ("provision", "examine", "burn_in", "slurm_upgrade")
+ENVIRONMENT = {
+    "ANSIBLE_NOCOLOR": "1",
+    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+    "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"),
+}
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -51,13 +56,6 @@ def run(tmp_path: Path) -> Run:
         )
 
     return play
-
-
-ENVIRONMENT = {
-    "ANSIBLE_NOCOLOR": "1",
-    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-    "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"),
-}
 
 
 def assert_nothing_done(run: subprocess.CompletedProcess[str]) -> None:
