@@ -118,3 +118,30 @@ def test_part_of_a_playbook_is_no_run(run: Run, playbook: str, arguments: tuple[
     done = run(str(ROOT / playbook) if "/" in playbook else playbook, *arguments)
     assert done.returncode == 1 and "PLAY [" not in done.stdout, done.stdout + done.stderr
     assert f"{arguments[0]} leaves out what guards the fleet" in done.stderr
+
+
+def test_keys_are_not_created_on_a_controller_that_is_the_control_machine(run: Run, tmp_path: Path) -> None:
+    keys = {
+        "name": "Read the keys for a node that is another machine",
+        "hosts": "gpu-01",
+        "gather_facts": False,
+        "tasks": [
+            {
+                "name": "Read the keys",
+                "ansible.builtin.import_role": {
+                    "name": "muster.cluster.slurm",
+                    "tasks_from": "keys",
+                    "rolespec_validate": False,
+                },
+                "vars": {
+                    "muster_system": {"boot_id": "another machine's"},
+                    "slurm_controllers": [{"name": "ctl"}],
+                    "__slurm_unknown_keys": [{"path": str(tmp_path / "munge.key"), "owner": "root"}],
+                },
+            }
+        ],
+    }
+    (tmp_path / "keys.yml").write_text(yaml.safe_dump([keys]), encoding="utf-8")
+    done = run("keys.yml")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 2 and "ctl is the control machine itself" in said, said
