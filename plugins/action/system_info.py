@@ -15,7 +15,8 @@ class ActionModule(MusterAction):
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the ids of the host's boot and installation."""
-        if self._connection.transport == "ssh":
-            # ControlPersist of ansible.cfg outlives a run: over what is left of it no host key would be looked at.
+        # ControlPersist outlives a run: over the connection of an earlier one no host key would be looked at. A host
+        # that was asked in this run has shown its key in this run.
+        if self._connection.transport == "ssh" and "muster_system" not in self._task_vars:
             self._connection.reset()
         return self.execute("system_info", {})

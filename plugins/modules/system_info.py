@@ -12,8 +12,8 @@ description:
   - Reads the ids of the host's boot, installation and root directory. Roles of Muster that configure hosts ask for this
     answer in the variable C(muster_system), and refuse the control machine by it
     (P(muster.cluster.may_configure#lookup)).
-  - Ends a persistent SSH connection that an earlier run has left first, so that the host has to show its host key
-    again. A changed host key is named as the reason why the host is unreachable.
+  - The first time in a run, ends a persistent SSH connection that an earlier run has left, so that the host has to show
+    its host key again. A changed host key is named as the reason why the host is unreachable.
 options: {}
 attributes:
   check_mode: {support: full, description: Reads only.}

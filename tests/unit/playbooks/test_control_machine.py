@@ -21,6 +21,11 @@ from tests import warm_ansible
 ROOT = Path(__file__).resolve().parents[3]
 REFUSED = ("is the control machine itself", "has not said in this run which machine it is", "is no host of the fleet")
 STEPS = ("provision", "examine", "burn_in", "slurm_upgrade")
+ENVIRONMENT = {
+    "ANSIBLE_NOCOLOR": "1",
+    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+    "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"),
+}
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -51,13 +56,6 @@ def run(tmp_path: Path) -> Run:
         )
 
     return play
-
-
-ENVIRONMENT = {
-    "ANSIBLE_NOCOLOR": "1",
-    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-    "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"),
-}
 
 
 def assert_nothing_done(run: subprocess.CompletedProcess[str]) -> None:
@@ -120,3 +118,30 @@ def test_part_of_a_playbook_is_no_run(run: Run, playbook: str, arguments: tuple[
     done = run(str(ROOT / playbook) if "/" in playbook else playbook, *arguments)
     assert done.returncode == 1 and "PLAY [" not in done.stdout, done.stdout + done.stderr
     assert f"{arguments[0]} leaves out what guards the fleet" in done.stderr
+
+
+def test_keys_are_not_created_on_a_controller_that_is_the_control_machine(run: Run, tmp_path: Path) -> None:
+    keys = {
+        "name": "Read the keys for a node that is another machine",
+        "hosts": "gpu-01",
+        "gather_facts": False,
+        "tasks": [
+            {
+                "name": "Read the keys",
+                "ansible.builtin.import_role": {
+                    "name": "muster.cluster.slurm",
+                    "tasks_from": "keys",
+                    "rolespec_validate": False,
+                },
+                "vars": {
+                    "muster_system": {"boot_id": "another machine's"},
+                    "slurm_controllers": [{"name": "ctl"}],
+                    "__slurm_unknown_keys": [{"path": str(tmp_path / "munge.key"), "owner": "root"}],
+                },
+            }
+        ],
+    }
+    (tmp_path / "keys.yml").write_text(yaml.safe_dump([keys]), encoding="utf-8")
+    done = run("keys.yml")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 2 and "ctl is the control machine itself" in said, said

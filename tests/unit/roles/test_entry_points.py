@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import itertools
 from pathlib import Path
 
 import pytest
@@ -43,7 +43,7 @@ def test_playbooks_use_entry_points_only() -> None:
     used = set()
     for path in ROOT.glob("playbooks/**/*.yml"):
         lines = path.read_text(encoding="utf-8").splitlines()
-        for before, line in pairwise(lines):
+        for before, line in itertools.pairwise(lines):
             if line.strip().startswith("tasks_from:"):
                 used.add(f"{before.rpartition('.')[2]}/{line.split()[-1]}")
     assert used and used <= {*entry_points(), *FREE}
