@@ -47,6 +47,7 @@ _list:
   sample: [gpu-01, gpu-04]
 """
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -55,8 +56,10 @@ from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, EvidenceError
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
     runnable_stages,
+    stage_verdict,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.cases import cases_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
@@ -72,7 +75,27 @@ def due(fleet: Fleet, stage: str, nodes: Sequence[str], evidence: Mapping[str, A
     ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=True)
     with ledger.reading() as reader:
         cases = cases_of(fleet, reader, preflights, now)
-    return [name for name in preflights if stage in runnable_stages(cases[name], policy, now)]
+    found = [name for name in preflights if stage in runnable_stages(cases[name], policy, now)]
+    # Of those in service, nodes that still pass are proven again a ring at a time: users have the rest meanwhile.
+    served = [name for name, case in cases.items() if case.in_service]
+    passes = {name for name in served if stage_verdict(stage, cases[name], policy, now).verdict == PASS}
+    again = [name for name in found if name in passes]
+    later = set(again) - set(ring(fleet, again, served))
+    return [name for name in found if name not in later]
+
+
+def ring(fleet: Fleet, due_again: Sequence[str], in_service: Sequence[str]) -> list[str]:
+    """Return who of the nodes in service is proven again now: of each class as many as may be bad before nobody is.
+
+    That is ``collective.hold`` of the class: its share of the nodes in service, at least its number of nodes.
+    """
+    chosen: list[str] = []
+    for name, expect in fleet.classes.items():
+        nodes = [node for node in sorted(due_again) if fleet.compute[node].hardware_class == name]
+        served = sum(fleet.compute[node].hardware_class == name for node in in_service)
+        hold = expect.collective.hold
+        chosen += nodes[: max(hold.nodes, math.ceil(hold.share * served))]
+    return chosen
 
 
 def _preflight(node: str, given: Any) -> Evidence | None:

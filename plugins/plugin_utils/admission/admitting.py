@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from ansible_collections.muster.cluster.plugins.module_utils.judging.identity import cloned
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_reach import reached_by_users
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, PASS
@@ -110,6 +111,8 @@ class Outcome:
     trouble: str
     edits: Sequence[GateEdit] = field(default_factory=tuple)
     reached: tuple[str, ...] = ()
+    # Identities that were copied from one host to another.
+    copied: tuple[str, ...] = ()
 
 
 def admit(request: Request, gate: Gate, now: float, who: str) -> dict[str, Any]:
@@ -198,7 +201,9 @@ def _attempt(run: Run, edits: list[GateEdit]) -> Outcome | Run:
     moves, generation = recorded
     if info is not None and plan.partitions is not None and not trouble:
         trouble = _edited(run.gate, plan, generation, edits)
-    return Outcome(plan, judgements, moves, generation, trouble, reached=_reached(situation, plan))
+    told = {name: items[-1].identity for name, items in handed.preflights.items() if items}
+    more: dict[str, Any] = {"reached": _reached(situation, plan), "copied": tuple(cloned(told))}
+    return Outcome(plan, judgements, moves, generation, trouble, **more)
 
 
 def _closed_unread(gate: Gate, names: Sequence[str], trouble: str, edits: list[GateEdit]) -> str:
@@ -458,6 +463,8 @@ def _result(request: Request, outcome: Outcome) -> dict[str, Any]:
         "diff": [edit.diff for edit in edits if edit.diff],
     }
     plan, trouble = outcome.plan, outcome.trouble
+    if warnings := [*outcome.copied, *(outcome.reached if request.close_only else ())]:
+        result["warnings"] = warnings
     if plan.stop:
         result |= {"failed": True, "msg": f"{plan.stop}; {trouble}" if trouble else plan.stop}
     elif trouble:
@@ -469,6 +476,4 @@ def _result(request: Request, outcome: Outcome) -> dict[str, Any]:
         }
     elif outcome.reached and not request.close_only:
         result |= {"failed": True, "msg": "; ".join(outcome.reached)}
-    elif outcome.reached:
-        result["warnings"] = list(outcome.reached)
     return result

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
-from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, worst
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request, cohorts_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen
@@ -220,7 +220,15 @@ class CampaignRun:
         now = self.clock()
         last = campaign.rounds[-1].number if campaign.rounds else 0
         with self.ledger.writing() as writer:
-            refused = writer.add_evidence(evidence, now)
+            states = writer.states()
+            # A node in service that could not be measured again, for its jobs say, is no worse for it; it still owes.
+            owed = {
+                item.node: str(item.detail["held"]) or "not measured again"
+                for item in evidence
+                if states.get(item.node) == "admitted" and worst(each.verdict for each in item.findings) == INCOMPLETE
+            }
+            doubted = {**doubted, **owed}
+            refused = writer.add_evidence([item for item in evidence if item.node not in owed], now)
             if refused:
                 raise LedgerError("; ".join(each.reason for each in refused))
             writer.add_doubts([Doubt(node, self.stage, why, campaign.id) for node, why in doubted.items()], now)

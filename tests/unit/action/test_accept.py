@@ -25,10 +25,12 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign i
     prove,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Node
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_stage import Acceptance
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError, StoredRound
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Doubt
 
 from tests.fleets import fleet_of
 from tests.typed import typed
@@ -368,6 +370,62 @@ def test_slurm_that_cannot_run_a_round_leaves_all_incomplete_and_the_next_run_go
     cluster.trouble = lambda number: None
     assert verdicts(cluster.accept(request(tmp_path))) == {"gpu-01": PASS, "gpu-02": PASS, "gpu-04": FAIL}
     assert [call["number"] for call in cluster.calls][:3] == [1, 2, 2]
+
+
+def served(ledger: Ledger, *names: str) -> None:
+    with ledger.writing() as writer:
+        writer.declare(dict.fromkeys(names, "lab_h100"), 1.0)
+        writer.move(dict.fromkeys(names, ("admitted", "acceptance", "passed")), "me", 1.0, compared=True)
+
+
+def test_node_in_service_that_could_not_be_measured_again_keeps_its_evidence_and_owes_the_stage(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    cluster = Cluster(set())
+    cluster.accept(request(tmp_path))
+    served(ledger, "gpu-01")
+
+    def trouble(number: int) -> None:
+        raise RoundError("the nodes are busy")
+
+    cluster.trouble = trouble
+    cluster.now += 10_000
+    cluster.accept(request(tmp_path))
+    with ledger.reading() as reader:
+        last = {node: found[-1].evidence for node, found in reader.records(["acceptance"], NAMES).items()}
+        doubts = reader.doubts()
+    assert worst(finding.verdict for finding in last["gpu-01"].findings) == PASS
+    assert worst(finding.verdict for finding in last["gpu-02"].findings) == INCOMPLETE
+    assert [(each.node, each.stage) for each in doubts] == [("gpu-01", "acceptance")]
+    cluster.trouble = lambda number: None
+    cluster.accept(request(tmp_path))
+    with ledger.reading() as reader:
+        assert reader.doubts() == []
+
+
+def test_node_in_service_that_fails_again_has_it_in_the_ledger(ledger: Ledger, tmp_path: Path) -> None:
+    served(ledger, "gpu-04")
+    Cluster({"gpu-04"}).accept(request(tmp_path))
+    with ledger.reading() as reader:
+        ((record,),) = reader.records(["acceptance"], ["gpu-04"]).values()
+    assert record.evidence.faulty
+
+
+class Doubting(Acceptance):
+    """Acceptance that ends with a doubt about a node in service."""
+
+    def next_round(self, seen: Any) -> Any:
+        step = super().next_round(seen)
+        return replace(step, doubted={"gpu-05": "slow with all"}) if isinstance(step, Conclusion) else step
+
+
+def test_doubt_about_a_partner_in_service_is_in_the_ledger(ledger: Ledger, tmp_path: Path) -> None:
+    served(ledger, "gpu-05")
+    cluster = Cluster(set())
+    runtime = Runtime(cluster.run_round, cluster.told.append, lambda: cluster.now)
+    (campaign,) = prove(request(tmp_path), Doubting, runtime)["campaigns"]
+    with ledger.reading() as reader:
+        assert reader.doubts() == [Doubt("gpu-05", "acceptance", "slow with all", campaign["campaign"])]
 
 
 def test_worker_whose_playbook_has_ended_leaves_the_record_as_it_is(ledger: Ledger, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -490,3 +491,32 @@ def test_evidence_from_before_identity_was_recorded_closes_nobody_and_opens_nobo
     result = site.run(stages=["preflight"])
     assert (state_of(result)["n0001"], state_of(result)["n0002"]) == ("admitted", "testing")
     assert {each["stage"] for each in verdict_of(result, "n0001")["due"]} == {"burn_in", "acceptance"}
+
+
+def test_one_version_that_changes_on_232_nodes_is_one_roll_out_proven_in_rings(tmp_path: Path) -> None:
+    site = Site(tmp_path / "ledger.sqlite", 232)
+    site.run()
+    changed = {**FINGERPRINT, "bmc_firmware": "another"}
+    preflights = [replace(site.evidence(name, "preflight"), fingerprint=changed) for name in site.names]
+    result = site.run(preflights, stages=["preflight"])
+    assert (result["changed"], site.gate.open, "failed" in result) == (False, {*site.names}, False)
+    assert {verdict["due"][0]["stage"] for verdict in result["verdicts"]} == {"burn_in"}
+    fleet, proven = fleet_of(site.fleet), set[str]()
+    hold = fleet.classes["c"].collective.hold
+    most = max(hold.nodes, math.ceil(hold.share * 232))
+    for _ring in range(math.ceil(232 / most)):
+        looked = [site.evidence(name, "preflight", fingerprint=changed) for name in site.names]
+        now = due(fleet, "burn_in", site.names, {each.node: each.to_dict() for each in looked}, site.now)
+        assert len(now) == min(most, 232 - len(proven)) and not proven & {*now}
+        recorded(site, *(site.evidence(name, "burn_in", id=f"{name}-again", fingerprint=changed) for name in now))
+        proven |= {*now}
+    assert proven == {*site.names}
+
+
+def test_host_that_was_copied_from_another_is_told(site: Site) -> None:
+    clone = {"machine_id": "7f3b2c", "ssh_host_keys": "ed25519=abc"}
+    result = site.run([other_machine(site, name, **clone) for name in ("n0001", "n0002")])
+    assert set(state_of(result).values()) == {"admitted"}
+    assert [text.partition(" is that of ")[2] for text in result["warnings"]] == [
+        "n0001, n0002: copied from one installation"
+    ] * 2

@@ -54,6 +54,10 @@ EVIDENCE = Evidence(
     fingerprint=dict.fromkeys(COMPONENTS, "1"),
     expect_digest=expect_digest_of("preflight", EXPECT),
     findings=tuple(Finding(check, part, "pass") for check, part in required("preflight", typed(EXPECT))),
+    identity={
+        **{"board_uuid": "4c4c4544-0053-5210-8038-c8c04f583034", "bmc_mac": "3c:ec:ef:00:00:01"},
+        **{"hostname": "n1", "slurmd_node": "n1"},
+    },
 )
 
 
