@@ -94,24 +94,16 @@ def judged_again(evidence: Evidence, kept: Places, expect: Expectations, version
     # What the run found about itself, and what its loads did, no output tells.
     as_they_were = {name: each for name, each in evidence.rules.items() if name not in CHECKS}
     rules = {**{name: each for name, each in now.items() if name in CHECKS}, **as_they_were}
-    original = original_of(evidence)
     before = {name: evidence.rules.get(name) for name in rules if evidence.rules.get(name) != rules[name]}
     return replace(
         evidence,
-        id=str(uuid.uuid5(_NAMESPACE, digest_of([original, program, rules]))),
+        id=str(uuid.uuid5(_NAMESPACE, digest_of([evidence.original, program, rules]))),
         findings=merged(evidence.findings, found),
-        detail={**evidence.detail, "judged_again": {"of": original, "from": before}},
+        detail={**evidence.detail, "judged_again": {"of": evidence.original, "from": before}},
         muster_version=version,
         rules=rules,
         program=program,
     )
-
-
-def original_of(evidence: Evidence) -> str:
-    """Return the id of the record beside which the outputs are kept: its own, or that of which it was made."""
-    again = evidence.detail.get("judged_again")
-    original = again.get("of") if isinstance(again, Mapping) else None
-    return original if isinstance(original, str) else evidence.id
 
 
 def loads_of(evidence: Evidence) -> list[str]:

@@ -78,6 +78,18 @@ class Evidence:
         """Whether a fault was measured, whatever else was."""
         return any(finding.verdict == FAIL for finding in self.findings)
 
+    @property
+    def judged_again(self) -> bool:
+        """Whether it was made of the raw outputs of another record."""
+        return "judged_again" in self.detail
+
+    @property
+    def original(self) -> str:
+        """The id of the record beside which its raw outputs lie: its own, unless they were judged again."""
+        again = self.detail.get("judged_again")
+        of = again.get("of") if isinstance(again, Mapping) else None
+        return of if isinstance(of, str) else self.id
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data that ``from_dict`` reads back."""
         return {

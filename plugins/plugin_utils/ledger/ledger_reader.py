@@ -7,8 +7,10 @@ from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import FORMAT, Evidence, EvidenceError
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import (
+    AGREES,
     CLOCK_SKEW_SECONDS,
     Doubt,
+    Draw,
     Mark,
     NodeRow,
     Record,
@@ -20,6 +22,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables impor
     DECISION,
     DOUBT,
     DRAIN,
+    DRAW,
     EVIDENCE,
     META,
     NODE,
@@ -228,6 +231,23 @@ class Reader:
         )
         columns = [DOUBT.c[name] for name in Doubt.__dataclass_fields__]
         return [Doubt(*row) for row in self._connection.execute(select(*columns).where(~later).order_by(DOUBT.c.seq))]
+
+    def newest(self, node: str, stage: str) -> Evidence | None:
+        """Return the node's evidence of a stage that came last, None where there is none."""
+        query = select(EVIDENCE).where(EVIDENCE.c.stage == stage, EVIDENCE.c.node == node)
+        row = self._connection.execute(query.order_by(EVIDENCE.c.seq.desc()).limit(1)).one_or_none()
+        return None if row is None else _evidence_of(row)
+
+    def draws(self) -> list[Draw]:
+        """Return all that were drawn to have their evidence judged here too, oldest first."""
+        columns = [DRAW.c[name] for name in Draw.__dataclass_fields__]
+        return [Draw(*row) for row in self._connection.execute(select(*columns).order_by(DRAW.c.seq))]
+
+    def unsettled(self, stage: str) -> set[str]:
+        """Return the nodes whose evidence of a stage was not found to agree when they were drawn last."""
+        last = select(func.max(DRAW.c.seq)).where(DRAW.c.stage == stage).group_by(DRAW.c.node)
+        rows = self._connection.execute(select(DRAW.c.node, DRAW.c.outcome).where(DRAW.c.seq.in_(last)))
+        return {row.node for row in rows if row.outcome != AGREES}
 
     def policy(self, digest: str) -> dict[str, Any] | None:
         """Return the policy with this digest as it was when nodes were judged by it, None for an unknown one."""

@@ -83,6 +83,27 @@ class Doubt:
     source: str
 
 
+# What came of a drawing: raw outputs and findings say the same. Every other text says what does not.
+AGREES = "agrees"
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A node that was drawn to have evidence judged on the control machine too.
+
+    ``seed`` gives the draw again: it chose from the nodes whose names, sorted, have the digest ``among``. ``outcome``
+    is None until it is known.
+    """
+
+    stage: str
+    node: str
+    evidence: str
+    seed: str
+    among: str
+    at: float
+    outcome: str | None = None
+
+
 @dataclass(frozen=True)
 class Refused:
     """Evidence that was not imported, and why."""
