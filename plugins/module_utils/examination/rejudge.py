@@ -37,6 +37,10 @@ class SavedError(MusterError, ValueError):
     """A saved output that cannot be judged: says which file, what was found and what was expected."""
 
 
+class AlteredError(SavedError):
+    """A kept output that is not the one which evidence names."""
+
+
 def saved_outputs(path: str, probe: str | None = None) -> dict[str, Output]:
     """Return outputs by probe: those of a directory that ``EvidenceStore.write_raw`` wrote, or one file of ``probe``.
 
@@ -151,19 +155,26 @@ def _verified(evidence: Evidence, kept: Places) -> dict[str, dict[str, Output]]:
     if not any(place in named for place in _IDLE):
         raise SavedError(f"evidence {evidence.id}: names no raw output")
     found: dict[str, dict[str, Output]] = {}
-    wrong: list[str] = []
+    missing: list[str] = []
+    altered: list[str] = []
     for place, probes in named.items():
         known: Iterable[str] = STRESS_CHECKS if place.startswith(_STEP) else PROBES
         if not (place in _IDLE or place.startswith((_LOADED, _STEP))) or not set(probes) <= {*known}:
             raise SavedError(f"evidence {evidence.id}: raw outputs {place} of {', '.join(probes)}, expected a probe's")
         found[place] = {probe: kept[place][probe] for probe in probes if probe in kept.get(place, {})}
+        missing += [f"{place}/{probe}" for probe in probes if probe not in found[place]]
         actual = digests_of(found[place], place)
-        names = {probe: probe if place == PLACE else f"{place}/{probe}" for probe in probes}
-        wrong += [name for name in names.values() if actual.get(name) != evidence.raw[name]]
-    if wrong:
-        shown = ", ".join(sorted(wrong)[:_NAMED]) + (f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else "")
-        raise SavedError(f"raw output of evidence {evidence.id} is not there, or is another: {shown}")
+        altered += [name for name, digest in actual.items() if digest != evidence.raw[name]]
+    if altered:
+        raise AlteredError(f"raw output of evidence {evidence.id} is not what it was: {_shown(altered)}")
+    if missing:
+        raise SavedError(f"raw output of evidence {evidence.id} is not there: {_shown(missing)}")
     return found
+
+
+def _shown(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(sorted(names)[:_NAMED]) + more
 
 
 def line_of(finding: Finding) -> str:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import FORMAT, Evidence, EvidenceError
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import (
+    FORMAT,
+    Evidence,
+    EvidenceError,
+    original_of,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import (
     AGREES,
     CLOCK_SKEW_SECONDS,
     Doubt,
     Draw,
+    JudgedBy,
     Mark,
     NodeRow,
     Record,
@@ -33,7 +39,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables impor
     TRANSITION,
     UnreadableColumnError,
 )
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import JSON, Connection, Table, func, select, type_coerce
 
 # SQLite before 3.32 takes no more than 999 variables in one statement.
 NAMES_PER_QUERY = 900
@@ -226,11 +232,25 @@ class Reader:
                 EVIDENCE.c.node == DOUBT.c.node,
                 EVIDENCE.c.stage == DOUBT.c.stage,
                 EVIDENCE.c.seq > DOUBT.c.evidence,
+                # Nobody has looked at the node for a record that was judged again.
+                type_coerce(EVIDENCE.c.detail, JSON)["judged_again"].as_string().is_(None),
             )
             .exists()
         )
         columns = [DOUBT.c[name] for name in Doubt.__dataclass_fields__]
         return [Doubt(*row) for row in self._connection.execute(select(*columns).where(~later).order_by(DOUBT.c.seq))]
+
+    def judged_by(self, stage: str) -> list[JudgedBy]:
+        """Return by which rules each node's finished evidence of a stage that came last was judged."""
+        newest = select(func.max(EVIDENCE.c.seq)).where(EVIDENCE.c.stage == stage).group_by(EVIDENCE.c.node)
+        columns = [EVIDENCE.c[name] for name in ("id", "node", "detail", "rules", "expect_digest")]
+        query = select(*columns).where(EVIDENCE.c.seq.in_(newest), EVIDENCE.c.finished.is_not(None))
+        rows = self._connection.execute(query.order_by(EVIDENCE.c.seq))
+        return [
+            JudgedBy(row.node, original_of(row.id, row.detail), row.rules, row.expect_digest)
+            for row in rows
+            if isinstance(row.detail, dict) and isinstance(row.rules, dict)
+        ]
 
     def newest(self, node: str, stage: str) -> Evidence | None:
         """Return the node's evidence of a stage that came last, None where there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +82,19 @@ class Doubt:
     stage: str
     reason: str
     source: str
+
+
+@dataclass(frozen=True)
+class JudgedBy:
+    """By which rules, and against which expectations, a node's evidence was judged.
+
+    ``original`` is the id of the record beside which the node keeps the raw outputs.
+    """
+
+    node: str
+    original: str
+    rules: Mapping[str, int]
+    expect_digest: str
 
 
 # What came of a drawing: raw outputs and findings say the same. Every other text says what does not.

@@ -173,16 +173,16 @@ def test_record_that_was_judged_again_before_is_judged_from_the_first(burned, mo
     ("place", "change", "told"),
     [
         ("last", {"memory_log": Output()}, ""),
-        ("last", {"meminfo": None}, "last/meminfo"),
-        ("last", {"meminfo": Output("MemTotal: 9 kB\n")}, "last/meminfo"),
-        ("last", {"meminfo": Output("")}, "last/meminfo"),
+        ("last", {"meminfo": None}, "not there: last/meminfo"),
+        ("last", {"meminfo": Output("MemTotal: 9 kB\n")}, "not what it was: last/meminfo"),
+        ("last", {"meminfo": Output("")}, "not what it was: last/meminfo"),
         # Half of it, as a full disk leaves it.
-        ("last", {"nvidia_smi": "half"}, "last/nvidia_smi"),
+        ("last", {"nvidia_smi": "half"}, "not what it was: last/nvidia_smi"),
         # The same text of a tool that failed.
-        ("last", {"lscpu": "failed"}, "last/lscpu"),
-        ("loaded_1", {"meminfo": None}, "loaded_1/meminfo"),
-        ("step_1", {"cpu_stress": None}, "step_1/cpu_stress"),
-        ("step_1", None, "step_1/cpu_stress"),
+        ("last", {"lscpu": "failed"}, "not what it was: last/lscpu"),
+        ("loaded_1", {"meminfo": None}, "not there: loaded_1/meminfo"),
+        ("step_1", {"cpu_stress": None}, "not there: step_1/cpu_stress"),
+        ("step_1", None, "not there: step_1/cpu_stress"),
     ],
 )
 def test_nothing_is_said_of_outputs_that_are_not_those_of_the_record(burned, place, change, told):
@@ -198,7 +198,7 @@ def test_nothing_is_said_of_outputs_that_are_not_those_of_the_record(burned, pla
     if not told:
         assert again((evidence, kept, expect)) == again(burned), "what the record does not name is left out"
         return
-    with pytest.raises(SavedError, match=rf"not there, or is another: {told}"):
+    with pytest.raises(SavedError, match=rf"raw output of evidence run-1 is {told}"):
         again((evidence, kept, expect))
 
 

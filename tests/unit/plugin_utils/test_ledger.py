@@ -417,6 +417,17 @@ def test_doubt_stands_until_the_stage_is_proven_again(ledger: Ledger) -> None:
         assert writer.doubts() == [doubt]
 
 
+def test_doubt_is_not_answered_by_judging_old_outputs_again(ledger: Ledger) -> None:
+    doubt = Doubt("n1", "burn_in", "slow with n2", "campaign c1")
+    with ledger.writing() as writer:
+        writer.add_evidence([BURNED], 100.0)
+        writer.add_doubts([doubt], 110.0)
+        assert writer.add_evidence([made_of(BURNED, "b2")], 120.0) == []
+        assert writer.doubts() == [doubt]
+        writer.add_evidence([replace(BURNED, id="b3")], 130.0)
+        assert writer.doubts() == []
+
+
 def test_change_of_state_says_who_by_which_policy_and_what_allowed_it(ledger: Ledger) -> None:
     with ledger.writing() as writer:
         first = writer.keep_policy({"stages": ["preflight"]}, 1.0)
