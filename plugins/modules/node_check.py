@@ -34,6 +34,12 @@ options:
         check mode its last result is judged instead.
     type: bool
     default: false
+  judge_again:
+    description:
+      - Id of evidence of the node's burn-in whose kept outputs are judged again by the present checks. It is returned
+        in RV(judged_again); where it cannot be made, a warning says why.
+    type: str
+    default: ""
   tool:
     description: Path of the node program, which role C(burn_in) installs.
     type: path
@@ -77,6 +83,13 @@ health:
   returned: success
   type: dict
   sample: {verdict: pass, findings: [], evidence: null, service_age_seconds: 120.5}
+judged_again:
+  description:
+    - Burn-in evidence that the present checks make of kept outputs; null if none was asked for, or if outputs are
+      missing, cut off or altered.
+  returned: success
+  type: dict
+  sample: {format: 2, id: 5f1d3ab0-2f0e-5b7a-9f0c-6a4d6c1f8f11, node: gpu-01, stage: burn_in, findings: []}
 seconds:
   description: Duration of the examination on the node.
   returned: success
@@ -102,6 +115,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.evidence impo
 )
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding, worst
 
+BURN_IN = "burn_in"
 # Exit status of muster health by verdict.
 EXIT_STATUS = {PASS: 0, FAIL: 1, INCOMPLETE: 2}
 # In check mode nothing new can be measured; what was said last stands.
@@ -116,6 +130,7 @@ def main() -> None:
             "expect": {"type": "dict", "required": True},
             "stage": {"type": "str", "choices": ["preflight", "burn_in"], "default": "preflight"},
             "health": {"type": "bool", "default": False},
+            "judge_again": {"type": "str", "default": ""},
             "tool": {"type": "path", "default": "/usr/libexec/muster/muster"},
         },
         supports_check_mode=True,
@@ -126,7 +141,8 @@ def main() -> None:
     began = time.monotonic()
     if not Path(wanted["tool"]).is_file():
         if module.check_mode:
-            module.exit_json(changed=False, evidence=None, health=None, verdict=INCOMPLETE, findings=[], seconds=0.0)
+            nothing: dict[str, Any] = {"evidence": None, "health": None, "judged_again": None, "findings": []}
+            module.exit_json(changed=False, **nothing, verdict=INCOMPLETE, seconds=0.0)
         module.fail_json(msg=f"{wanted['tool']} is not there; the role muster.cluster.burn_in installs it")
     rc, stdout, stderr = module.run_command(
         argv + ["--no-store"] * module.check_mode, data=json.dumps(wanted["expect"]), environ_update={"LC_ALL": "C"}
@@ -142,6 +158,7 @@ def main() -> None:
         changed=False,
         evidence=evidence.to_dict(),
         health=_health(module, evidence) if wanted["health"] else None,
+        judged_again=_judged_again(module) if wanted["judge_again"] else None,
         verdict=worst(finding.verdict for finding in evidence.findings),
         findings=[finding.to_dict() for finding in evidence.findings if finding.verdict != PASS],
         seconds=round(time.monotonic() - began, 3),
@@ -177,6 +194,24 @@ def health_in(rc: int, stdout: str, stderr: str, preflight: Evidence, check: boo
         finding = Finding("health", "host", INCOMPLETE, None, None, "", why, "investigate")
         return {"verdict": INCOMPLETE, "findings": [finding.to_dict()], "evidence": None}
     return {"verdict": verdict, "findings": [each.to_dict() for each in findings], "evidence": evidence}
+
+
+def _judged_again(module: AnsibleModule) -> dict[str, Any] | None:
+    """Return the burn-in evidence that was asked for, judged again; without it the burn-in is owed again."""
+    tool, asked = module.params["tool"], module.params["judge_again"]
+    rc, stdout, stderr = module.run_command(
+        [tool, "judge-again", "--stage", BURN_IN, "--id", asked],
+        data=json.dumps(module.params["expect"]),
+        environ_update={"LC_ALL": "C"},
+    )
+    try:
+        evidence = evidence_in(json.loads(stdout), node=module.params["node"], stage=BURN_IN)
+        if evidence.detail["judged_again"]["of"] != asked:
+            raise EvidenceError(f"made of {evidence.detail['judged_again']['of']!r}, expected {asked!r}")
+    except (ValueError, KeyError, TypeError) as exc:
+        module.warn(f"burn-in {asked} was not judged again: exit status {rc}: {stderr.strip()[-500:] or exc}")
+        return None
+    return evidence.to_dict()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ All that happened is on disk after every examination and every step, so that an 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import signal
@@ -20,13 +19,16 @@ from typing import Any
 
 from ..examination.examine import Examination
 from ..examination.registry import examine, judge_stress
+from ..examination.rules import rules_of
 from ..host.host import Host, LocalHost, Output, Unreadable
+from ..host.own_program import program_digest
+from ..host.raw_outputs import digests_of
 from ..judging.fingerprint import DEPENDS, fingerprint_of
 from ..judging.identity import identity_of
 from ..probes import boot_id, chrony
 from ..words.evidence import Evidence, EvidenceError
 from ..words.expectations import Expectations
-from ..words.finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding
+from ..words.finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding, merged
 from .burn_in_load import Load, StoppableHost
 from .burn_in_plan import REBOOTS, Plan, Step
 from .burn_in_record import FINISHED, REBOOT_LIMIT_SECONDS, REBOOTING, RUNNING, STAGE, Record, cut_off
@@ -49,6 +51,7 @@ _CLOCK_POLL_SECONDS = 10.0
 # no accident, however well it answers in between.
 AGAIN_SECONDS = 30.0
 AGAIN_AT_MOST = 3
+FIRST_FAILED = "first_failed"
 # The xid check judges these errors itself, and better: it names GPU, error and remedy.
 _LASTING = tuple(name for name in DEPENDS[STAGE] if name != "gpu_errors")
 
@@ -80,17 +83,6 @@ class Environment:
     clock: Clock
     notify: Callable[[str], None]
     going_down: Callable[[], bool]
-
-
-def merged(before: Sequence[Finding], now: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return the worst finding on each (check, part): of equally bad ones the first, of passes the last."""
-    best: dict[tuple[str, str], Finding] = {(finding.check, finding.subject): finding for finding in before}
-    for finding in now:
-        key = (finding.check, finding.subject)
-        known = best.get(key)
-        if known is None or VERDICTS.index(finding.verdict) <= VERDICTS.index(known.verdict) - (known.verdict != PASS):
-            best[key] = finding
-    return tuple(best.values())
 
 
 def run_finding(duration_seconds: float, elapsed: float, ended: str, verdict: str = INCOMPLETE) -> Finding:
@@ -221,8 +213,7 @@ class _Run:
         known = self.last.outputs if self.last else {}
         examinations = [judge_stress(name, {**known, **outputs}, expect) for name in outputs]
         place = f"step_{self.next_step + 1}"
-        raw = {f"{place}/{name}": _digest(output) for name, output in outputs.items()}
-        self._add([finding for each in examinations for finding in each.findings], raw, {place: outputs})
+        self._add([finding for each in examinations for finding in each.findings], {place: outputs})
 
     def _examine(self, *, loaded: bool = False) -> None:
         """Examine the host; what could not be measured is asked for once more before it counts."""
@@ -243,11 +234,13 @@ class _Run:
             values, expect = self.last.values, self.plan.expect
             identity = identity_of(values, expect)
             self.evidence = replace(self.evidence, fingerprint=fingerprint_of(values, expect), identity=identity)
-        outputs = {"last": self.last.outputs}
+        # The last beside each load is kept as well as the last of the idle host: they answer different questions.
+        place = f"loaded_{self.next_step + 1}" if loaded else "last"
+        outputs = {place: self.last.outputs}
         failed = any(finding.verdict == FAIL for finding in news)
-        if failed and not self.environment.record.store.path(STAGE, self.plan.id).with_name("first_failed").exists():
-            outputs["first_failed"] = self.last.outputs
-        self._add([*news, *changes], self.last.raw, outputs)
+        if failed and not self.environment.record.store.path(STAGE, self.plan.id).with_name(FIRST_FAILED).exists():
+            outputs[FIRST_FAILED] = self.last.outputs
+        self._add([*news, *changes], outputs)
 
     def _asked(self, loaded: bool) -> tuple[Sequence[Finding], list[Finding]]:
         """Return what one examination found, and what has changed since the first."""
@@ -259,15 +252,20 @@ class _Run:
         now = fingerprint_of(self.last.values, plan.expect)
         return self.last.findings, _changes(evidence.fingerprint or now, now)
 
-    def _add(
-        self, news: Sequence[Finding], raw: Mapping[str, str], outputs: Mapping[str, Mapping[str, Output]]
-    ) -> None:
+    def _add(self, news: Sequence[Finding], outputs: Mapping[str, Mapping[str, Output]]) -> None:
         """Take findings into the evidence, keep it and the outputs; raises _Ended at a failure that ends the run."""
         plan, clock, detail = self.plan, self.environment.clock, self.evidence.detail
         failed = [finding for finding in news if finding.verdict == FAIL]
         at = {"at": clock.wall(), "examination": detail["examinations"]}
         first = {f"{finding.check} {finding.subject}": at for finding in failed}
         elapsed = self.elapsed
+        # The first failed examination is kept for people: nobody judges again what has failed.
+        raw = {
+            name: digest
+            for place, each in outputs.items()
+            if place != FIRST_FAILED
+            for name, digest in digests_of(each, place).items()
+        }
         self.evidence = replace(
             self.evidence,
             findings=(
@@ -417,6 +415,8 @@ def _begun(plan: Plan, environment: Environment) -> Evidence:
             "first_failed": {},
         },
         muster_version=environment.version,
+        rules=rules_of(STAGE, [name for step in plan.steps for name in step.run]),
+        program=program_digest(),
     )
 
 
@@ -496,10 +496,6 @@ def _without_run(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def _counts(findings: Sequence[Finding]) -> str:
     verdicts = [finding.verdict for finding in _without_run(findings)]
     return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS)
-
-
-def _digest(output: Output) -> str:
-    return hashlib.sha256(output.stdout.encode()).hexdigest()
 
 
 def notify_systemd(text: str) -> None:

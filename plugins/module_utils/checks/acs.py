@@ -15,6 +15,7 @@ from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 from .pcie_links import is_fast_nic
 
 NAME = "acs"
+RULES = 1
 PROBES: tuple[str, ...] = ("lspci",)
 
 

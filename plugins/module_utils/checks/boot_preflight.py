@@ -10,6 +10,7 @@ from ..words.expectations import Expectations
 from ..words.finding import INCOMPLETE, PASS, Finding
 
 NAME = "boot_preflight"
+RULES = 1
 PROBES: tuple[str, ...] = ("boot_id", "preflights")
 _WANTED = "a preflight of this boot that passed"
 

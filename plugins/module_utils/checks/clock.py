@@ -10,6 +10,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "clock"
+RULES = 1
 PROBES: tuple[str, ...] = ("chrony",)
 
 

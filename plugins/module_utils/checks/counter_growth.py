@@ -15,6 +15,7 @@ from ..words.expectations import Expectations, KernelLog
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "counter_growth"
+RULES = 1
 PROBES: tuple[str, ...] = ("boot_id", "error_counters", "heartbeat")
 
 

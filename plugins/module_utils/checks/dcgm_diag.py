@@ -18,6 +18,7 @@ from ..words.expectations import Dcgm, Expectations, gpu_subjects, stated
 from ..words.finding import ACTIONS, FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "dcgm_diag"
+RULES = 1
 PROBES: tuple[str, ...] = ("dcgm_diag",)
 HOST = "host"
 

@@ -11,6 +11,7 @@ from ..words.expectations import Dimms, Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "dimms"
+RULES = 1
 PROBES: tuple[str, ...] = ("dmidecode_memory",)
 
 

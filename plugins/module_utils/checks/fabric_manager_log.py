@@ -18,6 +18,7 @@ from ..words.expectations import Expectations, pci_address
 from ..words.finding import FAIL, INCOMPLETE, Finding
 
 NAME = "fabric_manager_log"
+RULES = 1
 PROBES: tuple[str, ...] = ("fabric_manager_log",)
 
 _SXID = re.compile(

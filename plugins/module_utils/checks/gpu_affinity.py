@@ -16,6 +16,7 @@ from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_affinity"
+RULES = 1
 PROBES: tuple[str, ...] = ("topology",)
 OPTIONAL_PROBES: tuple[str, ...] = ("nvidia_smi",)
 # Closest first, in the words of nvidia-smi's legend.

@@ -19,6 +19,7 @@ from ..words.finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding
 Pair = tuple[int, int]
 
 NAME = "gpu_bandwidth"
+RULES = 1
 PROBES: tuple[str, ...] = ("nvbandwidth",)
 HOST = "host"
 UNIT = "GB/s"

@@ -14,6 +14,7 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import FAIL, Finding
 
 NAME = "gpu_log"
+RULES = 1
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 _GPU = r"(?:GPU |PCI:|nvidia )(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"

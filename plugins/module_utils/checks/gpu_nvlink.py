@@ -11,6 +11,7 @@ from ..words.expectations import Expectations, NvLink, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_nvlink"
+RULES = 1
 PROBES: tuple[str, ...] = ("nvlink",)
 # Tells which of its GPUs is which by UUID; without it, the order does.
 OPTIONAL_PROBES: tuple[str, ...] = ("nvidia_smi",)

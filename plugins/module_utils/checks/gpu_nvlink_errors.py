@@ -13,6 +13,7 @@ from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "gpu_nvlink_errors"
+RULES = 1
 PROBES: tuple[str, ...] = ("dcgmi_nvlink",)
 UNIT = "errors of all links"
 

@@ -10,6 +10,7 @@ from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "gpu_present"
+RULES = 1
 PROBES: tuple[str, ...] = ("gpu_sysfs",)
 
 

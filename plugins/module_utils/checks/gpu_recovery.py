@@ -14,6 +14,7 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_recovery"
+RULES = 1
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 

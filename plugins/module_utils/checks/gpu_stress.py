@@ -13,6 +13,7 @@ from ..words.expectations import Expectations, GpuStress, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding, Value
 
 NAME = "gpu_stress"
+RULES = 1
 PROBES = ("gpu_stress",)
 
 

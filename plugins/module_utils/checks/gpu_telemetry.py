@@ -16,6 +16,7 @@ from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding, Value
 
 NAME = "gpu_telemetry"
+RULES = 1
 PROBES = ("gpu_telemetry",)
 THROTTLING = {
     "hw_slowdown": "hardware slowdown",

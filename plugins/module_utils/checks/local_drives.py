@@ -13,6 +13,7 @@ from ..words.finding import Finding
 from . import nvme_smart
 
 NAME = "local_drives"
+RULES = 1
 PROBES: tuple[str, ...] = ("local_drives",)
 
 

@@ -18,6 +18,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "machine_check"
+RULES = 1
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 CPU = "cpu"

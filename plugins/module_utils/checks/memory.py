@@ -9,6 +9,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "memory"
+RULES = 1
 PROBES: tuple[str, ...] = ("meminfo",)
 
 

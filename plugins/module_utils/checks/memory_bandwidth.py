@@ -10,6 +10,7 @@ from ..words.expectations import Expectations, MemoryBandwidth, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "memory_bandwidth"
+RULES = 1
 PROBES: tuple[str, ...] = ("memory_bandwidth",)
 
 

@@ -10,6 +10,7 @@ from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "memory_errors"
+RULES = 1
 PROBES: tuple[str, ...] = ("edac",)
 
 

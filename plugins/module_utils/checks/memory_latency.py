@@ -10,6 +10,7 @@ from ..words.expectations import Expectations, MemoryLatency, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "memory_latency"
+RULES = 1
 PROBES: tuple[str, ...] = ("memory_latency",)
 _UNIT = "ns per item"
 

@@ -11,6 +11,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "microcode"
+RULES = 1
 PROBES: tuple[str, ...] = ("cpuinfo",)
 
 

@@ -17,6 +17,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "mount_log"
+RULES = 1
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 # What begins a stall, and what ends it; the group is the server or target.

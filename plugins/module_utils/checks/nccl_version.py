@@ -15,6 +15,7 @@ from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nccl_version"
+RULES = 1
 PROBES: tuple[str, ...] = ("nccl",)
 SUBJECT = "nccl"
 

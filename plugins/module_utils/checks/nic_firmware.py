@@ -12,6 +12,7 @@ from ..words.expectations import Expectations, Rail, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_firmware"
+RULES = 1
 PROBES: tuple[str, ...] = ("infiniband",)
 
 

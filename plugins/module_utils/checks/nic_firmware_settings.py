@@ -11,6 +11,7 @@ from ..words.expectations import Expectations, Rail, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_firmware_settings"
+RULES = 1
 PROBES: tuple[str, ...] = ("nic_config",)
 
 

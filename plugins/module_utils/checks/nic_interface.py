@@ -11,6 +11,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_interface"
+RULES = 1
 PROBES: tuple[str, ...] = ("net_devices",)
 
 

@@ -16,6 +16,7 @@ from ..words.expectations import Expectations, Nic, Rail, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_link"
+RULES = 1
 PROBES: tuple[str, ...] = ("infiniband",)
 
 

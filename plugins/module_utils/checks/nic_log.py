@@ -18,6 +18,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_log"
+RULES = 1
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 _DAY_SECONDS = 86400.0

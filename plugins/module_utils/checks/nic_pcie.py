@@ -14,6 +14,7 @@ from ..words.expectations import Expectations, NicPcie, Rail, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_pcie"
+RULES = 1
 PROBES: tuple[str, ...] = ("infiniband",)
 
 # PCI Express base specification: GT/s of each generation.

@@ -15,6 +15,7 @@ from ..words.expectations import Expectations, Nic, NicPhysical, Rail, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_physical"
+RULES = 1
 PROBES: tuple[str, ...] = ("mlxlink",)
 
 # What was found: verdict, measured, expected, unit, reason, action.

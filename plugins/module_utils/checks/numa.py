@@ -10,6 +10,7 @@ from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "numa"
+RULES = 1
 PROBES: tuple[str, ...] = ("numa",)
 
 

@@ -10,6 +10,7 @@ from ..words.expectations import Expectations, Nvme, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nvme"
+RULES = 1
 PROBES: tuple[str, ...] = ("nvme_sysfs",)
 
 

@@ -16,6 +16,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "nvme_log"
+RULES = 1
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 _WORDS = ("nvme",)

@@ -11,6 +11,7 @@ from ..words.expectations import Expectations, Nvme, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nvme_smart"
+RULES = 1
 PROBES: tuple[str, ...] = ("smartctl",)
 
 # Bits of the critical warning field (NVM Express base specification, SMART / Health Information).

@@ -15,6 +15,7 @@ from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "nvml"
+RULES = 1
 PROBES: tuple[str, ...] = ("nvml",)
 IDLE_ONLY = True
 # nvmlGpuRecoveryAction_t of nvml.h.

@@ -15,6 +15,7 @@ from ..words.expectations import Expectations, PcieErrors, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "pcie_aer"
+RULES = 1
 PROBES: tuple[str, ...] = ("pcie_aer",)
 # Which drive is which part of the class; without it the drives are incomplete.
 OPTIONAL_PROBES = ("nvme_sysfs",)

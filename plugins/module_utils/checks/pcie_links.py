@@ -14,6 +14,7 @@ from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "pcie_links"
+RULES = 1
 PROBES: tuple[str, ...] = ("lspci",)
 
 # Of one lane, by PCIe generation (PCI-SIG).

@@ -13,6 +13,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "roce_gid"
+RULES = 1
 PROBES: tuple[str, ...] = ("roce_port",)
 _WANTED = "RoCE v2, IPv4"
 

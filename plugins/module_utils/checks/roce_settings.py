@@ -13,6 +13,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "roce_settings"
+RULES = 1
 PROBES: tuple[str, ...] = ("roce_port",)
 
 

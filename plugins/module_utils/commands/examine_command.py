@@ -10,8 +10,11 @@ import uuid
 from collections.abc import Sequence
 
 from ..examination.registry import examine
+from ..examination.rules import rules_of
 from ..host.evidence_store import EvidenceStore, valid_id
 from ..host.host import LocalHost
+from ..host.own_program import program_digest
+from ..host.raw_outputs import PLACE, digests_of
 from ..judging.fingerprint import fingerprint_of
 from ..judging.identity import identity_of
 from ..words.evidence import Evidence, expect_digest_of
@@ -55,14 +58,16 @@ def main(arguments: Sequence[str], version: str) -> int:
         expect_digest=expect_digest_of(options.stage, plain(expect)),
         findings=examination.findings,
         detail={"seconds": round(time.monotonic() - began, 3), "tool_seconds": round(host.tool_seconds, 3)},
-        raw=examination.raw,
+        raw=digests_of(examination.outputs),
         muster_version=version,
         identity=identity_of(examination.values, expect),
+        rules=rules_of(options.stage),
+        program=program_digest(),
     )
     if not options.no_store:
         try:
             store = EvidenceStore(options.state_directory)
-            store.write_raw(evidence, "raw", examination.outputs)
+            store.write_raw(evidence, PLACE, examination.outputs)
             store.write(evidence)
         except OSError as exc:
             # A full or read-only disk is no reason to keep the answer back.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -28,10 +27,12 @@ class Stress(Protocol):
     """One load or active test (a module in ``stress/``): a probe that works on the host for as long as it is told.
 
     ``SETTINGS`` is the dataclass of what a step of a burn-in profile sets for it. One that tolerates nothing beside it
-    has ``EXCLUSIVE = True``: no other stress, and no examination while it runs.
+    has ``EXCLUSIVE = True``: no other stress, and no examination while it runs. ``RULES`` is the version of what it
+    does to the host: raised, it is owed again wherever it ran before.
     """
 
     NAME: str
+    RULES: int
     SETTINGS: type
 
     def collect(self, host: Host, expect: Expectations, seconds: float, settings: Any) -> Output:
@@ -58,9 +59,11 @@ class Check(Protocol):
     """One question (a module in ``checks/``).
 
     One that only an idle host can answer (no program on the GPUs) has ``IDLE_ONLY = True`` and is not asked under load.
+    ``RULES`` is its version: raised whenever the same outputs come to another verdict, be it by a parser that it reads.
     """
 
     NAME: str
+    RULES: int
     PROBES: tuple[str, ...]
 
     def subjects(self, expect: Expectations) -> Sequence[str]:
@@ -77,11 +80,6 @@ class Examination:
     findings: tuple[Finding, ...]
     values: Mapping[str, Any]
     outputs: Mapping[str, Output]
-
-    @property
-    def raw(self) -> dict[str, str]:
-        """SHA-256 of every kept raw output, by probe name."""
-        return {name: hashlib.sha256(output.stdout.encode()).hexdigest() for name, output in self.outputs.items()}
 
 
 def collect(host: Host, probes: Iterable[Probe], expect: Expectations) -> dict[str, Output]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..words.evidence import Evidence
 from .host import Output
+from .raw_outputs import read_outputs, write_outputs
 from .whole_files import replace_file
 
 STATE_DIRECTORY = "/var/lib/muster"
@@ -42,12 +42,12 @@ class EvidenceStore:
         return path
 
     def write_raw(self, evidence: Evidence, name: str, outputs: Mapping[str, Output]) -> None:
-        """Write what the tools printed; ``outputs.json`` has the rest: exit status, standard error, time limits."""
-        directory = self.path(evidence.stage, evidence.id).parent / name
-        for probe, output in outputs.items():
-            replace_file(directory / f"{probe}.txt", output.stdout)
-        rest = {probe: {**asdict(output), "stdout": None} for probe, output in outputs.items()}
-        replace_file(directory / "outputs.json", json.dumps(rest, indent=1, sort_keys=True) + "\n")
+        """Write what the tools printed to a directory beside the record."""
+        write_outputs(self.path(evidence.stage, evidence.id).with_name(name), outputs)
+
+    def read_raw(self, stage: str, evidence_id: str, names: Iterable[str]) -> dict[str, dict[str, Output]]:
+        """Return by directory what the tools printed; raises RawError."""
+        return {name: read_outputs(self.path(stage, evidence_id).with_name(name)) for name in names}
 
     def read(self, stage: str, evidence_id: str) -> dict[str, Any]:
         """Return a record's JSON data; raises OSError or ValueError."""

@@ -75,11 +75,17 @@ def take(expect_path: str, state_directory: str, node: str, serving: bool = Fals
     """
     why = "no answer"
     answer = within(MEASURE_SECONDS, lambda: _measured(expect_path, state_directory, time.time()))
-    if answer is None:
+    in_time = answer is not None
+    if not in_time:
         why = f"no answer within {MEASURE_SECONDS:g} s, or none at all"
         answer = within(FILE_SECONDS, lambda: _silent(why, state_directory, time.time()).to_json())
     beat = _parsed(answer) or _nothing(why, time.time())
-    kept = within(FILE_SECONDS, lambda: _kept(beat, expect_path, state_directory, node, serving).to_json())
+    judged_by = within(FILE_SECONDS, _judged_by) if in_time and beat.verdict != PASS else None
+
+    def evidence(beat: Heartbeat) -> Evidence:
+        return _evidence(beat, expect_path, node, json.loads(judged_by or "{}"))
+
+    kept = within(FILE_SECONDS, lambda: _kept(beat, state_directory, serving, evidence).to_json())
     told = _parsed(kept)
     if told is not None:
         return told
@@ -300,7 +306,7 @@ def _lasts(item: Finding) -> bool:
     return item.verdict == FAIL or (item.verdict == INCOMPLETE and item.measured is not None)
 
 
-def _kept(beat: Heartbeat, expect_path: str, state_directory: str, node: str, serving: bool) -> Heartbeat:
+def _kept(beat: Heartbeat, state_directory: str, serving: bool, evidence: Callable[[Heartbeat], Evidence]) -> Heartbeat:
     """Write evidence, where there is any that is new, and the heartbeat; return the heartbeat as it was written."""
     try:
         last = heartbeat.parse(LocalHost().read(f"{state_directory}/health.json"))
@@ -314,7 +320,7 @@ def _kept(beat: Heartbeat, expect_path: str, state_directory: str, node: str, se
         beat = replace(beat, evidence_id=last.evidence_id)
     else:
         beat = replace(beat, evidence_id=new_id())
-        EvidenceStore(state_directory).write(_evidence(beat, expect_path, node))
+        EvidenceStore(state_directory).write(evidence(beat))
     if beat.verdict != PASS:
         beat = replace(beat, drain=reason_of(beat))
     _written(Path(state_directory) / "health.json", beat)
@@ -334,7 +340,7 @@ def _same(last: Heartbeat, beat: Heartbeat) -> bool:
     return then == now
 
 
-def _evidence(beat: Heartbeat, expect_path: str, node: str) -> Evidence:
+def _evidence(beat: Heartbeat, expect_path: str, node: str, judged_by: Mapping[str, Any]) -> Evidence:
     try:
         digest = expect_digest_of(STAGE, json.loads(Path(expect_path).read_text(encoding="utf-8")))
     except (OSError, ValueError, AttributeError):
@@ -351,7 +357,16 @@ def _evidence(beat: Heartbeat, expect_path: str, node: str) -> Evidence:
         findings=beat.findings,
         # Which machine it was, the boot id ties to a preflight that read all of it.
         identity={"hostname": os.uname().nodename},
+        **judged_by,
     )
+
+
+def _judged_by() -> str:
+    """Return rules and program of the evidence; to read them takes as long as to keep it."""
+    from ..examination.rules import rules_of  # noqa: PLC0415 -- start-up budget: a node that passes needs neither
+    from ..host.own_program import program_digest  # noqa: PLC0415
+
+    return json.dumps({"rules": rules_of(STAGE), "program": program_digest()})
 
 
 def _parsed(text: str | None) -> Heartbeat | None:

@@ -17,8 +17,10 @@ from typing import Any
 
 from ..examination.examine import collect
 from ..examination.registry import CHECKS, PROBES, STAGE_CHECKS, judge_stage, probes_of
+from ..examination.rules import rules_of
 from ..host.evidence_store import EvidenceStore
 from ..host.host import TOOL_PATH, Host, LocalHost, Output, Unreadable
+from ..host.own_program import program_digest
 from ..host.whole_files import replace_file
 from ..probes import boot_id, error_counters, heartbeat, kernel_ring
 from ..probes.heartbeat import Heartbeat
@@ -221,6 +223,8 @@ def _keep(  # noqa: PLR0913, PLR0917 -- one record's fields
         findings=tuple(findings),
         detail=detail,
         identity={"hostname": os.uname().nodename},
+        rules=rules_of(detail["hook"]),
+        program=program_digest(),
     )
     with suppress(OSError):
         store.write(evidence)

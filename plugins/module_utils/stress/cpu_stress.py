@@ -14,6 +14,7 @@ from ..host.host import Host, Output, Unreadable
 from ..words.expectations import Expectations, NoSettings, stated
 
 NAME = "cpu_stress"
+RULES = 1
 SETTINGS = NoSettings
 # Workers end at their next step, and memory has to be given back.
 _MARGIN_SECONDS = 120.0

@@ -19,6 +19,7 @@ from ..host.host import Host, Output, Unreadable
 from ..words.expectations import DiagLevel, Expectations
 
 NAME = "dcgm_diag"
+RULES = 1
 # The diagnostic needs the GPUs to itself, and takes what others read from them for load.
 EXCLUSIVE = True
 DISCOVERY = ("dcgmi", "discovery", "-l")

@@ -19,6 +19,7 @@ from ..words.reader import Converted, Count, Number, ReadError, Rule, read
 T = TypeVar("T")
 
 NAME = "gpu_stress"
+RULES = 1
 SETTINGS = NoSettings
 PROGRAM = "/usr/libexec/muster/muster"
 # Imports, nvidia-smi, ending what hangs.

@@ -18,6 +18,7 @@ from ..words.expectations import Expectations, pci_address
 from ..words.reader import Count, Number, ReadError, Rule, read
 
 NAME = "gpu_telemetry"
+RULES = 1
 # Single answers of real GPUs are at hand, no loop.
 PARTLY_UNVERIFIED = "nvidia-smi -lms"
 PROGRAM = "/usr/libexec/muster/muster"

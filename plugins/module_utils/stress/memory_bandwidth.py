@@ -18,6 +18,7 @@ from ..probes.numa import cpus_in
 from ..words.expectations import Expectations, NoSettings, stated
 
 NAME = "memory_bandwidth"
+RULES = 1
 SETTINGS = NoSettings
 # Whatever runs beside it takes its share of the bandwidth.
 EXCLUSIVE = True

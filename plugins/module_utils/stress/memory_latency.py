@@ -18,6 +18,7 @@ from ..host.host import Host, Output, Unreadable
 from ..words.expectations import Expectations, NoSettings, stated
 
 NAME = "memory_latency"
+RULES = 1
 SETTINGS = NoSettings
 # Whatever runs beside it makes the memory busy.
 EXCLUSIVE = True

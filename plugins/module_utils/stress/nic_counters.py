@@ -13,6 +13,7 @@ from ..probes.infiniband import COUNTER_FILES, Device
 from ..words.expectations import Expectations, NoSettings
 
 NAME = "nic_counters"
+RULES = 1
 SETTINGS = NoSettings
 
 _BEFORE, _AFTER = "before ", "after "

@@ -23,6 +23,7 @@ from ..host.host import Host, Output, Unreadable
 from ..words.expectations import Expectations, NoSettings, pci_address, stated
 
 NAME = "nvbandwidth"
+RULES = 1
 SETTINGS = NoSettings
 # Every other copy takes its share of the bandwidth.
 EXCLUSIVE = True

@@ -20,6 +20,7 @@ from ..probes import nvme_sysfs
 from ..words.expectations import Expectations, NoSettings, NvmeRead, stated
 
 NAME = "nvme_read"
+RULES = 1
 SETTINGS = NoSettings
 NO_DRIVE = "no drive of the class was found\n"
 # fio has to lay out a file, to settle and to write its report.

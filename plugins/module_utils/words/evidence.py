@@ -78,6 +78,16 @@ class Evidence:
         """Whether a fault was measured, whatever else was."""
         return any(finding.verdict == FAIL for finding in self.findings)
 
+    @property
+    def judged_again(self) -> bool:
+        """Whether it was made of the raw outputs of another record."""
+        return "judged_again" in self.detail
+
+    @property
+    def original(self) -> str:
+        """The id of the record beside which its raw outputs lie: its own, unless they were judged again."""
+        return original_of(self.id, self.detail)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data that ``from_dict`` reads back."""
         return {
@@ -190,6 +200,13 @@ def _check_text(text: str, where: str) -> None:
         text.encode()
     except UnicodeEncodeError as exc:
         raise EvidenceError(f"{where}: text that is not Unicode: {text[:50]!r}") from exc
+
+
+def original_of(evidence_id: str, detail: Mapping[str, Any]) -> str:
+    """Return the id of the record of whose raw outputs a record was made: its own, unless it was judged again."""
+    again = detail.get("judged_again")
+    of = again.get("of") if isinstance(again, Mapping) else None
+    return of if isinstance(of, str) else evidence_id
 
 
 def digest_of(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -77,3 +77,14 @@ def worst(verdicts: Iterable[str]) -> str:
     """Return the worst of the verdicts; no verdict at all is ``incomplete``, never ``pass``."""
     seen = set(verdicts)
     return next((verdict for verdict in VERDICTS if verdict in seen), INCOMPLETE)
+
+
+def merged(before: Sequence[Finding], now: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return the worst finding on each (check, part): of equally bad ones the first, of passes the last."""
+    best: dict[tuple[str, str], Finding] = {}
+    for finding in (*before, *now):
+        key = (finding.check, finding.subject)
+        known = best.get(key)
+        if known is None or VERDICTS.index(finding.verdict) <= VERDICTS.index(known.verdict) - (known.verdict != PASS):
+            best[key] = finding
+    return tuple(best.values())

@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request, cohorts_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import program_digest
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError, StoredRound
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Doubt
 
@@ -326,6 +328,8 @@ class CampaignRun:
                     },
                     muster_version=preflight.muster_version,
                     identity=preflight.identity,
+                    rules=rules_of(self.stage),
+                    program=program_digest(),
                 )
             )
         return evidence

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import FORMAT, Evidence, EvidenceError
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import (
+    FORMAT,
+    Evidence,
+    EvidenceError,
+    original_of,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import (
+    AGREES,
     CLOCK_SKEW_SECONDS,
     Doubt,
+    Draw,
+    JudgedBy,
     Mark,
     NodeRow,
     Record,
@@ -20,6 +28,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables impor
     DECISION,
     DOUBT,
     DRAIN,
+    DRAW,
     EVIDENCE,
     META,
     NODE,
@@ -30,7 +39,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables impor
     TRANSITION,
     UnreadableColumnError,
 )
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import JSON, Connection, Table, func, select, type_coerce
 
 # SQLite before 3.32 takes no more than 999 variables in one statement.
 NAMES_PER_QUERY = 900
@@ -223,11 +232,42 @@ class Reader:
                 EVIDENCE.c.node == DOUBT.c.node,
                 EVIDENCE.c.stage == DOUBT.c.stage,
                 EVIDENCE.c.seq > DOUBT.c.evidence,
+                # Nobody has looked at the node for a record that was judged again.
+                type_coerce(EVIDENCE.c.detail, JSON)["judged_again"].as_string().is_(None),
             )
             .exists()
         )
         columns = [DOUBT.c[name] for name in Doubt.__dataclass_fields__]
         return [Doubt(*row) for row in self._connection.execute(select(*columns).where(~later).order_by(DOUBT.c.seq))]
+
+    def judged_by(self, stage: str) -> list[JudgedBy]:
+        """Return by which rules each node's finished evidence of a stage that came last was judged."""
+        newest = select(func.max(EVIDENCE.c.seq)).where(EVIDENCE.c.stage == stage).group_by(EVIDENCE.c.node)
+        columns = [EVIDENCE.c[name] for name in ("id", "node", "detail", "rules", "expect_digest")]
+        query = select(*columns).where(EVIDENCE.c.seq.in_(newest), EVIDENCE.c.finished.is_not(None))
+        rows = self._connection.execute(query.order_by(EVIDENCE.c.seq))
+        return [
+            JudgedBy(row.node, original_of(row.id, row.detail), row.rules, row.expect_digest)
+            for row in rows
+            if isinstance(row.detail, dict) and isinstance(row.rules, dict)
+        ]
+
+    def newest(self, node: str, stage: str) -> Evidence | None:
+        """Return the node's evidence of a stage that came last, None where there is none."""
+        query = select(EVIDENCE).where(EVIDENCE.c.stage == stage, EVIDENCE.c.node == node)
+        row = self._connection.execute(query.order_by(EVIDENCE.c.seq.desc()).limit(1)).one_or_none()
+        return None if row is None else _evidence_of(row)
+
+    def draws(self) -> list[Draw]:
+        """Return all that were drawn to have their evidence judged here too, oldest first."""
+        columns = [DRAW.c[name] for name in Draw.__dataclass_fields__]
+        return [Draw(*row) for row in self._connection.execute(select(*columns).order_by(DRAW.c.seq))]
+
+    def unsettled(self, stage: str) -> set[str]:
+        """Return the nodes whose evidence of a stage was not found to agree when they were drawn last."""
+        last = select(func.max(DRAW.c.seq)).where(DRAW.c.stage == stage).group_by(DRAW.c.node)
+        rows = self._connection.execute(select(DRAW.c.node, DRAW.c.outcome).where(DRAW.c.seq.in_(last)))
+        return {row.node for row in rows if row.outcome != AGREES}
 
     def policy(self, digest: str) -> dict[str, Any] | None:
         """Return the policy with this digest as it was when nodes were judged by it, None for an unknown one."""

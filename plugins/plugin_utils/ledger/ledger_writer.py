@@ -12,10 +12,12 @@ from ansible_collections.muster.cluster.plugins.module_utils.judging.placeholder
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.printable import printable
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.database import LedgerError
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.judged_again import refusal
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger_reader import NAMES_PER_QUERY, Reader
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import (
     DECISIONS,
     Doubt,
+    Draw,
     Refused,
     StoredRound,
     Transition,
@@ -24,6 +26,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables impor
     DECISION,
     DOUBT,
     DRAIN,
+    DRAW,
     EVIDENCE,
     META,
     NODE,
@@ -37,6 +40,8 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 # A record of a day's burn-in of a node with eight GPUs has about 300 kB.
 MOST_BYTES = 4 * 2**20
+# What judging it again may add: a record must not escape that by its size.
+MORE_BYTES = 2**16
 
 
 class Writer(Reader):
@@ -70,10 +75,12 @@ class Writer(Reader):
 
         The same record again changes nothing. A record that had not finished makes way for its continuation, which is
         the newest then; a finished one with the same id and another content is refused, and what the ledger has stays.
+        One that was judged again is refused unless it stands for the newest of its stage, and is no better.
         """
         stored = self._stored({item.id for item in evidence})
         refused: list[Refused] = []
         rows: dict[str, dict[str, Any]] = {}
+        given: dict[tuple[str, str], Evidence] = {}
         continued: list[str] = []
         for item in evidence:
             try:
@@ -83,7 +90,12 @@ class Writer(Reader):
                 continue
             old = rows.get(item.id) or stored.get(item.id)
             if old is None:
+                place = (item.node, item.stage)
+                if item.judged_again and (why := refusal(item, given.get(place) or self.newest(*place))):
+                    refused.append(Refused(item.node, item.id, f"evidence {item.id}: {why}"))
+                    continue
                 rows[item.id] = row
+                given[place] = item
             elif old["digest"] == row["digest"]:
                 continue
             elif old["finished"] is None and all(old[key] == row[key] for key in ("node", "stage", "started")):
@@ -91,6 +103,7 @@ class Writer(Reader):
                     continued.append(item.id)
                 rows.pop(item.id, None)
                 rows[item.id] = row
+                given[item.node, item.stage] = item
             else:
                 refused.append(Refused(item.node, item.id, f"evidence {item.id}: another record has this id already"))
         for start in range(0, len(continued), NAMES_PER_QUERY):
@@ -141,7 +154,7 @@ class Writer(Reader):
         rows = [
             {"node": item.node, "stage": item.stage, "at": now, "numbers": numbers}
             for item in evidence
-            if item.id in new and (numbers := numbers_of(item))
+            if item.id in new and not item.judged_again and (numbers := numbers_of(item))
         ]
         if rows:
             self._connection.execute(insert(SERIES), rows)
@@ -231,6 +244,18 @@ class Writer(Reader):
         if fresh:
             self._connection.execute(insert(DOUBT), fresh)
 
+    def add_draws(self, draws: Sequence[Draw]) -> None:
+        """Record who was drawn, before it is known what comes of it."""
+        if draws:
+            self._connection.execute(insert(DRAW), [vars(each) for each in draws])
+
+    def end_draws(self, seed: str, outcomes: Mapping[str, str]) -> None:
+        """Record by node what came of one drawing of lots."""
+        statement = update(DRAW).where(DRAW.c.seed == seed, DRAW.c.node == bindparam("b_node"))
+        rows = [{"b_node": node, "outcome": _storable(outcome)} for node, outcome in outcomes.items()]
+        if rows:
+            self._connection.execute(statement.values(outcome=bindparam("outcome")), rows)
+
     def advance(self) -> int:
         """Count the generation on without a change of state and return it: what the gate is told next is newer."""
         self._connection.execute(update(META).values(generation=META.c.generation + 1))
@@ -295,8 +320,9 @@ def _row_of(evidence: Evidence, now: float) -> dict[str, Any]:
     digest = digest_of({key: value for key, value in data.items() if key != "format"})
     # A host may have written NaN, half a surrogate pair, or a time beyond any clock.
     size = len(json.dumps(data, allow_nan=False, ensure_ascii=False).encode())
-    if size > MOST_BYTES:
-        raise ValueError(f"{size} bytes, expected at most {MOST_BYTES}")
+    most = MOST_BYTES + (MORE_BYTES if evidence.judged_again else 0)
+    if size > most:
+        raise ValueError(f"{size} bytes, expected at most {most}")
     if any("\0" in data[key] for key in ("id", "node", "boot_id", "expect_digest", "muster_version")):
         raise ValueError("text with a NUL character")
     times = {key: None if data[key] is None else float(data[key]) for key in ("started", "finished")}

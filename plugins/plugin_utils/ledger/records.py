@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +82,40 @@ class Doubt:
     stage: str
     reason: str
     source: str
+
+
+@dataclass(frozen=True)
+class JudgedBy:
+    """By which rules, and against which expectations, a node's evidence was judged.
+
+    ``original`` is the id of the record beside which the node keeps the raw outputs.
+    """
+
+    node: str
+    original: str
+    rules: Mapping[str, int]
+    expect_digest: str
+
+
+# What came of a drawing: raw outputs and findings say the same. Every other text says what does not.
+AGREES = "agrees"
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A node that was drawn to have evidence judged on the control machine too.
+
+    ``seed`` gives the draw again: it chose from the nodes whose names, sorted, have the digest ``among``. ``outcome``
+    is None until it is known.
+    """
+
+    stage: str
+    node: str
+    evidence: str
+    seed: str
+    among: str
+    at: float
+    outcome: str | None = None
 
 
 @dataclass(frozen=True)

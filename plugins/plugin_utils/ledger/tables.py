@@ -161,6 +161,20 @@ SERIES = Table(
     Column("numbers", Data("series.numbers"), nullable=False),
     Index("series_node", "node", "at"),
 )
+# Who was drawn to have evidence judged on the control machine too, and what came of it: null until that is known.
+DRAW = Table(
+    "draw",
+    TABLES,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("stage", String, nullable=False),
+    Column("node", String, nullable=False),
+    Column("evidence", String, nullable=False),
+    Column("seed", String, nullable=False),
+    Column("among", String, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("outcome", String),
+    Index("draw_last", "stage", "node", "seq"),
+)
 DRAIN = Table(
     "drain",
     TABLES,

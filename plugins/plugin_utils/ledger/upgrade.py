@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables import (
     DOUBT,
+    DRAW,
     EVIDENCE,
     META,
     NODE,
@@ -41,7 +42,7 @@ def _to_2(connection: Connection) -> None:
     # Indexes keep their names when their table is renamed.
     connection.execute(text("DROP INDEX ix_part_node"))
     connection.execute(text("CREATE INDEX evidence_imported ON evidence (imported)"))
-    for table in (PART, POLICY, DOUBT, SERIES):
+    for table in (PART, POLICY, DOUBT, SERIES, DRAW):
         table.create(connection)
     columns = "kind, serial, node, slot, first_seen, last_seen"
     connection.execute(

@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.muster.cluster.plugins.action.accept import ActionModule
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import Phase, read_program
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign import campaign as walk
@@ -26,6 +27,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign i
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import program_digest
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Node
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_stage import Acceptance
@@ -185,6 +187,7 @@ def test_slow_node_is_rejected_and_all_is_recorded(ledger: Ledger, tmp_path: Pat
     assert (evidence.boot_id, evidence.fingerprint) == ("boot-1", FINGERPRINT)
     assert evidence.identity == {"slurmd_node": "gpu-04"}
     assert evidence.expect_digest == expect_digest_of("acceptance", CLASS)
+    assert (evidence.rules, evidence.program) == (rules_of("acceptance"), program_digest())
     assert [each["number"] for each in evidence.detail["rounds"]][:2] == [1, 2]
     assert evidence.detail["versions"] == {"torch": ["2.6.0+cpu"]}
     assert any(line.startswith("acceptance round 1 (walk, 5 s): 3 nodes; ") for line in cluster.told)

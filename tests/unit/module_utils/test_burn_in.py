@@ -17,7 +17,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in imp
     Clock,
     Environment,
     Stopped,
-    merged,
     resumable,
     run,
     run_finding,
@@ -42,10 +41,6 @@ XID = Output(
     "2025-01-21T04:41:44+0000 h kernel: Linux version 6.1.0\n"
     "2025-01-21T04:42:44+0000 h kernel: NVRM: Xid (PCI:0000:ab:00): 79, GPU has fallen off the bus.\n"
 )
-
-
-def finding(verdict, reason="", subject="host"):
-    return Finding("cpu", subject, verdict, reason=reason)
 
 
 class World:
@@ -98,25 +93,6 @@ def own(evidence):
 
 def verdict_of(evidence):
     return worst(finding.verdict for finding in evidence.findings)
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "expected"),
-    [
-        (finding(PASS, "old"), finding(PASS, "new"), finding(PASS, "new")),
-        (finding(PASS), finding(FAIL, "new"), finding(FAIL, "new")),
-        (finding(INCOMPLETE, "old"), finding(PASS), finding(INCOMPLETE, "old")),
-        (finding(INCOMPLETE), finding(FAIL, "new"), finding(FAIL, "new")),
-        (finding(FAIL, "first"), finding(FAIL, "second"), finding(FAIL, "first")),
-        (finding(FAIL, "first"), finding(PASS), finding(FAIL, "first")),
-    ],
-)
-def test_worst_finding_is_kept_and_the_first_of_equals(before, now, expected):
-    assert merged([before], [now]) == (expected,)
-
-
-def test_finding_of_another_part_is_kept_beside():
-    assert len(merged([finding(PASS)], [finding(FAIL, subject="gpu")])) == 2
 
 
 @pytest.mark.parametrize(
@@ -334,6 +310,7 @@ class Bench:
     """A stress that takes ``seconds`` of the world's time and says what it was asked."""
 
     NAME = "bench"
+    RULES = 1
     SETTINGS = BenchSettings
 
     def __init__(self, world):
@@ -362,7 +339,7 @@ def bench(world, monkeypatch):
         return [Finding("bench", "host", PASS if values["bench"] == "good" else FAIL)]
 
     made = Bench(world)
-    check = SimpleNamespace(NAME="bench", PROBES=("bench",), subjects=lambda expect: ["host"], decide=decide)
+    check = SimpleNamespace(NAME="bench", RULES=1, PROBES=("bench",), subjects=lambda expect: ["host"], decide=decide)
     package = registry.__package__.rpartition(".")[0]
     monkeypatch.setitem(sys.modules, f"{package}.stress.bench", made)
     monkeypatch.setitem(sys.modules, f"{package}.checks.bench", check)

@@ -10,8 +10,13 @@ from pathlib import Path
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.commands.examine_command import STAGES
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import STAGE_CHECKS
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import COLLECTION, build
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import (
+    COLLECTION,
+    build,
+    program_digest,
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +55,7 @@ def test_examine_gives_evidence_and_keeps_the_last_five(muster, expect, tmp_path
     evidence = Evidence.from_dict(json.loads(done.stdout))
     assert {finding.verdict for finding in evidence.findings} == {"incomplete"}
     assert "not found in /nonexistent" in evidence.findings[1].reason
+    assert (evidence.rules, evidence.program) == (rules_of("preflight"), program_digest())
     stored = sorted(path.name for path in (tmp_path / "evidence" / "preflight").iterdir())
     assert stored == ["e2", "e3", "e4", "e5", "e6"]
     directory = tmp_path / "evidence" / "preflight" / "e6"

@@ -17,6 +17,8 @@ TOOL = """#!{python}
 import json, sys
 sys.stdin.read()
 words = sys.argv[2:]
+if sys.argv[1] == "judge-again":
+    sys.exit({again!r}) if {again!r}.startswith("muster:") else print({again!r}) or sys.exit(0)
 asked = {{words[at][2:]: words[at + 1] for at in range(0, 6, 2)}}
 print(json.dumps({{**json.loads({evidence!r}), **asked, **json.loads({answer!r})}}))
 """
@@ -24,13 +26,15 @@ print(json.dumps({{**json.loads({evidence!r}), **asked, **json.loads({answer!r})
 
 @pytest.fixture
 def check(tmp_path):
-    def run(_health=False, **answer):
+    def run(_health=False, _again="", _judge_again="", **answer):
         digest = expect_digest_of("preflight", EXPECT)
         evidence = Evidence("", "", "", 1.0, 2.0, "boot", {}, digest).to_dict()
         tool = tmp_path / "muster"
-        tool.write_text(TOOL.format(python=sys.executable, evidence=json.dumps(evidence), answer=json.dumps(answer)))
+        given = {"evidence": json.dumps(evidence), "answer": json.dumps(answer), "again": _again}
+        tool.write_text(TOOL.format(python=sys.executable, **given))
         tool.chmod(0o755)
-        arguments = {"node": "gpu-01", "expect": EXPECT, "tool": str(tool), "health": _health}
+        asked = {"node": "gpu-01", "expect": EXPECT, "judge_again": _judge_again}
+        arguments = {**asked, "tool": str(tool), "health": _health}
         return run_module("node_check", **arguments)
 
     return run
@@ -110,3 +114,30 @@ def test_health_check_that_crashes_costs_the_pass_and_not_the_task(check):
     result = check(_health=True)
     assert result["evidence"]["node"] == "gpu-01"
     assert (result["health"]["verdict"], result["health"]["service_age_seconds"]) == ("incomplete", None)
+
+
+AGAIN = replace(PREFLIGHT, stage="burn_in", id="b-2", detail={"judged_again": {"of": "b-1", "from": {"xid": 1}}})
+
+
+def test_burn_in_is_judged_again_where_that_is_asked_for(check):
+    assert check()["judged_again"] is None
+    result = check(_judge_again="b-1", _again=json.dumps(AGAIN.to_dict()))
+    assert result["judged_again"] == AGAIN.to_dict() and result["evidence"]["stage"] == "preflight"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "muster: raw output of evidence b-1 is not there, or is another: last/lscpu",
+        "",
+        "{}",
+        *(
+            json.dumps(replace(AGAIN, **change).to_dict())
+            for change in ({"node": "gpu-02"}, {"stage": "preflight"}, {"detail": {}}, {"detail": {"judged_again": 7}})
+        ),
+        json.dumps(replace(AGAIN, detail={"judged_again": {"of": "b-0"}}).to_dict()),
+    ],
+)
+def test_burn_in_that_cannot_be_judged_again_costs_the_burn_in_and_not_the_task(check, answer):
+    result = check(_judge_again="b-1", _again=answer)
+    assert result["evidence"]["node"] == "gpu-01" and result["judged_again"] is None

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import defaults
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
@@ -158,6 +159,7 @@ def test_fault_drains_once_with_its_evidence(lab: Lab, set_faults: SetFaults) ->
     record = json.loads((lab.place / "state" / "evidence" / "health" / evidence / "evidence.json").read_text())
     assert (record["node"], record["stage"], record["findings"][0]["check"]) == ("gpu-01", "health", "xid")
     assert record["identity"] == {"hostname": os.uname().nodename}
+    assert record["rules"] == rules_of("health")
     assert lab.hook("health").returncode == 1
     assert (len(lab.updates), lab.heartbeat["evidence_id"]) == (1, evidence)
 
@@ -439,3 +441,4 @@ def test_epilog_tells_what_the_job_did(lab: Lab, set_faults: SetFaults) -> None:
     (record,) = (lab.place / "state" / "evidence" / "health").glob("*/evidence.json")
     kept = json.loads(record.read_text())
     assert (kept["detail"], kept["identity"]) == ({"hook": "epilog", "job": "7"}, {"hostname": os.uname().nodename})
+    assert kept["rules"] == rules_of("epilog")

@@ -28,7 +28,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger impor
     parts_of,
     states,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Doubt
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import AGREES, Doubt, Draw
 from sqlalchemy import String, create_engine, select, type_coerce
 
 ID, CLUSTER = "ledger-1", "lab"
@@ -417,6 +417,17 @@ def test_doubt_stands_until_the_stage_is_proven_again(ledger: Ledger) -> None:
         assert writer.doubts() == [doubt]
 
 
+def test_doubt_is_not_answered_by_judging_old_outputs_again(ledger: Ledger) -> None:
+    doubt = Doubt("n1", "burn_in", "slow with n2", "campaign c1")
+    with ledger.writing() as writer:
+        writer.add_evidence([BURNED], 100.0)
+        writer.add_doubts([doubt], 110.0)
+        assert writer.add_evidence([made_of(BURNED, "b2")], 120.0) == []
+        assert writer.doubts() == [doubt]
+        writer.add_evidence([replace(BURNED, id="b3")], 130.0)
+        assert writer.doubts() == []
+
+
 def test_change_of_state_says_who_by_which_policy_and_what_allowed_it(ledger: Ledger) -> None:
     with ledger.writing() as writer:
         first = writer.keep_policy({"stages": ["preflight"]}, 1.0)
@@ -625,3 +636,74 @@ def test_two_runs_do_not_admit_at_once(url: str, ledger: Ledger) -> None:
     process.join(10)
     with ledger.locked(wait_seconds=5):
         pass
+
+
+BURNED = replace(EVIDENCE, id="b1", stage="burn_in", findings=(Finding("cpu", "host", "pass", 96),), rules={"cpu": 1})
+
+
+def made_of(record: Evidence, name: str, **change: Any) -> Evidence:
+    """Return a record that was judged again."""
+    detail = {**record.detail, "judged_again": {"of": record.original, "from": {"cpu": 1}}}
+    return replace(record, **{"id": name, "detail": detail, "rules": {"cpu": 2}, **change})
+
+
+def test_record_judged_again_stands_for_the_newest_of_its_stage(ledger: Ledger) -> None:
+    with ledger.writing() as writer:
+        assert writer.add_evidence([BURNED], 200.0) == []
+        again = made_of(BURNED, "b2", findings=(Finding("cpu", "host", "fail", 96),))
+        assert writer.add_evidence([again], 210.0) == []
+        assert writer.newest("n1", "burn_in") == again
+        # The same once more, and made of the same original by later rules.
+        third = made_of(again, "b3", rules={"cpu": 3})
+        assert writer.add_evidence([again, third], 220.0) == []
+        assert writer.newest("n1", "burn_in") == third
+        # It measured nothing anew.
+        assert [at for at, _ in writer.series("n1", "cpu", "host")] == [200.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        # The newest is another burn-in: an old pass must not come back behind its fault.
+        ([replace(BURNED, id="b9", started=300.0, finished=310.0)], "the newest record is b9"),
+        # What the ledger has of it is no pass.
+        ([replace(BURNED, findings=(Finding("cpu", "host", "fail"),))], "cpu host is fail in b1"),
+        ([replace(BURNED, findings=(Finding("cpu", "host", "incomplete"),))], "cpu host is incomplete in b1"),
+        ([replace(BURNED, findings=(Finding("xid", "host", "fail"), *BURNED.findings))], "xid host is fail in b1"),
+        ([replace(BURNED, started=90.0)], "another started"),
+        ([replace(BURNED, boot_id="c", raw={})], "another boot_id, raw"),
+        ([], "no record of which it was made"),
+    ],
+)
+def test_record_judged_again_is_refused_where_it_makes_anything_better(
+    ledger: Ledger, given: list[Evidence], told: str
+) -> None:
+    with ledger.writing() as writer:
+        writer.add_evidence([BURNED, *given] if given and given[0].id != "b1" else given, 200.0)
+        before = writer.newest("n1", "burn_in")
+        (refused,) = writer.add_evidence([made_of(BURNED, "b2")], 210.0)
+        assert told in refused.reason
+        assert writer.newest("n1", "burn_in") == before
+
+
+@pytest.mark.parametrize("again", [None, 7, {}, {"of": 7}, {"of": "b2"}])
+def test_record_judged_again_of_nothing_is_refused(ledger: Ledger, again: Any) -> None:
+    with ledger.writing() as writer:
+        writer.add_evidence([BURNED], 200.0)
+        (refused,) = writer.add_evidence([replace(BURNED, id="b2", detail={"judged_again": again})], 210.0)
+    assert "no record of which it was made" in refused.reason
+
+
+def test_draws_are_kept_with_their_seed_and_stand_open_until_they_agree(ledger: Ledger) -> None:
+    drawn = [Draw("preflight", node, f"e-{node}", "seed-1", "among", 5.0) for node in ("n1", "n2", "n3")]
+    with ledger.writing() as writer:
+        writer.add_draws(drawn)
+        assert writer.unsettled("preflight") == {"n1", "n2", "n3"}
+        writer.end_draws("seed-1", {"n1": AGREES, "n2": "differs: xid\0"})
+        assert writer.unsettled("preflight") == {"n2", "n3"}
+        assert writer.unsettled("burn_in") == set()
+        writer.add_draws([Draw("preflight", "n2", "e-n2-2", "seed-2", "among", 6.0)])
+        writer.end_draws("seed-2", {"n2": AGREES})
+        assert writer.unsettled("preflight") == {"n3"}
+    with ledger.reading() as reader:
+        assert reader.draws()[1] == replace(drawn[1], outcome="differs: xid\\0")

@@ -1,0 +1,158 @@
+"""What each rule says now of outputs that are always the same: digests that change when a rule does.
+
+A rule is a check, a load or a stage, as ``examination/rules.py`` has them. Of a load it is what it does to a host.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in import run_finding
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import (
+    CABLING_CHECK,
+    CHECKS,
+    RAIL_CHECKS,
+    STORAGE_CHECKS,
+    STRESS_CHECKS,
+    STRESSES,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import LOAD, STAGE_RULES
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import VERDICTS, Finding, merged
+
+from tests.fuzz.cases import expect as healthy_expect
+from tests.fuzz.cases import findings as said_of
+from tests.fuzz.mutation import ALL, ended, mutated
+from tests.fuzz.sick import SICK, healthy, known
+from tests.isolation.fleet import FAULTS, Fleet, Spec, expectations
+from tests.oracle import digest, entry
+from tests.recorded.judged import ROWS, findings_of
+from tests.unit.plugin_utils.fabric import test_rounds as fabric
+from tests.unit.plugin_utils.storage import test_rounds as storage
+
+# Of each sick output so many mutations: the oracle and the fuzz try more.
+MUTATIONS = 4
+HOSTS = 8
+
+
+@dataclass
+class Said:
+    """What one rule said, case by case: digests of all of it, and of what it was asked."""
+
+    verdicts: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
+
+    def add(self, case: str, inputs: Any, findings: Iterable[Finding]) -> None:
+        """Keep what was said of one case, without prose."""
+        rows = [[each.check, each.subject, each.verdict, digest.value(each.measured)] for each in findings]
+        self.verdicts[case] = sorted(rows, key=digest.canonical)
+        self.inputs[case] = digest.sha(inputs)
+
+    def digests(self) -> list[str]:
+        """Return the digests of verdicts and of inputs."""
+        return [digest.sha(self.verdicts), digest.sha(self.inputs)]
+
+
+def versions() -> dict[str, int]:
+    """Return the version of every rule."""
+    return {
+        **{name: check.RULES for name, check in CHECKS.items()},
+        **{f"{LOAD}{name}": stress.RULES for name, stress in STRESSES.items()},
+        **STAGE_RULES,
+    }
+
+
+def own() -> dict[str, Said]:
+    """Return what every rule says of what lies in this checkout."""
+    said: dict[str, Said] = {name: Said() for name in versions()}
+    for check, case, outputs, variant in (*_healthy(), *_sick()):
+        inputs = {name: vars(output) for name, output in outputs.items()}
+        said[check].add(case, inputs, said_of(check, outputs, variant))
+    texts, files = {name: healthy(name) for name in known()}, {"/proc/meminfo": healthy("meminfo")}
+    for name in STRESS_CHECKS:
+        settings = {"level": 3} if name == "dcgm_diag" else {}
+        said[f"{LOAD}{name}"].verdicts["asked"] = entry.stress_asks(name, texts, files, healthy_expect(), settings)
+    for stage, played in (("burn_in", _runs), ("fabric", _rails), ("storage", _saves), ("acceptance", _collectives)):
+        for case, inputs, findings in played():
+            said[stage].add(case, inputs, findings)
+    return said
+
+
+def recorded(place: Path) -> dict[str, Said]:
+    """Return what the rules say of what real machines printed, of those that say anything."""
+    said: dict[str, Said] = {}
+    for number, row in enumerate(sorted(ROWS, key=lambda row: (row.file, row.checks))):
+        if not (place / row.file).exists():
+            continue
+        inputs = [row.file, digest.sha((place / row.file).read_bytes().hex())]
+        by_rule: dict[str, list[Finding]] = {}
+        for finding in findings_of(row, place):
+            by_rule.setdefault(_rule_of(finding.check), []).append(finding)
+        for rule, findings in by_rule.items():
+            said.setdefault(rule, Said()).add(f"{row.file} {number}", inputs, findings)
+    return said
+
+
+def _rule_of(check: str) -> str:
+    if check in CHECKS:
+        return check
+    if check in STORAGE_CHECKS:
+        return "storage"
+    return "fabric" if check in (*RAIL_CHECKS, CABLING_CHECK) else "acceptance"
+
+
+def _healthy() -> Iterator[tuple[str, str, dict[str, Output], str]]:
+    for check, variant in sorted({*((name, "") for name in CHECKS), *((row.check, row.variant) for row in SICK)}):
+        names = (*CHECKS[check].PROBES, *getattr(CHECKS[check], "OPTIONAL_PROBES", ()))
+        yield check, f"healthy {variant}", {name: Output(healthy(name, variant)) for name in names}, variant
+
+
+def _sick() -> Iterator[tuple[str, str, dict[str, Output], str]]:
+    for row in SICK:
+        name = f"{row.probe} {digest.sha([row.old, row.new])} {row.variant}"
+        for number in range(MUTATIONS):
+            rng = random.Random(f"{row.check} {name} {number}")
+            text, _ = mutated(rng, row.text(), ALL, row.place()) if number else (row.text(), "")
+            output = ended(rng, text)[0] if number else Output(text)
+            yield row.check, f"{name} {number}", {row.probe: output}, row.variant
+
+
+def _runs() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
+    """Yield what burn-in says of its own run, and what it makes of findings on one part in a row."""
+    for given in itertools.product((60.0,), (0.0, 59.9, 60.0, 61.0), ("", "stopped"), VERDICTS):
+        yield f"run {given}", given, [run_finding(*given)]
+    for before, now in itertools.product(VERDICTS, VERDICTS):
+        pair = [Finding("x", "host", before, 1), Finding("x", "host", now, 2)]
+        yield f"{before}, then {now}", [before, now], merged(pair[:1], pair[1:])
+
+
+def _rails() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
+    sites = {"sound": fabric.Site, "crashed": lambda: fabric.Site(crashed={"n3"}), **dict(fabric.FAULTS)}
+    for name, site in sites.items():
+        yield from _of_nodes(name, name, site().conclude().findings)
+
+
+def _saves() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
+    faults: dict[str, dict[str, Any]] = {"sound": {}, "slow": {"gpu_3": storage.at(2.0)}, "silent": {"gpu_2": None}}
+    for name, changes in faults.items():
+        yield from _of_nodes(name, name, storage.walk(**changes)[0].findings)
+
+
+def _collectives() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
+    for fault in FAULTS:
+        fleet = Fleet(Spec.usual(HOSTS, fault, 0.01), 1)
+        _, concluded = entry.acceptance(fleet.nodes, [], expectations(fleet.spec), fleet.places(), fleet.run)
+        findings = {node: [Finding(**each) for each in found] for node, found in concluded["findings"].items()}
+        yield from _of_nodes(fault, fault, findings)
+
+
+def _of_nodes(
+    name: str, inputs: Any, findings: Mapping[str, Iterable[Finding]]
+) -> Iterator[tuple[str, Any, Iterable[Finding]]]:
+    for node, found in findings.items():
+        yield f"{name} {node}", inputs, found

@@ -1,0 +1,382 @@
+"""Nodes that lie about what their tools printed are found when they are drawn, and admission follows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in import Clock, Environment, run
+from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import Plan, steps_of
+from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_record import Record
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import examine
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.raw_outputs import digests_of, pack, places_in
+from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import fingerprint_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, digest_of, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission_request import Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admitting import admit
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import program_digest
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import AGREES
+from ansible_collections.muster.cluster.plugins.plugin_utils.rejudging import drawing
+from ansible_collections.muster.cluster.plugins.plugin_utils.rejudging.drawing import (
+    DRAWN,
+    Handed,
+    draw,
+    drawn,
+    rejudge,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.rejudging.outdated_evidence import outdated_burn_ins
+
+from tests.fake_host import FakeHost
+from tests.fleets import fleet_of
+from tests.typed import typed
+from tests.unit.action.test_admit import FakeGate
+from tests.unit.module_utils.conftest import EXPECT, healthy_host
+
+XID = Output(
+    "2025-01-21T04:41:44+0000 host kernel: Linux version 6.1.0\n"
+    "2025-01-21T04:42:44+0000 host kernel: NVRM: Xid (PCI:0000:ab:00): 79, GPU has fallen off the bus.\n"
+)
+NAMES = ("gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5")
+Kept = dict[str, dict[str, Output]]
+
+
+class Site:
+    """Nodes with what each of them said and kept; admission runs over a fake gate."""
+
+    def __init__(self, path: Path) -> None:
+        self.fleet = fleet_of(
+            {
+                "nodes": {
+                    "ctl": {"role": "controller"},
+                    **{name: {"role": "compute", "hardware_class": "c"} for name in NAMES},
+                },
+                "classes": {"c": EXPECT},
+                "ledger": {"url": f"sqlite:///{path / 'ledger.sqlite'}", "id": "ledger-1"},
+            }
+        )
+        self.ledger = Ledger.create(self.fleet.ledger.url, self.fleet.ledger.id, "lab", 1.0)
+        self.gate = FakeGate()
+        self.now = 2_000_000_000.0
+        self.said: dict[str, Evidence] = {}
+        self.kept: dict[str, Kept] = {}
+        for name in NAMES:
+            self.examine(name)
+
+    def examine(self, name: str, host: FakeHost | None = None, **change: Any) -> None:
+        """Have a node examined; ``change`` is what its program says instead of what it found."""
+        expect = typed(EXPECT)
+        examination = examine("preflight", host or healthy_host(), expect)
+        evidence = Evidence(
+            f"p-{name}-{self.now:.0f}",
+            name,
+            "preflight",
+            self.now - 2,
+            self.now - 1,
+            "boot",
+            fingerprint_of(examination.values, expect),
+            expect_digest_of("preflight", plain(expect)),
+            findings=examination.findings,
+            raw=digests_of(examination.outputs),
+            rules=rules_of("preflight"),
+            program=program_digest(),
+        )
+        self.said[name] = replace(evidence, **change)
+        self.kept[name] = {"raw": dict(examination.outputs)}
+
+    def handed(self) -> Handed:
+        stage = next(iter(self.said.values())).stage
+        return Handed(self.fleet, stage, {name: each.to_dict() for name, each in self.said.items()})
+
+    def fetched(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the result of the module on one node."""
+        outputs = self.kept[asked["node"]]
+        places = {place: outputs[place] for place in asked["places"]}
+        return {"item": dict(asked), "changed": False, "outputs": pack(places)}
+
+    def judge(
+        self, lots: str, answer: Callable[[Mapping[str, Any]], Any] | None = None
+    ) -> tuple[dict[str, str], dict[str, Any]]:
+        """Let lots fall on a node, judge what it gives, and return the outcomes and the states of all."""
+        result = draw(self.handed(), lots, self.now)
+        done = rejudge(self.handed(), result, [(answer or self.fetched)(each) for each in result["drawn"]], self.now)
+        evidence = {**self.handed().evidence, **done["evidence"]}
+        admitted = admit(Request(self.fleet, NAMES, evidence=evidence), self.gate, self.now, "ann")
+        assert not admitted.get("failed"), admitted
+        return done["outcomes"], {each["node"]: each for each in admitted["verdicts"]}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def lots_for(*wanted: str) -> str:
+    """Return a seed by which these are among the drawn."""
+    return next(seed for seed in map(str, range(1000)) if set(wanted) <= {*drawn(seed, NAMES, ())})
+
+
+def sick_host() -> FakeHost:
+    host = healthy_host()
+    host.outputs["/proc/meminfo"] = Output("MemTotal:        512000 kB\nMemFree: 1 kB\nSwapTotal: 0 kB\n")
+    return host
+
+
+def test_nodes_whose_findings_are_those_of_their_outputs_are_admitted(site: Site) -> None:
+    outcomes, verdicts = site.judge("any")
+    assert list(outcomes.values()) == [AGREES] * DRAWN
+    assert {each["state"] for each in verdicts.values()} == {"admitted"} and site.gate.open == {*NAMES}
+    with site.ledger.reading() as reader:
+        draws = reader.draws()
+        assert {each.node for each in draws} == {*drawn("any", NAMES, ())}
+        assert {(each.seed, each.among, each.at) for each in draws} == {("any", digest_of(sorted(NAMES)), site.now)}
+        assert [each.evidence for each in draws] == [site.said[each.node].id for each in draws]
+
+
+def test_sick_node_whose_program_passes_it_is_found_when_it_is_drawn(site: Site) -> None:
+    healthy = site.said["gpu-3"].findings
+    site.examine("gpu-3", sick_host(), findings=healthy)
+    assert worst(each.verdict for each in site.said["gpu-3"].findings) == PASS
+    outcomes, verdicts = site.judge(lots_for("gpu-3"))
+    assert "memory host: pass (1000 MiB) by the node, fail (500 MiB) here" in outcomes["gpu-3"]
+    (finding,) = verdicts["gpu-3"]["findings"]
+    assert (verdicts["gpu-3"]["state"], finding["check"], finding["verdict"]) == ("rejected", "rejudged", FAIL)
+    assert "gpu-3" not in site.gate.open and len(site.gate.open) == 4
+
+
+def test_node_that_names_its_parts_wrongly_is_found_too(site: Site) -> None:
+    """An error of a GPU since boot stands in the fingerprint of a preflight, which asks no check for it."""
+    host = healthy_host()
+    host.outputs["journalctl"] = XID
+    site.examine("gpu-3", host, fingerprint=site.said["gpu-3"].fingerprint)
+    outcomes, verdicts = site.judge(lots_for("gpu-3"))
+    assert "gpu_errors: none by the node, 0000:ab:00.0 Xid 79" in outcomes["gpu-3"]
+    assert verdicts["gpu-3"]["state"] == "rejected"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        # A number that the limit hides; a finding that is none; one too few.
+        (lambda each: replace(each, measured=999) if each.check == "memory" else each, "pass (999 MiB) by the node"),
+        (lambda each: replace(each, subject="moon") if each.check == "memory" else each, "memory host: nothing by"),
+        (lambda each: replace(each, check="xid") if each.check == "memory" else each, "xid host: pass"),
+    ],
+)
+def test_word_is_compared_part_by_part_and_number_by_number(site: Site, change: Any, told: str) -> None:
+    findings = tuple(change(each) for each in site.said["gpu-3"].findings)
+    site.said["gpu-3"] = replace(site.said["gpu-3"], findings=findings)
+    outcomes, verdicts = site.judge(lots_for("gpu-3"))
+    assert told in outcomes["gpu-3"]
+    assert verdicts["gpu-3"]["state"] == "rejected"
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        (healthy_host().outputs["/proc/meminfo"], "is not what it was: meminfo"),
+        (Output(""), "is not what it was: meminfo"),
+        (Output("MemTotal:        512000 kB\nMemFree: 1 kB\nSwapTotal: 0 kB\n", rc=1), "is not what it was: meminfo"),
+    ],
+)
+def test_outputs_made_good_after_their_digests_were_given_are_found(site: Site, output: Output, told: str) -> None:
+    findings = site.said["gpu-3"].findings
+    site.examine("gpu-3", sick_host(), findings=findings)
+    site.kept["gpu-3"]["raw"]["meminfo"] = output
+    outcomes, verdicts = site.judge(lots_for("gpu-3"))
+    assert told in outcomes["gpu-3"]
+    assert (verdicts["gpu-3"]["state"], verdicts["gpu-3"]["findings"][0]["verdict"]) == ("rejected", FAIL)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"unreachable": True, "msg": "Failed to connect to the host via ssh"},
+        {"failed": True, "msg": "/var/lib/muster/evidence/preflight/p/raw: No such file or directory"},
+        {"failed": True, "msg": "\ud800\0 of a node that would not be recorded"},
+        {"changed": False},
+        {"changed": False, "outputs": None},
+        {"changed": False, "outputs": "eJyr"},
+        {"changed": False, "outputs": pack({})},
+        {"changed": False, "outputs": pack({"raw": {}})},
+        None,
+    ],
+)
+def test_node_that_cannot_give_its_outputs_is_incomplete(site: Site, answer: Any) -> None:
+    def given(asked: Mapping[str, Any]) -> Any:
+        if asked["node"] != "gpu-3":
+            return site.fetched(asked)
+        return None if answer is None else {"item": dict(asked), **answer}
+
+    outcomes, verdicts = site.judge(lots_for("gpu-3"), given)
+    assert outcomes["gpu-3"].startswith(f"{INCOMPLETE}: raw output")
+    (finding,) = verdicts["gpu-3"]["findings"]
+    assert (verdicts["gpu-3"]["state"], finding["check"], finding["verdict"]) == ("testing", "rejudged", INCOMPLETE)
+    assert "gpu-3" not in site.gate.open and len(site.gate.open) == 4
+
+
+@pytest.mark.parametrize("raw", [{}, {"last/lscpu": "0" * 64}, {"../../x": "0"}, {"lscpu": "0" * 64}])
+def test_evidence_that_names_no_outputs_of_its_own_passes_nobody(site: Site, raw: dict[str, str]) -> None:
+    site.said["gpu-3"] = replace(site.said["gpu-3"], raw=raw)
+
+    def given(asked: Mapping[str, Any]) -> Any:
+        return {"item": dict(asked), "outputs": pack(site.kept[asked["node"]])}
+
+    _, verdicts = site.judge(lots_for("gpu-3"), given)
+    assert verdicts["gpu-3"]["state"] in ("testing", "rejected")
+
+
+def test_what_another_program_judged_is_incomplete_and_blames_nobody(site: Site) -> None:
+    site.examine("gpu-3", sick_host(), findings=site.said["gpu-3"].findings, program="older")
+    outcomes, verdicts = site.judge(lots_for("gpu-3"))
+    assert "another program judged it" in outcomes["gpu-3"]
+    assert verdicts["gpu-3"]["state"] == "testing"
+
+
+def test_who_did_not_agree_is_drawn_again_until_it_does(site: Site) -> None:
+    findings = site.said["gpu-3"].findings
+    site.examine("gpu-3", sick_host(), findings=findings)
+    site.judge(lots_for("gpu-3"))
+    others = next(seed for seed in map(str, range(1000)) if "gpu-3" not in drawn(seed, NAMES, ()))
+    for host, state in ((sick_host(), "rejected"), (healthy_host(), "admitted")):
+        site.now += 60
+        for name in NAMES:
+            site.examine(name)
+        site.examine("gpu-3", host, findings=findings)
+        outcomes, verdicts = site.judge(others)
+        assert (len(outcomes), verdicts["gpu-3"]["state"]) == (DRAWN + 1, state)
+    with site.ledger.reading() as reader:
+        assert reader.unsettled("preflight") == set()
+
+
+def test_run_that_was_killed_before_the_outcome_draws_the_same_nodes_again(site: Site) -> None:
+    lots = draw(site.handed(), "killed", site.now)
+    names = {each["node"] for each in lots["drawn"]}
+    assert all(each.keys() == {"node", "stage", "id", "places"} for each in lots["drawn"])
+    assert names <= {each["node"] for each in draw(site.handed(), "next", site.now)["drawn"]}
+    with site.ledger.reading() as reader:
+        assert {each.outcome for each in reader.draws()} == {None}
+        # What was drawn was in the ledger before anybody was asked.
+        assert {each.evidence.node for name in names for each in reader.records(["preflight"], [name])[name]} == names
+
+
+def test_check_mode_draws_nobody_and_leaves_no_trace(site: Site) -> None:
+    result = draw(site.handed(), "seed", site.now, check=True)
+    assert result["drawn"] == []
+    assert rejudge(site.handed(), result, [], site.now) == {"outcomes": {}, "evidence": {}}
+    with site.ledger.reading() as reader:
+        assert reader.draws() == []
+
+
+@pytest.mark.parametrize(
+    "given", [None, 7, {}, {"finished": None}, {"finished": 1.0}, {"finished": 1, "node": "gpu-2"}]
+)
+def test_what_is_no_evidence_is_not_drawn(site: Site, given: Any) -> None:
+    handed = Handed(site.fleet, "preflight", {"gpu-3": given, "stranger": site.said["gpu-1"].to_dict()})
+    assert draw(handed, "seed", site.now)["drawn"] == []
+
+
+def test_lots_are_those_of_their_seed_and_nobody_is_left_out_for_ever() -> None:
+    assert drawn("a", NAMES, ()) == drawn("a", NAMES[::-1], ()) and len(drawn("a", NAMES, ())) == DRAWN
+    assert {name for seed in range(100) for name in drawn(str(seed), NAMES, ())} == {*NAMES}
+    assert set(drawn("a", NAMES, {"gpu-1", "gpu-2", "elsewhere"})) > {"gpu-1", "gpu-2"}
+    assert drawn("a", [], {"gpu-1"}) == [] and drawn("a", ["gpu-1"], ()) == ["gpu-1"]
+    assert drawn("a", NAMES, ()) == sorted(random.Random("a").sample(sorted(NAMES), DRAWN))
+
+
+def test_record_that_the_ledger_does_not_take_passes_nobody(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawing.uuid, "uuid4", lambda: site.said["gpu-1"].id)
+    site.examine("gpu-3", sick_host(), findings=site.said["gpu-3"].findings)
+    lots = lots_for("gpu-3", "gpu-1")
+    _, verdicts = site.judge(lots)
+    assert verdicts["gpu-3"]["state"] == "testing" and "gpu-3" not in site.gate.open
+
+
+def burn_in(name: str, place: Path, began: float) -> tuple[Evidence, Kept]:
+    """Return the evidence of a burn-in of a minute that passed, and what the node keeps of it."""
+    now, host, record = began, healthy_host(), Record(str(place))
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    plan = Plan(f"b-{name}", name, "p", steps_of([{"seconds": 60}]), 25, typed(EXPECT))
+    clock = Clock(lambda: now, lambda: now, sleep)
+    evidence = run(plan, Environment(record, host, lambda: host, "1", clock, lambda text: None, lambda: False))
+    assert evidence is not None
+    kept = record.store.read_raw("burn_in", evidence.id, places_in(evidence.raw))
+    return replace(evidence, program=program_digest()), kept
+
+
+@pytest.fixture
+def burned(site: Site, tmp_path: Path) -> Site:
+    """Five nodes that have burned in and passed."""
+    for name in NAMES:
+        site.said[name], site.kept[name] = burn_in(name, tmp_path / name, site.now - 600)
+    return site
+
+
+def outcomes_of(site: Site, lots: str) -> tuple[dict[str, str], dict[str, Evidence | None]]:
+    """Judge burn-ins that are drawn; return the outcomes, and what the ledger has of each node."""
+    with site.ledger.writing() as writer:
+        assert writer.add_evidence(list(site.said.values()), site.now) == []
+    result = draw(site.handed(), lots, site.now)
+    done = rejudge(site.handed(), result, [site.fetched(each) for each in result["drawn"]], site.now)
+    with site.ledger.reading() as reader:
+        return done["outcomes"], {name: reader.newest(name, "burn_in") for name in NAMES}
+
+
+def test_burn_ins_that_are_what_their_outputs_say_stand(burned: Site) -> None:
+    outcomes, newest = outcomes_of(burned, "any")
+    assert list(outcomes.values()) == [AGREES] * DRAWN and newest == burned.said
+
+
+def test_burn_in_that_passed_beside_an_xid_is_found(burned: Site) -> None:
+    """The log of the last examination has what the program did not find in it."""
+    said, kept = burned.said["gpu-3"], burned.kept["gpu-3"]
+    kept["last"]["kernel_log"] = XID
+    burned.said["gpu-3"] = replace(said, raw={**said.raw, **digests_of(kept["last"], "last")})
+    outcomes, newest = outcomes_of(burned, lots_for("gpu-3"))
+    assert "xid gpu SXM6 0000:ab:00.0: pass (none) by the node, fail (Xid 79)" in outcomes["gpu-3"]
+    record = newest["gpu-3"]
+    assert record is not None and record.faulty and record.original == "b-gpu-3"
+    assert (record.started, record.finished) == (said.started, said.finished)
+
+
+def test_burn_in_that_found_worse_before_its_last_examination_is_no_lie(burned: Site) -> None:
+    said = burned.said["gpu-3"]
+    findings = tuple(replace(each, measured=7) if each.check == "memory" else each for each in said.findings)
+    burned.said["gpu-3"] = replace(said, findings=findings)
+    assert outcomes_of(burned, lots_for("gpu-3"))[0]["gpu-3"] == AGREES
+
+
+def test_burn_in_that_failed_is_not_drawn(burned: Site) -> None:
+    for name in NAMES[1:]:
+        said = burned.said[name]
+        burned.said[name] = replace(said, findings=(*said.findings, replace(said.findings[0], verdict=FAIL)))
+    assert [each["node"] for each in draw(burned.handed(), "any", burned.now)["drawn"]] == ["gpu-1"]
+
+
+def test_burn_ins_of_other_rules_are_named_and_no_others(burned: Site) -> None:
+    older = {**burned.said["gpu-2"].rules, "xid": 0}
+    burned.said["gpu-2"] = replace(burned.said["gpu-2"], rules=older)
+    # Judged again once, and outdated anew: the outputs lie beside the first.
+    again = replace(
+        burned.said["gpu-2"], id="again", detail={**burned.said["gpu-2"].detail, "judged_again": {"of": "b-gpu-2"}}
+    )
+    burned.said["gpu-3"] = replace(burned.said["gpu-3"], rules={**older, "xid": 1, "of another stage": 7})
+    burned.said["gpu-4"] = replace(burned.said["gpu-4"], rules={}, finished=None)
+    burned.said["gpu-5"] = replace(burned.said["gpu-5"], rules={}, expect_digest="of another class")
+    fleet = replace(burned.fleet, policy=replace(burned.fleet.policy, stages=("preflight", "burn_in")))
+    with burned.ledger.writing() as writer:
+        assert writer.add_evidence([*burned.said.values(), again], burned.now) == []
+        assert outdated_burn_ins(fleet, writer) == {"gpu-2": "b-gpu-2"}
+        assert outdated_burn_ins(burned.fleet, writer) == {}, "the policy asks for no burn-in"
