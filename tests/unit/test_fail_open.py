@@ -13,7 +13,13 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import judge
-from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS, parsers, required
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import (
+    CHECKS,
+    STRESSES,
+    parsers,
+    required,
+)
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
@@ -96,7 +102,19 @@ def outcome_of(given: Sequence[Finding], stages: Sequence[str] = STAGES) -> tupl
 def evidence(stage: str, given: Sequence[Finding]) -> Evidence:
     detail: dict[str, Any] = {"profile": "p", "steps": STEPS, "elapsed_seconds": 60.0} if stage == "burn_in" else {}
     digest = expect_digest_of(stage, EXPECT)
-    return Evidence(stage, "n1", stage, 700.0, 800.0, "b", FINGERPRINT, digest, tuple(given), detail)
+    return Evidence(
+        stage,
+        "n1",
+        stage,
+        700.0,
+        800.0,
+        "b",
+        FINGERPRINT,
+        digest,
+        tuple(given),
+        detail,
+        rules=rules_of(stage, STRESSES),
+    )
 
 
 def test_healthy_node_stays_open() -> None:

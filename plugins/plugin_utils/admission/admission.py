@@ -17,6 +17,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_pla
     steps_of,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import outdated
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import (
     CLOSING,
     COMPONENTS,
@@ -47,9 +48,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records impo
     Record,
 )
 
-Rules = tuple[Mapping[str, Sequence[tuple[str, str]]], Mapping[str, str]]
+Requirements = tuple[Mapping[str, Sequence[tuple[str, str]]], Mapping[str, str]]
 # Those of a node without a hardware class: nothing passes it.
-NO_RULES: Rules = ({}, {})
+NO_REQUIREMENTS: Requirements = ({}, {})
 STATES = ("new", "testing", "held", "rejected", "admitted", *DECISIONS)
 # Nodes on which nothing is tested but what every run reads.
 UNTESTED = ("quarantined", "retired")
@@ -322,6 +323,12 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
     if standing.void:
         return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, standing.void),), False)
     doubts, owed = list(standing.doubts), list(standing.due)
+    if changed := outdated(evidence.rules, stage, (check for check, _part in case.required.get(stage, ()))):
+        text = f"evidence {evidence.id}: judged by other rules than those of today: {', '.join(changed)}"
+        # A fault that the old rules found stays one until the stage has been judged anew.
+        if not case.in_service and not evidence.faulty:
+            return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, text),), False)
+        owed.append(text)
     if stage == policy.stages[0]:
         wrong, unproven = identity_of_case(case)
         # Of a node in service only what shows another machine closes it.
@@ -363,7 +370,7 @@ def waived_of(node: str, findings: Iterable[Finding], policy: Policy, now: float
             yield Waived(finding, waiver)
 
 
-def rules_of(classes: Mapping[str, Expectations], policy: Policy) -> dict[str, Rules]:
+def requirements_of(classes: Mapping[str, Expectations], policy: Policy) -> dict[str, Requirements]:
     """Return by hardware class what each stage requires, and the digest of what it is judged by."""
     return {
         name: (

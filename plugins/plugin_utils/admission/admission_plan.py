@@ -11,9 +11,9 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.evidence impo
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
     HEALTH,
-    NO_RULES,
+    NO_REQUIREMENTS,
     Judgement,
-    rules_of,
+    requirements_of,
     text_of,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission_request import Handed, Request
@@ -213,11 +213,11 @@ def _confirmed(situation: Situation) -> set[str]:
     request, info = situation.request, situation.info
     gone = info.unreachable if info is not None else frozenset()
     confirmed = {name for name in request.unreachable if name in gone}
-    rules = rules_of(request.fleet.classes, request.fleet.policy)
+    rules = requirements_of(request.fleet.classes, request.fleet.policy)
     nodes = request.fleet.compute
     for stage, faulty in faulty_by_stage(situation.judgements, request.fleet.policy.stages).items():
         then = situation.admitted_by.get(stage, {})
-        now = {name: rules.get(nodes[name].hardware_class or "", NO_RULES)[1].get(stage) for name in faulty}
+        now = {name: rules.get(nodes[name].hardware_class or "", NO_REQUIREMENTS)[1].get(stage) for name in faulty}
         confirmed |= {name for name in faulty if name in then and then[name] == now[name]}
     confirmed |= {
         name

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
-    NO_RULES,
+    NO_REQUIREMENTS,
     Case,
     PolicyError,
     Trouble,
-    rules_of,
+    requirements_of,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import NodeRow, Reader
@@ -46,11 +46,11 @@ def cases_of(  # noqa: PLR0913, PLR0917 -- all that a case is made of
     records = reader.records(fleet.policy.stages, preflights)
     rows, decisions, doubts = reader.nodes(), reader.decisions(), reader.doubts()
     claims, names = claimed(reader.shared_parts(), fleet.compute), frozenset(fleet.compute)
-    rules = rules_of(fleet.classes, fleet.policy)
+    rules = requirements_of(fleet.classes, fleet.policy)
     moved = reclassified(fleet, rows)
     cases = {}
     for name, preflight in _decisive(preflights, reader, now).items():
-        required, digests = rules.get(fleet.compute[name].hardware_class or "", NO_RULES)
+        required, digests = rules.get(fleet.compute[name].hardware_class or "", NO_REQUIREMENTS)
         row = rows.get(name)
         trouble = (troubles or {}).get(name)
         if trouble is None and name in moved:

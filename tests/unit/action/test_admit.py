@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import STRESSES, required
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import expand, fold
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS
@@ -185,6 +186,7 @@ class Site:
             fingerprint=FINGERPRINT,
             expect_digest=expect_digest_of(stage, EXPECT),
             identity=machine(name),
+            rules=rules_of(stage, STRESSES),
             findings=tuple(Finding(check, part, "pass") for check, part in required(stage, typed(EXPECT))),
             detail={"profile": "p", "steps": [{"seconds": 60}], "elapsed_seconds": 61} if stage == "burn_in" else {},
         )

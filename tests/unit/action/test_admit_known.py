@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.lookup.due import due
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import STRESSES
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import Reservation
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import GateInfo
@@ -520,3 +522,18 @@ def test_host_that_was_copied_from_another_is_told(site: Site) -> None:
     assert [text.partition(" is that of ")[2] for text in result["warnings"]] == [
         "n0001, n0002: copied from one installation"
     ] * 2
+
+
+def test_changed_rule_makes_the_stage_due_in_service_and_keeps_others_out_until_it_is_judged_anew(site: Site) -> None:
+    site.run([site.failing("n0002", "preflight")])
+    older = {name: 0 if name == "xid" else version for name, version in rules_of("burn_in", STRESSES).items()}
+    site.run_number += 1
+    recorded(site, *(site.evidence(name, "burn_in", rules=older) for name in ("n0001", "n0002")))
+    result = site.run(stages=["preflight"])
+    assert (state_of(result)["n0001"], state_of(result)["n0002"]) == ("admitted", "testing")
+    (owed,) = verdict_of(result, "n0001")["due"]
+    assert (owed["stage"], owed["reason"].endswith("judged by other rules than those of today: xid")) == (
+        "burn_in",
+        True,
+    )
+    assert site.run(stages=["preflight", "burn_in"])["opened"] == ["n0002"]

@@ -12,7 +12,8 @@ import pytest
 from ansible.errors import AnsibleLookupError
 from ansible_collections.muster.cluster.plugins.lookup import in_state
 from ansible_collections.muster.cluster.plugins.lookup.due import LookupModule, due
-from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import STRESSES, required
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Clock, Cpu, Expectations, Memory
@@ -54,6 +55,7 @@ EVIDENCE = Evidence(
     fingerprint=dict.fromkeys(COMPONENTS, "1"),
     expect_digest=expect_digest_of("preflight", EXPECT),
     findings=tuple(Finding(check, part, "pass") for check, part in required("preflight", typed(EXPECT))),
+    rules={**rules_of("burn_in", STRESSES), **rules_of("preflight")},
     identity={
         **{"board_uuid": "4c4c4544-0053-5210-8038-c8c04f583034", "bmc_mac": "3c:ec:ef:00:00:01"},
         **{"hostname": "n1", "slurmd_node": "n1"},

@@ -86,7 +86,7 @@ def test_report_is_written_and_shown(tmp_path: Path, site: dict[str, Any]) -> No
     assert returned["report_file"] == str(tmp_path / "out" / "report.html")
     verdicts = json.loads((tmp_path / "out/verdicts.json").read_text())
     assert [verdict["node"] for verdict in verdicts] == ["gpu-03", "gpu-01"]
-    assert set(verdicts[0]) == {"node", "state", "stage", "findings"}
+    assert set(verdicts[0]) == {"node", "state", "stage", "findings", "waived", "due", "weaker"}
     assert set(verdicts[0]["findings"][1]) == set(MISSING.to_dict())
     page = (tmp_path / "out/report.html").read_text()
     for text in ("lab: 1 of 2 nodes admitted", "boot-7", "burn-1", "r2 · 10.77.0.13", "serial", "1650009"):

@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import STRESSES
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS, DEPENDS
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
@@ -21,7 +23,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission
     due_stages,
     judge,
     ready_for,
-    rules_of,
+    requirements_of,
     runnable_stages,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
@@ -84,6 +86,7 @@ def evidence(stage: str, **changes: Any) -> Evidence:
         findings=tuple(Finding(check, part, "pass") for check, part in REQUIRED[stage]),
         detail=detail,
         identity=IDENTITY,
+        rules=rules_of(stage, STRESSES),
     )
     return replace(whole, **changes)
 
@@ -703,7 +706,7 @@ CHAT, AGENT, NONE = (
 def test_node_is_admitted_by_mini_clusters_of_the_declared_profile_alone(
     proven: Expectations, asked: Expectations, left_out: str, state: str
 ) -> None:
-    (owed, _digests), (required, digests) = (rules_of({"x": each}, POLICY)["x"] for each in (proven, asked))
+    (owed, _digests), (required, digests) = (requirements_of({"x": each}, POLICY)["x"] for each in (proven, asked))
     assert ("mini_cluster_latency" in dict(required["acceptance"])) == (asked is CHAT)
     given = [
         evidence(
