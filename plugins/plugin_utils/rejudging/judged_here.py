@@ -16,6 +16,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge
 )
 from ansible_collections.muster.cluster.plugins.module_utils.host.raw_outputs import RawError, unpack
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import fingerprint_of
+from ansible_collections.muster.cluster.plugins.module_utils.judging.identity import identity_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import (
@@ -115,17 +116,19 @@ def _text(finding: Finding | None) -> str:
 
 
 def _other_parts(evidence: Evidence, examinations: Mapping[str, Examination], expect: Expectations) -> list[str]:
-    """Return the components of which a preflight says something else than its raw output.
+    """Return the components and identifiers of which a preflight says something else than its raw output.
 
     A burn-in's are of its first examination, which is not kept; admission compares them with the preflight's.
     """
     if _in_part(evidence):
         return []
     (examination,) = examinations.values()
+    here = {**fingerprint_of(examination.values, expect), **identity_of(examination.values, expect)}
+    told = {**evidence.fingerprint, **evidence.identity}
     return [
-        f"{name}: {evidence.fingerprint.get(name)} by the node, {value} here"
-        for name, value in fingerprint_of(examination.values, expect).items()
-        if evidence.fingerprint.get(name) != value
+        f"{name}: {told.get(name)} by the node, {here.get(name)} here"
+        for name in {**here, **told}
+        if name not in told or name not in here or told[name] != here[name]
     ]
 
 

@@ -706,4 +706,4 @@ def test_draws_are_kept_with_their_seed_and_stand_open_until_they_agree(ledger: 
         writer.end_draws("seed-2", {"n2": AGREES})
         assert writer.unsettled("preflight") == {"n3"}
     with ledger.reading() as reader:
-        assert reader.draws()[1] == replace(drawn[1], outcome="differs: xid\\0")
+        assert reader.draws()[1] == replace(drawn[1], outcome="differs: xid\\u0000")

@@ -17,6 +17,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.rules i
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.host.raw_outputs import digests_of, pack, places_in
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import fingerprint_of
+from ansible_collections.muster.cluster.plugins.module_utils.judging.identity import identity_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, digest_of, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
@@ -45,8 +46,31 @@ XID = Output(
     "2025-01-21T04:41:44+0000 host kernel: Linux version 6.1.0\n"
     "2025-01-21T04:42:44+0000 host kernel: NVRM: Xid (PCI:0000:ab:00): 79, GPU has fallen off the bus.\n"
 )
-NAMES = ("gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5")
+NAMES = ("gpu-01", "gpu-02", "gpu-03", "gpu-04", "gpu-05")
+# What of a machine's hardware no other machine has, as the healthy host prints it, and as others do.
+SERIALS = (
+    ("<serial>165", "<serial>{0}65"),
+    ("510000", "5{0}0000"),
+    ("b83f:d203:00", "b83f:d203:{0}0"),
+    ("LAB", "LB{0}"),
+    ("-4000-8000-00000000000", "-4000-8000-00000000001{0}"),
+    ("7c:c2:55:09", "7c:c2:55:{0}9"),
+)
+FILES = {"meminfo": "/proc/meminfo", "kernel_log": "journalctl"}
+LESS = Output("MemTotal:        512000 kB\nMemFree: 1 kB\nSwapTotal: 0 kB\n")
 Kept = dict[str, dict[str, Output]]
+
+
+def host_of(name: str = "gpu-03", **outputs: Output) -> FakeHost:
+    """Return a healthy host, a machine of its own for each name, on which some tools print something else."""
+    host, number = healthy_host(), name[-1]
+    for key, output in host.outputs.items():
+        text = output.stdout.replace("gpu-01", name)
+        for serial, own in SERIALS:
+            text = text.replace(serial, own.format(number))
+        host.outputs[key] = replace(output, stdout=text)
+    host.outputs |= {FILES[key]: output for key, output in outputs.items()}
+    return host
 
 
 class Site:
@@ -74,7 +98,7 @@ class Site:
     def examine(self, name: str, host: FakeHost | None = None, **change: Any) -> None:
         """Have a node examined; ``change`` is what its program says instead of what it found."""
         expect = typed(EXPECT)
-        examination = examine("preflight", host or healthy_host(), expect)
+        examination = examine("preflight", host or host_of(name), expect)
         evidence = Evidence(
             f"p-{name}-{self.now:.0f}",
             name,
@@ -88,6 +112,7 @@ class Site:
             raw=digests_of(examination.outputs),
             rules=rules_of("preflight"),
             program=program_digest(),
+            identity=identity_of(examination.values, expect),
         )
         self.said[name] = replace(evidence, **change)
         self.kept[name] = {"raw": dict(examination.outputs)}
@@ -124,12 +149,6 @@ def lots_for(*wanted: str) -> str:
     return next(seed for seed in map(str, range(1000)) if set(wanted) <= {*drawn(seed, NAMES, ())})
 
 
-def sick_host() -> FakeHost:
-    host = healthy_host()
-    host.outputs["/proc/meminfo"] = Output("MemTotal:        512000 kB\nMemFree: 1 kB\nSwapTotal: 0 kB\n")
-    return host
-
-
 def test_nodes_whose_findings_are_those_of_their_outputs_are_admitted(site: Site) -> None:
     outcomes, verdicts = site.judge("any")
     assert list(outcomes.values()) == [AGREES] * DRAWN
@@ -142,24 +161,22 @@ def test_nodes_whose_findings_are_those_of_their_outputs_are_admitted(site: Site
 
 
 def test_sick_node_whose_program_passes_it_is_found_when_it_is_drawn(site: Site) -> None:
-    healthy = site.said["gpu-3"].findings
-    site.examine("gpu-3", sick_host(), findings=healthy)
-    assert worst(each.verdict for each in site.said["gpu-3"].findings) == PASS
-    outcomes, verdicts = site.judge(lots_for("gpu-3"))
-    assert "memory host: pass (1000 MiB) by the node, fail (500 MiB) here" in outcomes["gpu-3"]
-    (finding,) = verdicts["gpu-3"]["findings"]
-    assert (verdicts["gpu-3"]["state"], finding["check"], finding["verdict"]) == ("rejected", "rejudged", FAIL)
-    assert "gpu-3" not in site.gate.open and len(site.gate.open) == 4
+    healthy = site.said["gpu-03"].findings
+    site.examine("gpu-03", host_of(meminfo=LESS), findings=healthy)
+    assert worst(each.verdict for each in site.said["gpu-03"].findings) == PASS
+    outcomes, verdicts = site.judge(lots_for("gpu-03"))
+    assert "memory host: pass (1000 MiB) by the node, fail (500 MiB) here" in outcomes["gpu-03"]
+    (finding,) = verdicts["gpu-03"]["findings"]
+    assert (verdicts["gpu-03"]["state"], finding["check"], finding["verdict"]) == ("rejected", "rejudged", FAIL)
+    assert "gpu-03" not in site.gate.open and len(site.gate.open) == 4
 
 
 def test_node_that_names_its_parts_wrongly_is_found_too(site: Site) -> None:
     """An error of a GPU since boot stands in the fingerprint of a preflight, which asks no check for it."""
-    host = healthy_host()
-    host.outputs["journalctl"] = XID
-    site.examine("gpu-3", host, fingerprint=site.said["gpu-3"].fingerprint)
-    outcomes, verdicts = site.judge(lots_for("gpu-3"))
-    assert "gpu_errors: none by the node, 0000:ab:00.0 Xid 79" in outcomes["gpu-3"]
-    assert verdicts["gpu-3"]["state"] == "rejected"
+    site.examine("gpu-03", host_of(kernel_log=XID), fingerprint=site.said["gpu-03"].fingerprint)
+    outcomes, verdicts = site.judge(lots_for("gpu-03"))
+    assert "gpu_errors: none by the node, 0000:ab:00.0 Xid 79" in outcomes["gpu-03"]
+    assert verdicts["gpu-03"]["state"] == "rejected"
 
 
 @pytest.mark.parametrize(
@@ -172,11 +189,11 @@ def test_node_that_names_its_parts_wrongly_is_found_too(site: Site) -> None:
     ],
 )
 def test_word_is_compared_part_by_part_and_number_by_number(site: Site, change: Any, told: str) -> None:
-    findings = tuple(change(each) for each in site.said["gpu-3"].findings)
-    site.said["gpu-3"] = replace(site.said["gpu-3"], findings=findings)
-    outcomes, verdicts = site.judge(lots_for("gpu-3"))
-    assert told in outcomes["gpu-3"]
-    assert verdicts["gpu-3"]["state"] == "rejected"
+    findings = tuple(change(each) for each in site.said["gpu-03"].findings)
+    site.said["gpu-03"] = replace(site.said["gpu-03"], findings=findings)
+    outcomes, verdicts = site.judge(lots_for("gpu-03"))
+    assert told in outcomes["gpu-03"]
+    assert verdicts["gpu-03"]["state"] == "rejected"
 
 
 @pytest.mark.parametrize(
@@ -188,12 +205,12 @@ def test_word_is_compared_part_by_part_and_number_by_number(site: Site, change: 
     ],
 )
 def test_outputs_made_good_after_their_digests_were_given_are_found(site: Site, output: Output, told: str) -> None:
-    findings = site.said["gpu-3"].findings
-    site.examine("gpu-3", sick_host(), findings=findings)
-    site.kept["gpu-3"]["raw"]["meminfo"] = output
-    outcomes, verdicts = site.judge(lots_for("gpu-3"))
-    assert told in outcomes["gpu-3"]
-    assert (verdicts["gpu-3"]["state"], verdicts["gpu-3"]["findings"][0]["verdict"]) == ("rejected", FAIL)
+    findings = site.said["gpu-03"].findings
+    site.examine("gpu-03", host_of(meminfo=LESS), findings=findings)
+    site.kept["gpu-03"]["raw"]["meminfo"] = output
+    outcomes, verdicts = site.judge(lots_for("gpu-03"))
+    assert told in outcomes["gpu-03"]
+    assert (verdicts["gpu-03"]["state"], verdicts["gpu-03"]["findings"][0]["verdict"]) == ("rejected", FAIL)
 
 
 @pytest.mark.parametrize(
@@ -212,47 +229,47 @@ def test_outputs_made_good_after_their_digests_were_given_are_found(site: Site, 
 )
 def test_node_that_cannot_give_its_outputs_is_incomplete(site: Site, answer: Any) -> None:
     def given(asked: Mapping[str, Any]) -> Any:
-        if asked["node"] != "gpu-3":
+        if asked["node"] != "gpu-03":
             return site.fetched(asked)
         return None if answer is None else {"item": dict(asked), **answer}
 
-    outcomes, verdicts = site.judge(lots_for("gpu-3"), given)
-    assert outcomes["gpu-3"].startswith(f"{INCOMPLETE}: raw output")
-    (finding,) = verdicts["gpu-3"]["findings"]
-    assert (verdicts["gpu-3"]["state"], finding["check"], finding["verdict"]) == ("testing", "rejudged", INCOMPLETE)
-    assert "gpu-3" not in site.gate.open and len(site.gate.open) == 4
+    outcomes, verdicts = site.judge(lots_for("gpu-03"), given)
+    assert outcomes["gpu-03"].startswith(f"{INCOMPLETE}: raw output")
+    (finding,) = verdicts["gpu-03"]["findings"]
+    assert (verdicts["gpu-03"]["state"], finding["check"], finding["verdict"]) == ("testing", "rejudged", INCOMPLETE)
+    assert "gpu-03" not in site.gate.open and len(site.gate.open) == 4
 
 
 @pytest.mark.parametrize("raw", [{}, {"last/lscpu": "0" * 64}, {"../../x": "0"}, {"lscpu": "0" * 64}])
 def test_evidence_that_names_no_outputs_of_its_own_passes_nobody(site: Site, raw: dict[str, str]) -> None:
-    site.said["gpu-3"] = replace(site.said["gpu-3"], raw=raw)
+    site.said["gpu-03"] = replace(site.said["gpu-03"], raw=raw)
 
     def given(asked: Mapping[str, Any]) -> Any:
         return {"item": dict(asked), "outputs": pack(site.kept[asked["node"]])}
 
-    _, verdicts = site.judge(lots_for("gpu-3"), given)
-    assert verdicts["gpu-3"]["state"] in ("testing", "rejected")
+    _, verdicts = site.judge(lots_for("gpu-03"), given)
+    assert verdicts["gpu-03"]["state"] in ("testing", "rejected")
 
 
 def test_what_another_program_judged_is_incomplete_and_blames_nobody(site: Site) -> None:
-    site.examine("gpu-3", sick_host(), findings=site.said["gpu-3"].findings, program="older")
-    outcomes, verdicts = site.judge(lots_for("gpu-3"))
-    assert "another program judged it" in outcomes["gpu-3"]
-    assert verdicts["gpu-3"]["state"] == "testing"
+    site.examine("gpu-03", host_of(meminfo=LESS), findings=site.said["gpu-03"].findings, program="older")
+    outcomes, verdicts = site.judge(lots_for("gpu-03"))
+    assert "another program judged it" in outcomes["gpu-03"]
+    assert verdicts["gpu-03"]["state"] == "testing"
 
 
 def test_who_did_not_agree_is_drawn_again_until_it_does(site: Site) -> None:
-    findings = site.said["gpu-3"].findings
-    site.examine("gpu-3", sick_host(), findings=findings)
-    site.judge(lots_for("gpu-3"))
-    others = next(seed for seed in map(str, range(1000)) if "gpu-3" not in drawn(seed, NAMES, ()))
-    for host, state in ((sick_host(), "rejected"), (healthy_host(), "admitted")):
+    findings = site.said["gpu-03"].findings
+    site.examine("gpu-03", host_of(meminfo=LESS), findings=findings)
+    site.judge(lots_for("gpu-03"))
+    others = next(seed for seed in map(str, range(1000)) if "gpu-03" not in drawn(seed, NAMES, ()))
+    for host, state in ((host_of(meminfo=LESS), "rejected"), (host_of(), "admitted")):
         site.now += 60
         for name in NAMES:
             site.examine(name)
-        site.examine("gpu-3", host, findings=findings)
+        site.examine("gpu-03", host, findings=findings)
         outcomes, verdicts = site.judge(others)
-        assert (len(outcomes), verdicts["gpu-3"]["state"]) == (DRAWN + 1, state)
+        assert (len(outcomes), verdicts["gpu-03"]["state"]) == (DRAWN + 1, state)
     with site.ledger.reading() as reader:
         assert reader.unsettled("preflight") == set()
 
@@ -277,32 +294,32 @@ def test_check_mode_draws_nobody_and_leaves_no_trace(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [None, 7, {}, {"finished": None}, {"finished": 1.0}, {"finished": 1, "node": "gpu-2"}]
+    "given", [None, 7, {}, {"finished": None}, {"finished": 1.0}, {"finished": 1, "node": "gpu-02"}]
 )
 def test_what_is_no_evidence_is_not_drawn(site: Site, given: Any) -> None:
-    handed = Handed(site.fleet, "preflight", {"gpu-3": given, "stranger": site.said["gpu-1"].to_dict()})
+    handed = Handed(site.fleet, "preflight", {"gpu-03": given, "stranger": site.said["gpu-01"].to_dict()})
     assert draw(handed, "seed", site.now)["drawn"] == []
 
 
 def test_lots_are_those_of_their_seed_and_nobody_is_left_out_for_ever() -> None:
     assert drawn("a", NAMES, ()) == drawn("a", NAMES[::-1], ()) and len(drawn("a", NAMES, ())) == DRAWN
     assert {name for seed in range(100) for name in drawn(str(seed), NAMES, ())} == {*NAMES}
-    assert set(drawn("a", NAMES, {"gpu-1", "gpu-2", "elsewhere"})) > {"gpu-1", "gpu-2"}
-    assert drawn("a", [], {"gpu-1"}) == [] and drawn("a", ["gpu-1"], ()) == ["gpu-1"]
+    assert set(drawn("a", NAMES, {"gpu-01", "gpu-02", "elsewhere"})) > {"gpu-01", "gpu-02"}
+    assert drawn("a", [], {"gpu-01"}) == [] and drawn("a", ["gpu-01"], ()) == ["gpu-01"]
     assert drawn("a", NAMES, ()) == sorted(random.Random("a").sample(sorted(NAMES), DRAWN))
 
 
 def test_record_that_the_ledger_does_not_take_passes_nobody(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawing.uuid, "uuid4", lambda: site.said["gpu-1"].id)
-    site.examine("gpu-3", sick_host(), findings=site.said["gpu-3"].findings)
-    lots = lots_for("gpu-3", "gpu-1")
+    monkeypatch.setattr(drawing.uuid, "uuid4", lambda: site.said["gpu-01"].id)
+    site.examine("gpu-03", host_of(meminfo=LESS), findings=site.said["gpu-03"].findings)
+    lots = lots_for("gpu-03", "gpu-01")
     _, verdicts = site.judge(lots)
-    assert verdicts["gpu-3"]["state"] == "testing" and "gpu-3" not in site.gate.open
+    assert verdicts["gpu-03"]["state"] == "testing" and "gpu-03" not in site.gate.open
 
 
 def burn_in(name: str, place: Path, began: float) -> tuple[Evidence, Kept]:
     """Return the evidence of a burn-in of a minute that passed, and what the node keeps of it."""
-    now, host, record = began, healthy_host(), Record(str(place))
+    now, host, record = began, host_of(name), Record(str(place))
 
     def sleep(seconds: float) -> None:
         nonlocal now
@@ -341,42 +358,42 @@ def test_burn_ins_that_are_what_their_outputs_say_stand(burned: Site) -> None:
 
 def test_burn_in_that_passed_beside_an_xid_is_found(burned: Site) -> None:
     """The log of the last examination has what the program did not find in it."""
-    said, kept = burned.said["gpu-3"], burned.kept["gpu-3"]
+    said, kept = burned.said["gpu-03"], burned.kept["gpu-03"]
     kept["last"]["kernel_log"] = XID
-    burned.said["gpu-3"] = replace(said, raw={**said.raw, **digests_of(kept["last"], "last")})
-    outcomes, newest = outcomes_of(burned, lots_for("gpu-3"))
-    assert "xid gpu SXM6 0000:ab:00.0: pass (none) by the node, fail (Xid 79)" in outcomes["gpu-3"]
-    record = newest["gpu-3"]
-    assert record is not None and record.faulty and record.original == "b-gpu-3"
+    burned.said["gpu-03"] = replace(said, raw={**said.raw, **digests_of(kept["last"], "last")})
+    outcomes, newest = outcomes_of(burned, lots_for("gpu-03"))
+    assert "xid gpu SXM6 0000:ab:00.0: pass (none) by the node, fail (Xid 79)" in outcomes["gpu-03"]
+    record = newest["gpu-03"]
+    assert record is not None and record.faulty and record.original == "b-gpu-03"
     assert (record.started, record.finished) == (said.started, said.finished)
 
 
 def test_burn_in_that_found_worse_before_its_last_examination_is_no_lie(burned: Site) -> None:
-    said = burned.said["gpu-3"]
+    said = burned.said["gpu-03"]
     findings = tuple(replace(each, measured=7) if each.check == "memory" else each for each in said.findings)
-    burned.said["gpu-3"] = replace(said, findings=findings)
-    assert outcomes_of(burned, lots_for("gpu-3"))[0]["gpu-3"] == AGREES
+    burned.said["gpu-03"] = replace(said, findings=findings)
+    assert outcomes_of(burned, lots_for("gpu-03"))[0]["gpu-03"] == AGREES
 
 
 def test_burn_in_that_failed_is_not_drawn(burned: Site) -> None:
     for name in NAMES[1:]:
         said = burned.said[name]
         burned.said[name] = replace(said, findings=(*said.findings, replace(said.findings[0], verdict=FAIL)))
-    assert [each["node"] for each in draw(burned.handed(), "any", burned.now)["drawn"]] == ["gpu-1"]
+    assert [each["node"] for each in draw(burned.handed(), "any", burned.now)["drawn"]] == ["gpu-01"]
 
 
 def test_burn_ins_of_other_rules_are_named_and_no_others(burned: Site) -> None:
-    older = {**burned.said["gpu-2"].rules, "xid": 0}
-    burned.said["gpu-2"] = replace(burned.said["gpu-2"], rules=older)
+    older = {**burned.said["gpu-02"].rules, "xid": 0}
+    burned.said["gpu-02"] = replace(burned.said["gpu-02"], rules=older)
     # Judged again once, and outdated anew: the outputs lie beside the first.
     again = replace(
-        burned.said["gpu-2"], id="again", detail={**burned.said["gpu-2"].detail, "judged_again": {"of": "b-gpu-2"}}
+        burned.said["gpu-02"], id="again", detail={**burned.said["gpu-02"].detail, "judged_again": {"of": "b-gpu-02"}}
     )
-    burned.said["gpu-3"] = replace(burned.said["gpu-3"], rules={**older, "xid": 1, "of another stage": 7})
-    burned.said["gpu-4"] = replace(burned.said["gpu-4"], rules={}, finished=None)
-    burned.said["gpu-5"] = replace(burned.said["gpu-5"], rules={}, expect_digest="of another class")
+    burned.said["gpu-03"] = replace(burned.said["gpu-03"], rules={**older, "xid": 1, "of another stage": 7})
+    burned.said["gpu-04"] = replace(burned.said["gpu-04"], rules={}, finished=None)
+    burned.said["gpu-05"] = replace(burned.said["gpu-05"], rules={}, expect_digest="of another class")
     fleet = replace(burned.fleet, policy=replace(burned.fleet.policy, stages=("preflight", "burn_in")))
     with burned.ledger.writing() as writer:
         assert writer.add_evidence([*burned.said.values(), again], burned.now) == []
-        assert outdated_burn_ins(fleet, writer) == {"gpu-2": "b-gpu-2"}
+        assert outdated_burn_ins(fleet, writer) == {"gpu-02": "b-gpu-02"}
         assert outdated_burn_ins(burned.fleet, writer) == {}, "the policy asks for no burn-in"
