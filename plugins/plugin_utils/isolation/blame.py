@@ -111,7 +111,17 @@ def judged(facts: Facts) -> Judgement:
         remarks.append(f"{said}: suspect the fabric or the baseline")
     found = held_for_fabric(facts, found)
     found += slow_groups(facts, frozenset(by_node(found, REJECTED)))
-    return Judgement(facts, reference, tuple(found), tuple(remarks))
+    return Judgement(facts, _questioned(facts, reference, found), tuple(found), tuple(remarks))
+
+
+def _questioned(facts: Facts, reference: Reference, found: Sequence[Blame]) -> Reference:
+    """Return the reference with a doubt about a single partner in service that was bad with those who are held."""
+    held = sorted(by_node(found, HELD))
+    if len(reference.nodes) >= WITNESSES or not held:
+        return reference
+    text = f"bad with {', '.join(held)}, and no other node could tell which of them is"
+    alone = {node: text for node in reference.nodes if node in facts.partners and node not in reference.good}
+    return replace(reference, doubted={**reference.doubted, **alone})
 
 
 def slow_nodes(facts: Facts, reference: Reference) -> list[Blame]:
@@ -143,11 +153,12 @@ def _confirmed_nodes(facts: Facts, reference: Reference, suspects: Mapping[int, 
 
 
 def _control_is_bad(facts: Facts, reference: Reference) -> bool:
-    """Return whether the reference nodes are in service only, and are good with nobody themselves."""
+    """Return whether the reference nodes are in service only, and are good with nobody themselves, or are too few."""
     if any(node in reference.good and node in facts.tested for node in reference.nodes):
         return False
     if len(reference.nodes) < WITNESSES:
-        return False
+        # With one partner either of the two may be to blame.
+        return True
     # One of them has to be good with anybody.
     for exchanges, again in ((facts.sweep.exchanges, False), (facts.again, True)):
         rows = reference.chosen[exchanges.one] | reference.chosen[exchanges.other]

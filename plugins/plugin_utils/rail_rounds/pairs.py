@@ -31,11 +31,7 @@ CONTROLS = 2
 
 @dataclass(frozen=True)
 class Outcome:
-    """One group's measurement judged; ``measured`` and ``expected`` are the worst against its limit.
-
-    ``ran``: every rank went through all of it, so that a bad verdict is about speed or data. Without, a rank crashed,
-    hung or said nothing, which what the ranks are given can cause as well as a node.
-    """
+    """One group's measurement judged; ``measured`` and ``expected`` are the worst against its limit."""
 
     number: int
     group: tuple[str, ...]
@@ -43,7 +39,6 @@ class Outcome:
     measured: float | None = None
     expected: float | None = None
     reason: str = ""
-    ran: bool = False
     less_is_better: bool = False
 
     @property
@@ -92,7 +87,7 @@ class Record:
                 self.bad.setdefault(one, {})[other] = outcome
                 self.bad.setdefault(other, {})[one] = outcome
         self.uses = Counter(node for outcome in self.outcomes for node in outcome.group)
-        self.doubted = {node for node in self.partners if self._implicated(node, self.passed)}
+        self.doubted = {node for node in self.partners if self._accused(node, self.passed)}
         self.controls = [outcome for outcome in self.outcomes if set(outcome.group) <= set(self.partners)]
         self.bad_control = next((outcome for outcome in self.controls if outcome.verdict == BAD), None)
         self.failed = {node for outcome in self.controls if outcome.verdict == BAD for node in outcome.group}
@@ -101,8 +96,15 @@ class Record:
         if self.bad_control and not self.passed and not self._control(()):
             self.trusted = set()
         implicated = {node for node in self.members if self._implicated(node, self.trusted)}
-        self.confirmed = {node for node in implicated if self.passed or self._stands_alone(node)}
+        # A cause that is common to all would be taken for that of each: somebody has to be good.
+        self.confirmed = implicated if self.passed else set()
         self.pending = implicated - self.confirmed
+        # Of two that are bad together and good with nobody, either may be: a single partner convicts nobody alone.
+        self.questioned = {
+            node
+            for node in self.partners
+            if node not in self.passed and any(other not in self.confirmed for other in self.bad[node])
+        }
 
     def next_pairs(self) -> Round | None:
         """Return the next round of pairs, None when no pair would tell more."""
@@ -139,22 +141,18 @@ class Record:
     def _available_partners(self) -> list[str]:
         return [node for node in self.partners if node not in self.unavailable and node not in self.failed]
 
-    def _stands_alone(self, node: str) -> bool:
-        """Return whether the node is confirmed bad though nothing was good: no control pair is there, and it did run.
-
-        A crash or a hang can come from what all ranks are given; slow or wrong with a node in service rarely does.
-        """
-        if self.bad_control or len(self._available_partners()) > 1:
-            return False
-        return any(outcome.ran for other, outcome in self.bad[node].items() if other in self.partners)
-
-    def _implicated(self, node: str, trusted: Iterable[str]) -> bool:
-        """Return whether reference nodes speak against the node."""
+    def _accused(self, node: str, trusted: Iterable[str]) -> bool:
+        """Return whether reference nodes speak against the node, be it one where there is no other."""
         if node in self.passed:
             return False
         witnesses = set(trusted) & set(self.bad.get(node, ()))
-        if not witnesses or not self._choices(node, trusted):
-            return bool(witnesses)
+        return self._implicated(node, trusted) or bool(witnesses and not self._choices(node, trusted))
+
+    def _implicated(self, node: str, trusted: Iterable[str]) -> bool:
+        """Return whether several reference nodes speak against the node."""
+        if node in self.passed:
+            return False
+        witnesses = set(trusted) & set(self.bad.get(node, ()))
         # Two in service may have gone bad: one that passed in this campaign has the last word where there is one.
         heard = witnesses & self.passed or not self._choices(node, self.passed)
         return confirmed(len(witnesses)) and bool(heard)

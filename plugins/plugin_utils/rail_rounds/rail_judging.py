@@ -151,7 +151,7 @@ def _judged(pair: Pair, value: float, limit: float, cohort: Cohort, *, above: bo
     bad = (value > limit if above else value < limit) or bool(far)
     said = f"{value:.4g} {unit}" + (f", {far}" if far else "")
     verdict = BAD if bad else GOOD
-    return Outcome(pair.number, pair.group, verdict, value, limit, reason=said, ran=True, less_is_better=above)
+    return Outcome(pair.number, pair.group, verdict, value, limit, reason=said, less_is_better=above)
 
 
 def _unmeasured(pair: Pair, wrong: str, limit: float) -> Outcome:
@@ -189,7 +189,7 @@ def counters(pair: Pair, device: str, limits: Limits) -> tuple[Outcome, dict[str
         return Outcome(pair.number, pair.group, BAD, worst[0], worst[1], **known), unread
     if unread:
         return Outcome(pair.number, pair.group, VOID, reason="; ".join(unread.values())), unread
-    return Outcome(pair.number, pair.group, GOOD, 0, 0, reason="no error counted", ran=True), unread
+    return Outcome(pair.number, pair.group, GOOD, 0, 0, reason="no error counted"), unread
 
 
 def marking(pair: Pair, device: str, limits: Limits) -> tuple[Outcome, dict[str, str]]:
@@ -215,13 +215,11 @@ def marking(pair: Pair, device: str, limits: Limits) -> tuple[Outcome, dict[str,
             wrong = _wrong_mark(grown["grown"], priority, {"tx": sent[node], "rx": sent[other]}, limits)
             if wrong:
                 found = f"{node} {wrong[2]} ({phase}, declared priority {priority})"
-                return Outcome(pair.number, pair.group, BAD, wrong[0], wrong[1], reason=found, ran=True), unread
+                return Outcome(pair.number, pair.group, BAD, wrong[0], wrong[1], reason=found), unread
     if unread:
         return Outcome(pair.number, pair.group, VOID, reason="; ".join(unread.values())), unread
     declared = ", ".join(str(each) for each in sorted(set(limits.priorities.values())))
-    return Outcome(
-        pair.number, pair.group, GOOD, reason=f"bytes in the declared priorities {declared} alone", ran=True
-    ), {}
+    return Outcome(pair.number, pair.group, GOOD, reason=f"bytes in the declared priorities {declared} alone"), {}
 
 
 def _wrong_mark(

@@ -235,7 +235,7 @@ class Campaign:
         doubted = {
             node: f"{device}: {self._said(record, node, device)}"
             for (device, _), record in self.records.items()
-            for node in sorted(record.doubted)
+            for node in sorted(record.doubted | record.questioned)
         }
         return Conclusion(findings, held, doubted)
 

@@ -414,6 +414,18 @@ def test_node_in_service_that_fails_again_has_it_in_the_ledger(ledger: Ledger, t
     assert record.evidence.faulty
 
 
+@pytest.mark.parametrize("slow", ["gpu-04", "gpu-05"])
+def test_single_partner_in_service_convicts_nobody_alone_and_is_doubted(
+    ledger: Ledger, tmp_path: Path, slow: str
+) -> None:
+    served(ledger, "gpu-05")
+    result = Cluster({slow}).accept(request(tmp_path, ("gpu-04",), partners=["gpu-05"]))
+    assert verdicts(result) == {"gpu-04": INCOMPLETE}
+    with ledger.reading() as reader:
+        (doubt,) = reader.doubts()
+    assert (doubt.node, doubt.reason) == ("gpu-05", "bad with gpu-04, and no other node could tell which of them is")
+
+
 class Doubting(Acceptance):
     """Acceptance that ends with a doubt about a node in service."""
 

@@ -294,7 +294,7 @@ def test_same_test_told_twice_is_no_other_test() -> None:
 
 def test_latency_that_is_told_is_the_worst_of_those_that_passed() -> None:
     outcomes = [
-        Outcome(number, ("n1", other), GOOD, micros, 5.0, ran=True, less_is_better=True)
+        Outcome(number, ("n1", other), GOOD, micros, 5.0, less_is_better=True)
         for number, (other, micros) in enumerate((("n2", 2.2), ("n3", 4.8), ("n4", 2.1)), 2)
     ]
     assert Record(("n1",), (), outcomes, Circumstances({}, {}, 12)).passes("n1").measured == 4.8
