@@ -185,8 +185,8 @@ def counters(pair: Pair, device: str, limits: Limits) -> tuple[Outcome, dict[str
                 if count > limit and (worst is None or count > worst[0]):
                     worst = (count, limit, f"{name} of {node} grew by {count} ({phase})")
     if worst:
-        known: dict[str, Any] = {"reason": worst[2], "ran": True, "less_is_better": True}
-        return Outcome(pair.number, pair.group, BAD, worst[0], worst[1], **known), unread
+        count, limit, said = worst
+        return Outcome(pair.number, pair.group, BAD, count, limit, reason=said, less_is_better=True), unread
     if unread:
         return Outcome(pair.number, pair.group, VOID, reason="; ".join(unread.values())), unread
     return Outcome(pair.number, pair.group, GOOD, 0, 0, reason="no error counted"), unread
