@@ -16,6 +16,7 @@ from typing import Any
 from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge import STAGES as STAGES  # noqa: PLC0414 - handed on to actions
 from ansible_collections.muster.cluster.plugins.module_utils.host.raw_outputs import RawError, places_in
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, EvidenceError, digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import program_digest, version_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
@@ -55,7 +56,8 @@ def draw(handed: Handed, seed: str, now: float, check: bool = False) -> dict[str
 
     In check mode nobody is drawn, since nothing of what a node examines then is kept. Raises LedgerError.
     """
-    fleet, result = handed.fleet, {"seed": seed, "drawn": []}
+    fleet = handed.fleet
+    result: dict[str, Any] = {"seed": seed, "drawn": []}
     names = [node for node, record in handed.evidence.items() if node in fleet.compute and may_be_drawn(record)]
     if check or not names:
         return result
@@ -87,10 +89,22 @@ def _places(evidence: Evidence) -> list[str]:
         return []
 
 
-def rejudge(handed: Handed, draw: Mapping[str, Any], fetched: Sequence[Any], now: float) -> dict[str, Any]:
+def _with(finding: Finding, evidence: Evidence) -> Evidence:
+    """Return a record that stands for the one that a node gave, with what was found here."""
+    return replace(
+        evidence,
+        id=str(uuid.uuid4()),
+        findings=(*evidence.findings, finding),
+        detail={**evidence.detail, "judged_again": {"of": evidence.original, "from": {}}},
+        program=program_digest(),
+        muster_version=version_of(),
+    )
+
+
+def rejudge(handed: Handed, lots: Mapping[str, Any], fetched: Sequence[Any], now: float) -> dict[str, Any]:
     """Judge what the drawn nodes sent, record what came of it, and return the task's result.
 
-    ``draw`` is the result of the function before, ``fetched`` those of the task that asked the nodes, each with its
+    ``lots`` is the result of ``draw``, ``fetched`` those of the task that asked the nodes, each with its
     ``item``. ``evidence`` of the result has, by node that did not agree, the records to judge it by: its own, and one
     with finding ``rejudged``; None where the ledger did not take that, so that nobody passes by the first. Raises
     LedgerError.
@@ -99,23 +113,19 @@ def rejudge(handed: Handed, draw: Mapping[str, Any], fetched: Sequence[Any], now
     answers = {each["item"]["node"]: each for each in fetched if isinstance(each, Mapping) and "item" in each}
     outcomes: dict[str, str] = {}
     records: dict[str, list[Evidence]] = {}
-    for node in (str(each["node"]) for each in draw["drawn"]):
+    for node in (str(each["node"]) for each in lots["drawn"]):
         evidence = handed.of(node)
         expect = fleet.classes.get(fleet.compute[node].hardware_class or "")
         finding = judged_here(evidence, answers.get(node), expect, program_digest())
         outcomes[node] = AGREES if finding is None else f"{finding.verdict}: {finding.reason}"
         if finding is not None:
-            detail = {**evidence.detail, "judged_again": {"of": evidence.original, "from": {}}}
-            findings = (*evidence.findings, finding)
-            more = {"program": program_digest(), "muster_version": version_of()}
-            again = replace(evidence, id=str(uuid.uuid4()), findings=findings, detail=detail, **more)
-            records[node] = [evidence, again]
+            records[node] = [evidence, _with(finding, evidence)]
     if not outcomes:
         return {"outcomes": {}, "evidence": {}}
     ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster)
     with ledger.writing() as writer:
         refused = writer.add_evidence([each for both in records.values() for each in both], now)
-        writer.end_draws(str(draw["seed"]), outcomes)
+        writer.end_draws(str(lots["seed"]), outcomes)
     lost = {each.node for each in refused}
     return {
         "outcomes": outcomes,

@@ -133,9 +133,12 @@ def _other_parts(evidence: Evidence, examinations: Mapping[str, Examination], ex
 
 
 def may_be_drawn(record: Any) -> bool:
-    """Return whether something that a node gave is evidence that claims to be whole: of a burn-in, that it passed."""
+    """Return whether what a node gave says that it is finished, and of a burn-in that it passed; never raises."""
     if not isinstance(record, Mapping) or record.get("finished") is None:
         return False
+    if record.get("stage") != "burn_in":
+        return True
     findings = record.get("findings")
-    verdicts = [each.get("verdict") for each in findings or () if isinstance(each, Mapping)]
-    return record.get("stage") != "burn_in" or (bool(verdicts) and set(verdicts) == {PASS})
+    return isinstance(findings, list) and all(
+        isinstance(each, Mapping) and each.get("verdict") == PASS for each in findings
+    )

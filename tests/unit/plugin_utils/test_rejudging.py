@@ -293,9 +293,13 @@ def test_check_mode_draws_nobody_and_leaves_no_trace(site: Site) -> None:
         assert reader.draws() == []
 
 
-@pytest.mark.parametrize(
-    "given", [None, 7, {}, {"finished": None}, {"finished": 1.0}, {"finished": 1, "node": "gpu-02"}]
-)
+NONE = [
+    *(None, 7, [], {}, {"finished": None}, {"finished": 1.0}, {"finished": 1, "node": "gpu-02"}),
+    *({"finished": 1, "stage": "burn_in", "findings": given} for given in (7, [7], [{"verdict": ["pass"]}], [{}], "x")),
+]
+
+
+@pytest.mark.parametrize("given", NONE)
 def test_what_is_no_evidence_is_not_drawn(site: Site, given: Any) -> None:
     handed = Handed(site.fleet, "preflight", {"gpu-03": given, "stranger": site.said["gpu-01"].to_dict()})
     assert draw(handed, "seed", site.now)["drawn"] == []
@@ -373,6 +377,20 @@ def test_burn_in_that_found_worse_before_its_last_examination_is_no_lie(burned: 
     findings = tuple(replace(each, measured=7) if each.check == "memory" else each for each in said.findings)
     burned.said["gpu-03"] = replace(said, findings=findings)
     assert outcomes_of(burned, lots_for("gpu-03"))[0]["gpu-03"] == AGREES
+
+
+def test_lie_about_what_the_new_rules_say_is_found(burned: Site) -> None:
+    """A record that the node made of its old outputs is drawn as one of a new burn-in is."""
+    said, kept = burned.said["gpu-03"], burned.kept["gpu-03"]
+    kept["last"]["kernel_log"] = XID
+    first = replace(said, raw={**said.raw, **digests_of(kept["last"], "last")}, rules={})
+    with burned.ledger.writing() as writer:
+        assert writer.add_evidence([first], burned.now) == []
+    detail = {**said.detail, "judged_again": {"of": said.id, "from": {}}}
+    burned.said["gpu-03"] = replace(first, id="again", detail=detail, rules=said.rules)
+    outcomes, newest = outcomes_of(burned, lots_for("gpu-03"))
+    assert "xid gpu SXM6" in outcomes["gpu-03"]
+    assert newest["gpu-03"] is not None and newest["gpu-03"].faulty
 
 
 def test_burn_in_that_failed_is_not_drawn(burned: Site) -> None:
