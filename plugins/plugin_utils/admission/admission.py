@@ -496,7 +496,7 @@ def _without_unread(evidence: Evidence, case: Case) -> tuple[list[Finding], list
 
 def identity_of_case(case: Case) -> tuple[list[str], list[str]]:
     """Return what shows that the machine that answered is not this node, and what keeps it from being shown to be."""
-    wrong, unproven = [], []
+    wrong, unproven = list[str](), list[str]()
     kinds = hardware_identifiers(claims_of(case.identity, case.fingerprint or {}))
     if len(kinds) < LEAST_IDENTIFIERS:
         found = ", ".join(sorted(kinds)) or "none"
