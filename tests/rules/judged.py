@@ -135,20 +135,25 @@ def _rails() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
     sites = {"sound": fabric.Site, "crashed": lambda: fabric.Site(crashed={"n3"}), **dict(fabric.FAULTS)}
     for name, site in sites.items():
         yield from _of_nodes(name, name, site().conclude().findings)
+        # The one that is sick alone under test, with nodes in service as partners.
+        yield from _of_nodes(f"{name} alone", name, site().conclude(("n3",)).findings)
 
 
 def _saves() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
     faults: dict[str, dict[str, Any]] = {"sound": {}, "slow": {"gpu_3": storage.at(2.0)}, "silent": {"gpu_2": None}}
     for name, changes in faults.items():
         yield from _of_nodes(name, name, storage.walk(**changes)[0].findings)
+        alone = storage.walk(storage.NODES[2:3], storage.NODES[:2], **changes)[0]
+        yield from _of_nodes(f"{name} alone", name, alone.findings)
 
 
 def _collectives() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
-    for fault in FAULTS:
+    for fault, under_test in itertools.product(FAULTS, (HOSTS, 3, 1)):
         fleet = Fleet(Spec.usual(HOSTS, fault, 0.01), 1)
-        _, concluded = entry.acceptance(fleet.nodes, [], expectations(fleet.spec), fleet.places(), fleet.run)
+        nodes, partners = fleet.nodes[:under_test], fleet.nodes[under_test:]
+        _, concluded = entry.acceptance(nodes, partners, expectations(fleet.spec), fleet.places(), fleet.run)
         findings = {node: [Finding(**each) for each in found] for node, found in concluded["findings"].items()}
-        yield from _of_nodes(fault, fault, findings)
+        yield from _of_nodes(f"{fault} {under_test}", fault, findings)
 
 
 def _of_nodes(
