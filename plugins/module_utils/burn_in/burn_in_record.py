@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from ..host.evidence_store import EvidenceStore, valid_id
 from ..host.waiting import wait_until
-from ..host.whole_files import replace_file
+from ..host.whole_files import PRIVATE, private_directory, replace_file
 
 STAGE = "burn_in"
 RUNNING, REBOOTING, FINISHED = "running", "rebooting", "finished"
@@ -48,7 +48,13 @@ class Record:
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         """Replace state.json."""
-        replace_file(self.directory / "state.json", json.dumps(state, indent=1, sort_keys=True) + "\n")
+        replace_file(self.directory / "state.json", json.dumps(state, indent=1, sort_keys=True) + "\n", PRIVATE)
+
+    def close_to_others(self) -> None:
+        """Close what an older program left open: any user who could open the lock could hold it."""
+        with contextlib.suppress(FileNotFoundError):
+            self.directory.chmod(0o700)
+            (self.directory / "lock").chmod(PRIVATE)
 
     def alive(self) -> bool:
         """Return whether a run holds the lock."""
@@ -73,8 +79,9 @@ class Record:
     @contextlib.contextmanager
     def locked(self) -> Iterator[bool]:
         """Hold the lock, with our process id in it; yields False where another process keeps it."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        private_directory(self.directory)
         with (self.directory / "lock").open("a", encoding="ascii") as file:
+            os.fchmod(file.fileno(), PRIVATE)
             # Someone who asks whether a run is alive holds it for a moment.
             mine = wait_until(lambda: _try_lock(file), seconds=0.5, every=0.05)
             if mine:

@@ -32,10 +32,12 @@ def main(arguments: Sequence[str], version: str) -> int:
     record = Record(options.state_directory)
     if options.action == "stop":
         return _stop(record)
-    if options.action == "settle" and status(record, time.monotonic(), time.time())["status"] == "interrupted":
-        with record.locked() as mine:
-            if mine:
-                burn_in.settle(record, burn_in.boot_id_under, time.time())
+    if options.action == "settle":
+        record.close_to_others()
+        if status(record, time.monotonic(), time.time())["status"] == "interrupted":
+            with record.locked() as mine:
+                if mine:
+                    burn_in.settle(record, burn_in.boot_id_under, time.time())
     print(json.dumps(status(record, time.monotonic(), time.time(), with_evidence=options.evidence), sort_keys=True))
     return 0
 

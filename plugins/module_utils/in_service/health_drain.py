@@ -100,7 +100,7 @@ def _with(beat: Heartbeat, finding: Finding) -> Heartbeat:
 
 def mark(state_directory: str) -> str:
     """Leave the mark of a node that is drained; raises OSError."""
-    (Path(state_directory) / MARK).touch()
+    (Path(state_directory) / MARK).touch(mode=0o600)
     return "left"
 
 
