@@ -220,13 +220,17 @@ class _Run:
         news, changes = self._asked(loaded)
         times = self.evidence.detail["asked_again"]
         doubtful = [item for item in news if item.verdict == INCOMPLETE and times.get(item.check, 0) < AGAIN_AT_MOST]
+        hung: set[str] = set()
+        pause = min(AGAIN_SECONDS, self.plan.interval_seconds)
         if doubtful:
-            self.environment.clock.sleep(min(AGAIN_SECONDS, self.plan.interval_seconds))
+            hung = self._hung()
+            self.environment.clock.sleep(pause)
             more = {item.check: times.get(item.check, 0) + 1 for item in doubtful}
             detail = {**self.evidence.detail, "asked_again": {**times, **more}}
             self.evidence = replace(self.evidence, detail=detail)
             lasting = [item for item in news if item.verdict != PASS and item not in doubtful]
             more_news, more_changes = self._asked(loaded)
+            hung &= self._hung()
             # What was seen, a part exchanged or a fault, is not unseen by a second look.
             news, changes = list(merged(lasting, more_news)), [*changes, *more_changes]
         assert self.last is not None
@@ -241,6 +245,15 @@ class _Run:
         if failed and not self.environment.record.store.path(STAGE, self.plan.id).with_name(FIRST_FAILED).exists():
             outputs[FIRST_FAILED] = self.last.outputs
         self._add([*news, *changes], outputs)
+        if hung and self.plan.stop_on_fail:
+            # It stays incomplete, and every examination would wait for the tool again.
+            when = f"after {self.elapsed:.0f} of {self.plan.duration_seconds:g} s"
+            names = ", ".join(sorted(hung))
+            raise _Ended(f"stopped {when}: {names} gave no answer, and none {pause:g} s later")
+
+    def _hung(self) -> set[str]:
+        """Return the probes whose tools gave no answer in the last examination."""
+        return {name for name, output in self.last.outputs.items() if output.timed_out} if self.last else set()
 
     def _asked(self, loaded: bool) -> tuple[Sequence[Finding], list[Finding]]:
         """Return what one examination found, and what has changed since the first."""

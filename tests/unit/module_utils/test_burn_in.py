@@ -178,6 +178,29 @@ def test_unreadable_twice_in_a_row_is_not_forgotten(world):
     assert verdict_of(world.run(steps=steps_of([{"seconds": 120}]))) == INCOMPLETE
 
 
+HUNG = Output(rc=None, timed_out=True, error="nvidia-smi: no answer within 60 s")
+
+
+def test_tool_that_hangs_twice_ends_the_run_which_more_hours_cannot_mend(world):
+    world.host.outputs["nvidia-smi"] = HUNG
+    evidence = world.run(steps=steps_of([{"seconds": 14400}]))
+    assert verdict_of(evidence) == INCOMPLETE and world.now < 1000 + 60
+    assert own(evidence).reason == "stopped after 25 of 14400 s: nvidia_smi gave no answer, and none 25 s later"
+    assert "nvidia-smi: no answer within 60 s" in finding_of(evidence, "fingerprint").reason
+
+
+def test_tool_that_hangs_does_not_end_a_run_that_is_to_show_everything(world):
+    world.host.outputs["nvidia-smi"] = HUNG
+    assert own(world.run(stop_on_fail=False)).verdict == PASS
+
+
+def test_tool_that_hung_once_ends_nothing(world):
+    good = world.host.outputs["nvidia-smi"]
+    world.host.outputs["nvidia-smi"] = HUNG
+    world.events[1020] = lambda: world.host.outputs.update({"nvidia-smi": good})
+    assert verdict_of(world.run()) == PASS
+
+
 def test_what_a_second_question_answers_is_measured(world):
     good = world.host.outputs["chronyc"]
     world.events[1020] = lambda: world.host.outputs.update(chronyc=Output("", "506", 1))
