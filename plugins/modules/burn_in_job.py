@@ -188,7 +188,10 @@ def ask(module: AnsibleModule, action: str) -> dict[str, Any]:
 
 def start(module: AnsibleModule, plan: dict[str, Any]) -> None:
     """Hand the plan to the unit; comes back when the run has begun."""
-    replace_file(Path(PLAN), json.dumps(plan, indent=1, sort_keys=True) + "\n")
+    try:
+        replace_file(Path(PLAN), json.dumps(plan, indent=1, sort_keys=True) + "\n")
+    except OSError as exc:
+        module.fail_json(msg=f"{exc.filename}: {exc.strerror}; nothing was started")
     rc, _stdout, stderr = module.run_command(["systemctl", "start", UNIT])
     if rc != 0:
         _rc, log, _stderr = module.run_command(["journalctl", "-u", UNIT, "-n", "5", "-o", "cat", "--no-pager"])

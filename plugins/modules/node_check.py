@@ -149,6 +149,9 @@ def main() -> None:
     )
     if rc != 0:
         module.fail_json(msg=f"{wanted['tool']} examine: exit status {rc}: {stderr.strip()[-1000:]}", rc=rc)
+    if stderr.strip():
+        # Such as a disk on which the raw outputs could not be kept.
+        module.warn(stderr.strip()[-1000:])
     try:
         digest = expect_digest_of(wanted["stage"], wanted["expect"])
         evidence = evidence_in(json.loads(stdout), **asked, expect_digest=digest)

@@ -26,6 +26,16 @@ def main(arguments: Sequence[str], version: str) -> int:
     parser.add_argument("--evidence", action="store_true", help="print the evidence with the status")
     parser.add_argument("--state-directory", default=STATE_DIRECTORY)
     options = parser.parse_args(arguments)
+    try:
+        return _done(options, version)
+    except OSError as exc:
+        # A full disk, most likely: what the run has to keep is the reason why it cannot go on.
+        where = exc.filename or options.state_directory
+        print(f"muster: burn-in {options.action}: {where}: {exc.strerror or exc}", file=sys.stderr)
+        return 1
+
+
+def _done(options: argparse.Namespace, version: str) -> int:
     if options.action == "run":
         # All of our modules are loaded by now, so that the file may be replaced while the run goes on.
         return burn_in.run_plan_file(options.plan, options.state_directory, version)

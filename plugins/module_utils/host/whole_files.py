@@ -59,8 +59,11 @@ def replacing(path: str | Path, mode: int | None = None, owner: tuple[int, int] 
             file.flush()
             os.fsync(descriptor)
         staged.replace(place)
-    except BaseException:
+    except BaseException as exc:
         staged.unlink(missing_ok=True)
+        if isinstance(exc, OSError) and exc.filename is None:
+            # A full disk is met in writing, which knows no name.
+            exc.filename = str(place)
         raise
     sync_directory(place.parent)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -662,6 +663,29 @@ def test_real_process_after_a_reboot_fails_the_run(program, tmp_path):
     subprocess.run(program("run"), check=True, capture_output=True, timeout=20)
     (found,) = [item for item in ask(program, "status")["evidence"]["findings"] if item["check"] == "burn_in"]
     assert found["verdict"] == "fail" and "unplanned reboot" in found["reason"]
+
+
+def limited(command, size):
+    """Run a command whose files cannot grow beyond a size, as on a full disk."""
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))  # noqa: E731
+    # What Python keeps of its own modules would be cut off too.
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, preexec_fn=limit, env=environment
+    )
+
+
+def test_evidence_that_cannot_be_written_is_named_with_its_file_and_not_by_a_traceback(program, tmp_path):
+    place = f"{tmp_path}/state/evidence/burn_in/run-1/evidence.json"
+    done = limited(program("run"), 3000)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr == f"muster: burn-in run: {place}: File too large\n"
+    # Nor can the run be closed meanwhile; it is as soon as there is room.
+    done = limited(program("settle", "--evidence"), 500)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"muster: burn-in settle: {place}: File too large\n"
+    state = ask(program, "settle")
+    assert state["status"] == "finished" and verdict_of(Evidence.from_dict(state["evidence"])) == INCOMPLETE
 
 
 def test_wrong_plan_ends_with_status_2(program, tmp_path):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.modules import burn_in_job
 from ansible_collections.muster.cluster.plugins.modules.burn_in_job import (
     differences,
     must_start,
@@ -135,3 +136,13 @@ def test_reboots_that_the_node_would_refuse_are_named_before_anything_starts(sta
 def test_run_with_reboots_that_is_under_way_is_waited_for(start):
     status = {**STATE, "status": "running", "node": "gpu-01"}
     assert start(status, steps=[{"reboot": "warm"}])["status"] == "running"
+
+
+def test_plan_that_cannot_be_written_is_named_with_its_file(tmp_path, monkeypatch):
+    (tmp_path / "full").write_text("")
+    monkeypatch.setattr(burn_in_job, "PLAN", str(tmp_path / "full/burn_in.json"))
+    tool = tmp_path / "muster"
+    tool.write_text('#!/bin/sh\necho \'{"status": "none"}\'\n')
+    tool.chmod(0o755)
+    result = run_module("burn_in_job", tool=str(tool), **PLAN_HERE)
+    assert result["failed"] and result["msg"] == f"{tmp_path}/full: File exists; nothing was started"

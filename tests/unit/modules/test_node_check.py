@@ -16,6 +16,7 @@ EXPECT = {"class": "x", "clock": {"offset_ms": 0.5}, "collective": {"backend": "
 TOOL = """#!{python}
 import json, sys
 sys.stdin.read()
+sys.stderr.write({said!r})
 words = sys.argv[2:]
 if sys.argv[1] == "judge-again":
     sys.exit({again!r}) if {again!r}.startswith("muster:") else print({again!r}) or sys.exit(0)
@@ -26,11 +27,11 @@ print(json.dumps({{**json.loads({evidence!r}), **asked, **json.loads({answer!r})
 
 @pytest.fixture
 def check(tmp_path):
-    def run(_health=False, _again="", _judge_again="", **answer):
+    def run(_health=False, _again="", _judge_again="", _said="", **answer):
         digest = expect_digest_of("preflight", EXPECT)
         evidence = Evidence("", "", "", 1.0, 2.0, "boot", {}, digest).to_dict()
         tool = tmp_path / "muster"
-        given = {"evidence": json.dumps(evidence), "answer": json.dumps(answer), "again": _again}
+        given = {"evidence": json.dumps(evidence), "answer": json.dumps(answer), "again": _again, "said": _said}
         tool.write_text(TOOL.format(python=sys.executable, **given))
         tool.chmod(0o755)
         asked = {"node": "gpu-01", "expect": EXPECT, "judge_again": _judge_again}
@@ -44,6 +45,11 @@ def test_answer_to_this_request_is_returned(check):
     result = check()
     assert (result["evidence"]["node"], result["evidence"]["stage"]) == ("gpu-01", "preflight")
     assert len(result["evidence"]["id"]) == 36 and result["changed"] is False
+
+
+def test_evidence_that_the_node_could_not_keep_is_told(check):
+    said = "muster: evidence could not be kept on this host: [Errno 28] No space left on device: '/var/lib/muster'"
+    assert said in str(check(_said=f"{said}\n")["warnings"])
 
 
 @pytest.mark.parametrize(
