@@ -351,7 +351,7 @@ def settle(record: Record, boot_id_of: Callable[[str], str], now: float, *, at_b
     if not (cut_off(state, False, now) or (at_boot and state["status"] == REBOOTING)):
         return False
     now_booted = boot_id_of(str(state.get("root", "/")))
-    evidence = _interrupted(record, state)
+    evidence = record.evidence_of(state)
     if evidence.finished is not None:
         # Cut off between the end of the run and the state that tells of it.
         _write_settled(record, state, evidence)
@@ -445,24 +445,6 @@ def _changes(before: Mapping[str, str | None], now: Mapping[str, str | None]) ->
     reason = f"changed during burn-in: {why}"[:600]
     unit = "changed components"
     return [Finding("fingerprint", "host", INCOMPLETE, len(changed), 0, unit, reason, "investigate")]
-
-
-def _interrupted(record: Record, state: Mapping[str, Any]) -> Evidence:
-    """Return the evidence of a run that was cut off, as far as it is on disk."""
-    try:
-        return Evidence.from_dict(record.store.read(STAGE, str(state["id"])))
-    except (OSError, ValueError, EvidenceError):
-        return Evidence(
-            id=str(state["id"]),
-            node=str(state.get("node", "")),
-            stage=STAGE,
-            started=float(state.get("started", 0)),
-            finished=None,
-            boot_id=str(state.get("boot_id", "")),
-            fingerprint={},
-            expect_digest=str(state.get("expect_digest", "")),
-            detail={"profile": str(state.get("profile", "")), "elapsed_seconds": 0, "examinations": 0},
-        )
 
 
 def _state(run_id: str, node: str, profile: str, evidence: Evidence, status: str) -> dict[str, Any]:

@@ -24,6 +24,8 @@ def main(arguments: Sequence[str], version: str) -> int:
     parser.add_argument("action", choices=("run", "status", "settle", "stop"))
     parser.add_argument("--plan", default=PLAN)
     parser.add_argument("--evidence", action="store_true", help="print the evidence with the status")
+    parser.add_argument("--uncollected", metavar="NODE", help="print this node's evidence after the last --known, too")
+    parser.add_argument("--known", metavar="ID", action="append", default=[], help="evidence that the ledger has")
     parser.add_argument("--state-directory", default=STATE_DIRECTORY)
     options = parser.parse_args(arguments)
     try:
@@ -48,7 +50,10 @@ def _done(options: argparse.Namespace, version: str) -> int:
             with record.locked() as mine:
                 if mine:
                     burn_in.settle(record, burn_in.boot_id_under, time.time())
-    print(json.dumps(status(record, time.monotonic(), time.time(), with_evidence=options.evidence), sort_keys=True))
+    said = status(record, time.monotonic(), time.time(), with_evidence=options.evidence)
+    if options.uncollected is not None:
+        said["uncollected"] = [each.to_dict() for each in record.uncollected(options.uncollected, options.known)]
+    print(json.dumps(said, sort_keys=True))
     return 0
 
 

@@ -57,6 +57,10 @@ class EvidenceStore:
             raise ValueError(f"{self.path(stage, evidence_id)}: {type(data).__name__}, expected a mapping")
         return data
 
+    def ids(self, stage: str) -> list[str]:
+        """Return the ids of the records of a stage."""
+        return sorted(path.parent.name for path in (self.root / stage).glob("*/evidence.json"))
+
     def _make(self, directory: Path) -> Path:
         """Make a directory of the store; none on the way to it stays open to others."""
         place = private_directory(self.root)
