@@ -60,7 +60,8 @@ ASK = {
             "ansible.builtin.copy": {
                 "dest": "{{ playbook_dir }}/told.json",
                 "mode": "0600",
-                "content": "{{ {'stopped': muster_stopped_reasons, 'due': query('muster.cluster.due', *muster_alive,"
+                "content": "{{ {'stopped': muster_stopped_reasons, 'recorded': muster_recorded,"
+                " 'due': query('muster.cluster.due', *muster_alive,"
                 " stage='burn_in', fleet=muster_fleet, evidence=muster_preflights)} | to_json }}",
             },
             "check_mode": False,
@@ -178,6 +179,8 @@ def test_failing_burn_in_that_nobody_waited_for_counts_and_no_older_pass_comes_b
     told = site.examine(playbook)
     assert (site.state()[0], told["due"], told["stopped"]) == ("rejected", [NODE], {})
     assert site.known() == ["run-1", "run-2"]
+    # By which burn_in_job takes this run's result as one to be told, and starts no other at once.
+    assert told["recorded"] == {NODE: ["run-1"]}
 
 
 def test_several_runs_are_recorded_in_the_order_in_which_they_ran(site: Site) -> None:
