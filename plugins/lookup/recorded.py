@@ -24,7 +24,7 @@ extends_documentation_fragment: muster.cluster.fleet
 EXAMPLES = r"""
 - name: Show what is recorded
   ansible.builtin.debug:
-    msg: "{{ lookup('muster.cluster.recorded', inventory_hostname, stage='burn_in', fleet=muster_fleet)[inventory_hostname] }}"
+    msg: "{{ lookup('muster.cluster.recorded', 'gpu-01', 'gpu-02', stage='burn_in', fleet=muster_fleet)['gpu-01'] }}"
 """
 
 RETURN = r"""

@@ -37,7 +37,8 @@ options:
     type: bool
     default: false
   known:
-    description: Ids of the node's burn-in evidence that the ledger has. What came before the last of them is not fetched.
+    description:
+      - Ids of the node's burn-in evidence that the ledger has. What came before the last of them is not fetched.
     type: list
     elements: str
     default: []

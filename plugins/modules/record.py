@@ -25,8 +25,8 @@ options:
     required: true
   evidence:
     description:
-      - Evidence by host, one record or a list of them. The last one of a list is the newest. Evidence of another node is
-        refused.
+      - Evidence by host, one record or a list of them. The last one of a list is the newest.
+      - Evidence of another node is refused.
     type: dict
     required: true
 extends_documentation_fragment: muster.cluster.fleet

@@ -26,6 +26,8 @@ from ..host.raw_outputs import digests_of
 from ..judging.fingerprint import DEPENDS, fingerprint_of
 from ..judging.identity import identity_of
 from ..probes import boot_id, chrony
+from ..slurm.node_jobs import jobs_here, listed
+from ..slurm.scontrol_output import NodeJob, SlurmGateError
 from ..words.evidence import Evidence, EvidenceError
 from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding, merged
@@ -52,6 +54,9 @@ _CLOCK_POLL_SECONDS = 10.0
 AGAIN_SECONDS = 30.0
 AGAIN_AT_MOST = 3
 FIRST_FAILED = "first_failed"
+# How long a controller may be away, as for a restart, before a burn-in ends for want of its answer.
+SLURM_SECONDS = 300.0
+_SLURM_POLL_SECONDS = 10.0
 # The xid check judges these errors itself, and better: it names GPU, error and remedy.
 _LASTING = tuple(name for name in DEPENDS[STAGE] if name != "gpu_errors")
 
@@ -71,9 +76,10 @@ class Clock:
 
 @dataclass(frozen=True)
 class Environment:
-    """All that a run touches: where it writes, what it examines, time, systemd; a test brings its own.
+    """All that a run touches: where it writes, what it examines, time, systemd, Slurm; a test brings its own.
 
-    ``another`` gives each stress a host of its own, so that one can be ended alone.
+    ``another`` gives each stress a host of its own, so that one can be ended alone. ``jobs`` returns Slurm's jobs on
+    this node, and raises SlurmGateError where Slurm does not say.
     """
 
     record: Record
@@ -83,6 +89,7 @@ class Environment:
     clock: Clock
     notify: Callable[[str], None]
     going_down: Callable[[], bool]
+    jobs: Callable[[], Sequence[NodeJob]]
 
 
 def run_finding(duration_seconds: float, elapsed: float, ended: str, verdict: str = INCOMPLETE) -> Finding:
@@ -158,6 +165,8 @@ class _Run:
         while self.next_step < len(self.plan.steps):
             step = self.plan.steps[self.next_step]
             self.doing = step.name
+            if step.run or step.reboot:
+                self._require_no_jobs(step)
             self.step_began = self.environment.clock.monotonic()
             if step.reboot:
                 self._reboot(step)
@@ -166,6 +175,21 @@ class _Run:
             self.next_step += 1
             self.doing, self.step_began = "examine", None
             self._examine()
+
+    def _require_no_jobs(self, step: Step) -> None:
+        """Raise _Ended where Slurm runs jobs on this node, or does not say: one may have started since the run did."""
+        clock, what = self.environment.clock, f"no {step.name} was started"
+        give_up = clock.monotonic() + SLURM_SECONDS
+        while True:
+            try:
+                jobs = self.environment.jobs()
+                break
+            except SlurmGateError as exc:
+                if clock.monotonic() >= give_up:
+                    raise _Ended(f"{what}: it is not known whether jobs run on this node: {exc}") from exc
+            clock.sleep(_SLURM_POLL_SECONDS)
+        if jobs:
+            raise _Ended(f"{what}: {listed(jobs)} on this node")
 
     def _work(self, step: Step, began: float) -> None:
         """Let the step's stresses run side by side, examining meanwhile, and judge what they measured."""
@@ -553,6 +577,8 @@ def run_plan_file(path: str, state_directory: str, version: str) -> int:
             Clock(),
             notify_systemd,
             system_going_down,
+            # Jobs are processes of this very host, whatever the root of the tools is.
+            lambda: jobs_here(LocalHost(tools.path), plan.node),
         )
         run(plan, environment, *(resumed or ()))
     return 0

@@ -19,8 +19,9 @@ RECORDED = tuple(stage for stage in STAGES if stage not in ("fabric", "storage",
 def record(fleet: Fleet, stage: str, evidence: Mapping[str, Any], now: float, check: bool = False) -> dict[str, Any]:
     """Append the evidence that each host gave of one stage in one transaction and return the task's result.
 
-    A host gives one record, or a list of them in the order in which they came. What cannot be imported is told and left out: a sick host's record must not cost the others theirs. Raises
-    LedgerError, also for a stage of which no host's word is taken.
+    A host gives one record, or a list of them in the order in which they came. What cannot be imported is told and left
+    out: a sick host's record must not cost the others theirs. Raises LedgerError, also for a stage of which no host's
+    word is taken.
     """
     if stage not in RECORDED:
         raise LedgerError(f"stage {stage!r}, expected one of {', '.join(RECORDED)}")

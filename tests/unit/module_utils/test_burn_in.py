@@ -31,6 +31,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_rec
 )
 from ansible_collections.muster.cluster.plugins.module_utils.examination import registry
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import NoAnswer, NodeJob
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import Count
@@ -56,6 +57,7 @@ class World:
         self.events = {}
         self.down = False
         self.wall = 1e9
+        self.jobs = []
 
     def sleep(self, seconds):
         time.sleep(0.001)
@@ -68,8 +70,14 @@ class World:
         self.plan = Plan(**{**self.plan.__dict__, **changes})
         clock = Clock(lambda: self.now + self.wall, lambda: self.now, self.sleep)
         tell, down = self.told.append, lambda: self.down
-        environment = Environment(self.record, self.host, lambda: self.host, "0.1.0", clock, tell, down)
+        environment = Environment(self.record, self.host, lambda: self.host, "0.1.0", clock, tell, down, self.slurm)
         return run(self.plan, environment, *resumed)
+
+    def slurm(self):
+        """What Slurm says of jobs on this node."""
+        if isinstance(self.jobs, Exception):
+            raise self.jobs
+        return self.jobs
 
     def status(self):
         return status(self.record, self.now, self.now + self.wall)
@@ -403,6 +411,40 @@ def test_stress_that_does_not_end_is_killed_and_the_run_goes_on(world, bench):
     assert finding_of(evidence, "bench").verdict == INCOMPLETE
     assert "did not end in its time" in finding_of(evidence, "bench").reason
     assert own(evidence).verdict == PASS and bench.killed
+
+
+JOBS = [NodeJob("12", 1000, "RUNNING"), NodeJob("14", 1001, "COMPLETING")]
+
+
+@pytest.mark.parametrize("step", [{"seconds": 60, "run": {"bench": {}}}, {"reboot": "warm"}])
+def test_no_load_and_no_reboot_meets_a_job_that_came_meanwhile(world, bench, step):
+    world.jobs = JOBS
+    evidence = world.run(steps=steps_of([{"seconds": 10}, step]), allow_reboot=True)
+    assert not bench.asked and not any(argv[:2] == ("systemctl", "reboot") for argv in world.host.runs)
+    assert own(evidence).verdict == INCOMPLETE
+    assert (
+        own(evidence).reason.startswith("no ")
+        and "jobs 12 (uid 1000), 14 (uid 1001) on this node" in own(evidence).reason
+    )
+
+
+def test_no_load_starts_while_slurm_does_not_say_whether_jobs_run(world, bench):
+    world.jobs = NoAnswer("slurmctld does not answer")
+    evidence = world.run(steps=steps_of([{"seconds": 60, "run": {"bench": {}}}]))
+    assert not bench.asked and own(evidence).verdict == INCOMPLETE
+    assert "slurmctld does not answer" in own(evidence).reason and world.now >= 1000 + burn_in.SLURM_SECONDS
+
+
+def test_controller_that_answers_again_costs_the_load_nothing(world, bench):
+    world.jobs = NoAnswer("slurmctld does not answer")
+    world.events[1100] = lambda: setattr(world, "jobs", [])
+    evidence = world.run(steps=steps_of([{"seconds": 60, "run": {"bench": {}}}]))
+    assert bench.asked == [(60, {})] and verdict_of(evidence) == PASS
+
+
+def test_examining_alone_asks_for_no_jobs(world):
+    world.jobs = JOBS
+    assert verdict_of(world.run()) == PASS
 
 
 def test_stress_that_ends_before_its_limit_ends_the_step(world, bench):
