@@ -54,6 +54,6 @@ class LookupModule(LookupBase):
         try:
             ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=True)
             with ledger.reading() as reader:
-                return [{str(node): reader.known(stage, str(node)) for node in terms}]
+                return [reader.known_by_node(stage, [str(node) for node in terms])]
         except MusterError as exc:
             raise AnsibleLookupError(f"recorded: {exc}") from exc

@@ -192,10 +192,11 @@ def _burn_in(module: AnsibleModule) -> list[dict[str, Any]]:
     rc, stdout, stderr = module.run_command(argv, environ_update={"LC_ALL": "C"})
     try:
         found = json.loads(stdout)["uncollected"]
-        return [evidence_in(each, node=wanted["node"], stage="burn_in").to_dict() for each in found]
+        brought = [evidence_in(each, node=wanted["node"], stage="burn_in").to_dict() for each in found]
     except (ValueError, KeyError, TypeError) as exc:
         said = (stderr or stdout).strip()[-500:]
         module.fail_json(msg=f"{' '.join(argv[:3])}: exit status {rc}: {said or exc}", rc=rc)
+    return brought
 
 
 def _health(module: AnsibleModule, preflight: Evidence) -> dict[str, Any]:
