@@ -7,11 +7,17 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.burn_in_waiting import (
+    RESUME,
     Node,
     checked_seconds,
+    has_passed,
     wait_for,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import MusterAction, show
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import (
+    MusterAction,
+    UnreachableError,
+    show,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.progress import HostProgress, SharedProgress
 
 
@@ -24,7 +30,7 @@ class ActionModule(MusterAction):
     }
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return status, evidence (None where there is none) and where the node keeps it."""
+        """Return status, evidence (None where there is none) and where the node keeps it; resume a node that passed."""
         seconds = checked_seconds(given["wait_seconds"])
         host, batch = self.host, self.batch
         progress = SharedProgress("burn-in", [str(os.getppid()), str(self._task._uuid), *batch], len(batch))
@@ -33,4 +39,15 @@ class ActionModule(MusterAction):
             if line := progress.report(host, state):
                 show(line)
 
-        return wait_for(Node(host, given["tool"], self.command, self.check), progress.deadline(seconds), report)
+        ended = wait_for(Node(host, given["tool"], self.command, self.check), progress.deadline(seconds), report)
+        return {**ended, **self._given_back()} if has_passed(ended) and not self.check else ended
+
+    def _given_back(self) -> dict[str, Any]:
+        """Lift the drain under which the node was burned in. Where that fails, the next run's examination does it."""
+        try:
+            done = self.execute("slurm_drain", {"node": self.host, **RESUME})
+        except UnreachableError as exc:
+            done = {"failed": True, "msg": str(exc)}
+        if done.get("failed"):
+            return {"warnings": [f"{self.host} stays drained until the next run: {done.get('msg')}"]}
+        return {"changed": bool(done.get("changed"))}

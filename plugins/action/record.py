@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.recording import RECORDED, record
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import LedgerError
 
 
 class ActionModule(LocalAction):
@@ -22,4 +23,9 @@ class ActionModule(LocalAction):
 
     def done(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what was recorded and what was refused."""
-        return record(Fleet.from_variables(given["fleet"]), given["stage"], given["evidence"], time.time(), self.check)
+        evidence = given["evidence"]
+        try:
+            return record(Fleet.from_variables(given["fleet"]), given["stage"], evidence, time.time(), self.check)
+        except LedgerError as exc:
+            refused = [{"node": host, "id": "", "reason": str(exc)} for host in evidence]
+            return {"failed": True, "msg": f"record: {exc}", "refused": refused}

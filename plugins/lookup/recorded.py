@@ -1,4 +1,4 @@
-"""Lookup recorded: which of a node's evidence the ledger has."""
+"""Lookup recorded: which of nodes' evidence the ledger has."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ DOCUMENTATION = r"""
 name: recorded
 author: The Muster developers (@muster-cluster)
 version_added: 0.1.0
-short_description: Ids of a node's evidence that the ledger has
+short_description: Ids of nodes' evidence that the ledger has
 description:
-  - Returns the ids of a node's finished evidence of one stage, oldest first. C(burn_in_job) takes them.
+  - Returns a mapping of each given node to the ids of its finished evidence of one stage, oldest first. C(node_check)
+    and C(burn_in_job) take them.
 options:
   _terms:
-    description: Name of one compute node.
+    description: Names of compute nodes.
     required: true
   stage:
     description: Whose evidence.
@@ -23,15 +24,15 @@ extends_documentation_fragment: muster.cluster.fleet
 EXAMPLES = r"""
 - name: Show what is recorded
   ansible.builtin.debug:
-    msg: "{{ query('muster.cluster.recorded', inventory_hostname, stage='burn_in', fleet=muster_fleet) }}"
+    msg: "{{ lookup('muster.cluster.recorded', 'gpu-01', 'gpu-02', stage='burn_in', fleet=muster_fleet)['gpu-01'] }}"
 """
 
 RETURN = r"""
-_list:
-  description: Ids of evidence.
+_raw:
+  description: Ids of evidence by node.
   type: list
-  elements: str
-  sample: [0f6e2f6c-0b55-4f0e-9d2d-bf5d4a3f9f0e]
+  elements: dict
+  sample: [{gpu-01: [0f6e2f6c-0b55-4f0e-9d2d-bf5d4a3f9f0e], gpu-02: []}]
 """
 
 from collections.abc import Sequence
@@ -46,15 +47,13 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger impor
 class LookupModule(LookupBase):
     """Ids of evidence."""
 
-    def run(self, terms: Sequence[Any], variables: Any = None, **kwargs: Any) -> list[str]:
-        """Return the ids; raises AnsibleLookupError."""
+    def run(self, terms: Sequence[Any], variables: Any = None, **kwargs: Any) -> list[dict[str, list[str]]]:
+        """Return a list of one mapping, the ids by node; raises AnsibleLookupError."""
         self.set_options(var_options=variables, direct=kwargs)
-        if len(terms) != 1:
-            raise AnsibleLookupError(f"recorded: {len(terms)} terms, expected the name of one node")
-        fleet = self.get_option("fleet")
+        fleet, stage = self.get_option("fleet"), self.get_option("stage")
         try:
             ledger = Ledger.open(fleet["ledger"]["url"], fleet["ledger"]["id"], fleet["cluster"], read_only=True)
             with ledger.reading() as reader:
-                return reader.known(self.get_option("stage"), str(terms[0]))
+                return [reader.known_by_node(stage, [str(node) for node in terms])]
         except MusterError as exc:
             raise AnsibleLookupError(f"recorded: {exc}") from exc

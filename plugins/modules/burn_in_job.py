@@ -16,7 +16,11 @@ description:
     stay.
   - An active run for another node name fails the task, because somebody else may be waiting for it.
   - A run that was interrupted, by a reboot or by the end of its process, is closed first and returned as completed.
-  - Collecting evidence does not change the host, so the result is never C(changed). Check mode starts nothing.
+  - Before a run starts, a node that serves Slurm is drained, and its jobs get O(jobs_wait_seconds) to end. If jobs
+    remain, or Slurm does not say, the task fails and nothing is started. The node stays drained until a burn-in has
+    passed. An existing drain is not changed, whoever set it.
+  - Collecting evidence does not change the host. The result is C(changed) if the node was drained. Check mode starts
+    and drains nothing.
   - C(muster.cluster.burn_in_wait) waits for the end and fetches the evidence.
 options:
   node:
@@ -56,13 +60,17 @@ options:
     type: list
     elements: str
     default: []
+  jobs_wait_seconds:
+    description: How long to wait for Slurm's jobs on the node to end; 0 checks once.
+    type: float
+    default: 0
   tool:
     description: Path of the node program, which role C(burn_in) installs.
     type: path
     default: /usr/libexec/muster/muster
 attributes:
   check_mode:
-    description: Returns the state and starts nothing.
+    description: Returns the state, and starts and drains nothing.
     support: full
 """
 
@@ -94,6 +102,12 @@ started_now:
   returned: success
   type: bool
   sample: true
+jobs:
+  description: Slurm's jobs on the node in check mode, where nothing waits for them.
+  returned: success
+  type: list
+  elements: str
+  sample: ["1234"]
 discarded:
   description: Why a completed run was discarded without being collected; empty if none was.
   returned: success
@@ -113,7 +127,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH, LocalHost
 from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.drain_reason import BURN_IN
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.node_jobs import keep_jobs_off, listed
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import NodeJob, SlurmGateError
 from ansible_collections.muster.cluster.plugins.module_utils.words.answer import evidence_in
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import EvidenceError, expect_digest_of
 
@@ -188,7 +206,10 @@ def ask(module: AnsibleModule, action: str) -> dict[str, Any]:
 
 def start(module: AnsibleModule, plan: dict[str, Any]) -> None:
     """Hand the plan to the unit; comes back when the run has begun."""
-    replace_file(Path(PLAN), json.dumps(plan, indent=1, sort_keys=True) + "\n")
+    try:
+        replace_file(Path(PLAN), json.dumps(plan, indent=1, sort_keys=True) + "\n")
+    except OSError as exc:
+        module.fail_json(msg=f"{exc.filename}: {exc.strerror}; nothing was started")
     rc, _stdout, stderr = module.run_command(["systemctl", "start", UNIT])
     if rc != 0:
         _rc, log, _stderr = module.run_command(["journalctl", "-u", UNIT, "-n", "5", "-o", "cat", "--no-pager"])
@@ -207,6 +228,7 @@ def main() -> None:
             "allow_reboot": {"type": "bool", "default": False},
             "expect": {"type": "dict", "required": True},
             "known": {"type": "list", "elements": "str", "default": []},
+            "jobs_wait_seconds": {"type": "float", "default": 0},
             "tool": {"type": "path", "default": "/usr/libexec/muster/muster"},
         },
         supports_check_mode=True,
@@ -214,7 +236,8 @@ def main() -> None:
     plan = {key: module.params[key] for key in PLAN_KEYS}
     if not Path(module.params["tool"]).is_file():
         if module.check_mode:
-            module.exit_json(changed=False, id="", status="none", started_now=False, discarded="", plan_differs=[])
+            nothing = {"id": "", "status": "none", "jobs": [], "discarded": "", "plan_differs": []}
+            module.exit_json(changed=False, started_now=False, **nothing)
         module.fail_json(msg=f"{module.params['tool']} is not there; the role muster.cluster.burn_in installs it")
     status = ask(module, "status" if module.check_mode else "settle")
     if status["status"] == "running" and status.get("node") != plan["node"]:
@@ -227,17 +250,34 @@ def main() -> None:
     if wanted and (refused := why_refused(plan)):
         module.fail_json(msg=refused)
     started_now = wanted and not module.check_mode
+    drained, jobs = _without_jobs(module) if wanted else (False, [])
     if started_now:
         start(module, {**plan, "id": str(uuid.uuid4())})
         status = ask(module, "status")
     module.exit_json(
-        changed=False,
+        changed=drained,
         id=status.get("id", ""),
         status=status["status"],
         started_now=started_now,
+        jobs=[job.id for job in jobs],
         discarded=discarded,
         plan_differs=differences(status, plan),
     )
+
+
+def _without_jobs(module: AnsibleModule) -> tuple[bool, list[NodeJob]]:
+    """Return whether the node was drained, and in check mode its jobs; fails where jobs are left."""
+    node, wait_seconds = module.params["node"], module.params["jobs_wait_seconds"]
+    host = LocalHost(module.params["expect"].get("tools", {}).get("path", TOOL_PATH))
+    try:
+        drained, jobs = keep_jobs_off(host, node, BURN_IN, wait_seconds, module.check_mode)
+    except SlurmGateError as exc:
+        module.fail_json(msg=f"burn-in was not started, as it is not known whether jobs run on {node}: {exc}")
+    if jobs and not module.check_mode:
+        left = f"{listed(jobs)} still on {node} after {wait_seconds:g} s"
+        why = f"burn-in was not started: {left}; the node is drained, and the next run goes on from here"
+        module.fail_json(changed=drained, msg=why)
+    return drained, jobs
 
 
 if __name__ == "__main__":

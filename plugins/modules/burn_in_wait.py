@@ -14,6 +14,8 @@ description:
   - A run that was interrupted, by a reboot or by the end of its process, is closed and counts as completed.
   - Evidence of another host, as on a node made from a disk image, fails the task. M(muster.cluster.burn_in_job) then
     starts a new run.
+  - A node whose burn-in has passed is resumed in Slurm, if M(muster.cluster.burn_in_job) drained it. The result is
+    C(changed) then.
   - A node is unreachable after three failed attempts in a row.
 options:
   wait_seconds:

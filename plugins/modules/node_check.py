@@ -12,6 +12,8 @@ description:
   - Runs C(muster examine) on the node and returns its evidence. A sick node is a result, not a failure.
   - The evidence must contain the id that this run created, this node, stage and expectations. Any other evidence, such
     as that of an older run, fails the task.
+  - Brings along the evidence of burn-in that the ledger does not have, whether burn-in is due or not. A run that was
+    interrupted is closed first, except in check mode.
   - Collecting evidence does not change the host, so the result is never C(changed). Raw outputs are kept on the node
     under C(/var/lib/muster/evidence), except in check mode, which leaves no trace.
 options:
@@ -34,6 +36,12 @@ options:
         check mode its last result is judged instead.
     type: bool
     default: false
+  known:
+    description:
+      - Ids of the node's burn-in evidence that the ledger has. What came before the last of them is not fetched.
+    type: list
+    elements: str
+    default: []
   judge_again:
     description:
       - Id of evidence of the node's burn-in whose kept outputs are judged again by the present checks. It is returned
@@ -83,6 +91,12 @@ health:
   returned: success
   type: dict
   sample: {verdict: pass, findings: [], evidence: null, service_age_seconds: 120.5}
+burn_in:
+  description: Evidence of burn-in that came after O(known), oldest first; that of a run under way has not finished.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
 judged_again:
   description:
     - Burn-in evidence that the present checks make of kept outputs; null if none was asked for, or if outputs are
@@ -130,6 +144,7 @@ def main() -> None:
             "expect": {"type": "dict", "required": True},
             "stage": {"type": "str", "choices": ["preflight", "burn_in"], "default": "preflight"},
             "health": {"type": "bool", "default": False},
+            "known": {"type": "list", "elements": "str", "default": []},
             "judge_again": {"type": "str", "default": ""},
             "tool": {"type": "path", "default": "/usr/libexec/muster/muster"},
         },
@@ -141,14 +156,17 @@ def main() -> None:
     began = time.monotonic()
     if not Path(wanted["tool"]).is_file():
         if module.check_mode:
-            nothing: dict[str, Any] = {"evidence": None, "health": None, "judged_again": None, "findings": []}
-            module.exit_json(changed=False, **nothing, verdict=INCOMPLETE, seconds=0.0)
+            nothing: dict[str, Any] = {"evidence": None, "health": None, "judged_again": None}
+            module.exit_json(changed=False, **nothing, verdict=INCOMPLETE, findings=[], burn_in=[], seconds=0.0)
         module.fail_json(msg=f"{wanted['tool']} is not there; the role muster.cluster.burn_in installs it")
     rc, stdout, stderr = module.run_command(
         argv + ["--no-store"] * module.check_mode, data=json.dumps(wanted["expect"]), environ_update={"LC_ALL": "C"}
     )
     if rc != 0:
         module.fail_json(msg=f"{wanted['tool']} examine: exit status {rc}: {stderr.strip()[-1000:]}", rc=rc)
+    if stderr.strip():
+        # Such as a disk on which the raw outputs could not be kept.
+        module.warn(stderr.strip()[-1000:])
     try:
         digest = expect_digest_of(wanted["stage"], wanted["expect"])
         evidence = evidence_in(json.loads(stdout), **asked, expect_digest=digest)
@@ -161,8 +179,24 @@ def main() -> None:
         judged_again=_judged_again(module) if wanted["judge_again"] else None,
         verdict=worst(finding.verdict for finding in evidence.findings),
         findings=[finding.to_dict() for finding in evidence.findings if finding.verdict != PASS],
+        burn_in=_burn_in(module),
         seconds=round(time.monotonic() - began, 3),
     )
+
+
+def _burn_in(module: AnsibleModule) -> list[dict[str, Any]]:
+    """Return the evidence of burn-in that nobody has collected; fails where it cannot be read."""
+    wanted = module.params
+    argv = [wanted["tool"], "burn-in", "status" if module.check_mode else "settle", "--uncollected", wanted["node"]]
+    argv += [word for known in wanted["known"] for word in ("--known", known)]
+    rc, stdout, stderr = module.run_command(argv, environ_update={"LC_ALL": "C"})
+    try:
+        found = json.loads(stdout)["uncollected"]
+        brought = [evidence_in(each, node=wanted["node"], stage="burn_in").to_dict() for each in found]
+    except (ValueError, KeyError, TypeError) as exc:
+        said = (stderr or stdout).strip()[-500:]
+        module.fail_json(msg=f"{' '.join(argv[:3])}: exit status {rc}: {said or exc}", rc=rc)
+    return brought
 
 
 def _health(module: AnsibleModule, preflight: Evidence) -> dict[str, Any]:

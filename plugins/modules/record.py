@@ -24,7 +24,9 @@ options:
     choices: [preflight, burn_in, health]
     required: true
   evidence:
-    description: Evidence by host, one record each. Evidence of another node is refused.
+    description:
+      - Evidence by host, one record or a list of them. The last one of a list is the newest.
+      - Evidence of another node is refused.
     type: dict
     required: true
 extends_documentation_fragment: muster.cluster.fleet
@@ -51,8 +53,8 @@ recorded:
   elements: str
   sample: [0f6e2f6c-0b55-4f0e-9d2d-bf5d4a3f9f0e]
 refused:
-  description: Refused evidence with the reason.
-  returned: success
+  description: Refused evidence with the reason. If the ledger cannot be written, one entry for each host.
+  returned: always
   type: list
   elements: dict
   sample: [{node: gpu-02, id: 0f6e2f6c, reason: "evidence 0f6e2f6c: another record has this id already"}]

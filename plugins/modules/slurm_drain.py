@@ -54,9 +54,10 @@ slurm_state:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host.host import Host, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
 from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import poll, wait_until
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.drain_reason import AT_WORK
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.node_jobs import serves_slurm
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import NodeState, SlurmGateError
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import Controller
 
@@ -68,11 +69,6 @@ ARGUMENTS = {
     "timeout_seconds": {"type": "float", "default": 60},
 }
 POLL_SECONDS = 2.0
-
-
-def serves_slurm(host: Host) -> bool:
-    """Return whether slurmd or a job's step runs on the host."""
-    return any(host.read(path).stdout.strip() in ("slurmd", "slurmstepd") for path in host.paths("/proc/[0-9]*/comm"))
 
 
 def must_change(current: NodeState, state: str, reason: str) -> bool:

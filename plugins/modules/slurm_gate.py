@@ -55,12 +55,13 @@ options:
   resume:
     description:
       - By node whose preflight of this run passed, C(boot_id) of the boot it looked at, C(began) (seconds since the
-        epoch), C(in_service), whether users can reach the node, and C(healthy), whether its health check passed.
+        epoch), C(in_service), whether users can reach the node, C(healthy), whether its health check passed, and
+        C(burned_in), whether no burn-in is due.
       - Such a node comes back if it is down because Slurm found it rebooted, or drained by Muster's own checks for a
         boot (C(muster:boot:)), or, if it is healthy, for want of a measurement (C(muster:incomplete:)). If it is not in
         service, a drain for want of a measurement goes in any case, and one for a fault (C(muster:health:)) if it is
-        healthy, so that the node can be tested. Slurm has to have seen that boot, and the drain has to be older than
-        the preflight, unless it names that very boot.
+        healthy, so that the node can be tested. A drain for a burn-in goes when none is due any more. Slurm has to have
+        seen that boot, and the drain has to be older than the preflight, unless it names that very boot.
       - A node that a person or Slurm drained, or of which no reason is known, never does.
     type: dict
     default: {}

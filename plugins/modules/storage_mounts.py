@@ -15,6 +15,8 @@ description:
   - C(muster-storage.service) mounts at boot, and tries again every 30 s until all mounts are present.
   - A tier that somebody else mounts is compared and never changed.
   - An existing mount with other settings is not changed, with a warning, unless O(allow_remount) is set.
+  - The directory of stage storage is made for user C(muster), before another user can make it in a tier where everybody
+    may write. One of another user is a warning; the stage refuses it.
 attributes:
   check_mode: {support: full, description: Shows what would change.}
   diff_mode: {support: full, description: Shows files and settings before and after.}
@@ -35,6 +37,10 @@ options:
     default: {}
   lustre_parameters: {description: Parameters that lctl sets after each Lustre mount., type: dict, default: {}}
   mode: {description: Permissions of the root of the host's own file systems in octal digits., type: str, default: ""}
+  test_directory:
+    description: Directory in the root of a tier that belongs to user C(muster), for the tests of stage storage.
+    type: str
+    default: ""
   allow_remount:
     description: Whether a mount that differs, or is no longer declared, may be unmounted. Programs that use it fail.
     type: bool
@@ -84,6 +90,7 @@ ARGUMENTS = {
     "kernel_modules": {"type": "dict", "default": {}},
     "lustre_parameters": {"type": "dict", "default": {}},
     "mode": {"type": "str", "default": ""},
+    "test_directory": {"type": "str", "default": ""},
     "allow_remount": {"type": "bool", "default": False},
     "root": {"type": "path", "default": "/"},
     "tool_path": {"type": "str"},

@@ -26,6 +26,8 @@ from ..host.raw_outputs import digests_of
 from ..judging.fingerprint import DEPENDS, fingerprint_of
 from ..judging.identity import identity_of
 from ..probes import boot_id, chrony
+from ..slurm.node_jobs import jobs_here, listed
+from ..slurm.scontrol_output import NodeJob, SlurmGateError
 from ..words.evidence import Evidence, EvidenceError
 from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding, merged
@@ -52,6 +54,9 @@ _CLOCK_POLL_SECONDS = 10.0
 AGAIN_SECONDS = 30.0
 AGAIN_AT_MOST = 3
 FIRST_FAILED = "first_failed"
+# How long a controller may be away, as for a restart, before a burn-in ends for want of its answer.
+SLURM_SECONDS = 300.0
+_SLURM_POLL_SECONDS = 10.0
 # The xid check judges these errors itself, and better: it names GPU, error and remedy.
 _LASTING = tuple(name for name in DEPENDS[STAGE] if name != "gpu_errors")
 
@@ -71,9 +76,10 @@ class Clock:
 
 @dataclass(frozen=True)
 class Environment:
-    """All that a run touches: where it writes, what it examines, time, systemd; a test brings its own.
+    """All that a run touches: where it writes, what it examines, time, systemd, Slurm; a test brings its own.
 
-    ``another`` gives each stress a host of its own, so that one can be ended alone.
+    ``another`` gives each stress a host of its own, so that one can be ended alone. ``jobs`` returns Slurm's jobs on
+    this node, and raises SlurmGateError where Slurm does not say.
     """
 
     record: Record
@@ -83,6 +89,7 @@ class Environment:
     clock: Clock
     notify: Callable[[str], None]
     going_down: Callable[[], bool]
+    jobs: Callable[[], Sequence[NodeJob]]
 
 
 def run_finding(duration_seconds: float, elapsed: float, ended: str, verdict: str = INCOMPLETE) -> Finding:
@@ -158,6 +165,8 @@ class _Run:
         while self.next_step < len(self.plan.steps):
             step = self.plan.steps[self.next_step]
             self.doing = step.name
+            if step.run or step.reboot:
+                self._require_no_jobs(step)
             self.step_began = self.environment.clock.monotonic()
             if step.reboot:
                 self._reboot(step)
@@ -166,6 +175,21 @@ class _Run:
             self.next_step += 1
             self.doing, self.step_began = "examine", None
             self._examine()
+
+    def _require_no_jobs(self, step: Step) -> None:
+        """Raise _Ended where Slurm runs jobs on this node, or does not say: one may have started since the run did."""
+        clock, what = self.environment.clock, f"no {step.name} was started"
+        give_up = clock.monotonic() + SLURM_SECONDS
+        while True:
+            try:
+                jobs = self.environment.jobs()
+                break
+            except SlurmGateError as exc:
+                if clock.monotonic() >= give_up:
+                    raise _Ended(f"{what}: it is not known whether jobs run on this node: {exc}") from exc
+            clock.sleep(_SLURM_POLL_SECONDS)
+        if jobs:
+            raise _Ended(f"{what}: {listed(jobs)} on this node")
 
     def _work(self, step: Step, began: float) -> None:
         """Let the step's stresses run side by side, examining meanwhile, and judge what they measured."""
@@ -220,13 +244,17 @@ class _Run:
         news, changes = self._asked(loaded)
         times = self.evidence.detail["asked_again"]
         doubtful = [item for item in news if item.verdict == INCOMPLETE and times.get(item.check, 0) < AGAIN_AT_MOST]
+        hung: set[str] = set()
+        pause = min(AGAIN_SECONDS, self.plan.interval_seconds)
         if doubtful:
-            self.environment.clock.sleep(min(AGAIN_SECONDS, self.plan.interval_seconds))
+            hung = self._hung()
+            self.environment.clock.sleep(pause)
             more = {item.check: times.get(item.check, 0) + 1 for item in doubtful}
             detail = {**self.evidence.detail, "asked_again": {**times, **more}}
             self.evidence = replace(self.evidence, detail=detail)
             lasting = [item for item in news if item.verdict != PASS and item not in doubtful]
             more_news, more_changes = self._asked(loaded)
+            hung &= self._hung()
             # What was seen, a part exchanged or a fault, is not unseen by a second look.
             news, changes = list(merged(lasting, more_news)), [*changes, *more_changes]
         assert self.last is not None
@@ -241,6 +269,15 @@ class _Run:
         if failed and not self.environment.record.store.path(STAGE, self.plan.id).with_name(FIRST_FAILED).exists():
             outputs[FIRST_FAILED] = self.last.outputs
         self._add([*news, *changes], outputs)
+        if hung and self.plan.stop_on_fail:
+            # It stays incomplete, and every examination would wait for the tool again.
+            when = f"after {self.elapsed:.0f} of {self.plan.duration_seconds:g} s"
+            names = ", ".join(sorted(hung))
+            raise _Ended(f"stopped {when}: {names} gave no answer, and none {pause:g} s later")
+
+    def _hung(self) -> set[str]:
+        """Return the probes whose tools gave no answer in the last examination."""
+        return {name for name, output in self.last.outputs.items() if output.timed_out} if self.last else set()
 
     def _asked(self, loaded: bool) -> tuple[Sequence[Finding], list[Finding]]:
         """Return what one examination found, and what has changed since the first."""
@@ -338,7 +375,7 @@ def settle(record: Record, boot_id_of: Callable[[str], str], now: float, *, at_b
     if not (cut_off(state, False, now) or (at_boot and state["status"] == REBOOTING)):
         return False
     now_booted = boot_id_of(str(state.get("root", "/")))
-    evidence = _interrupted(record, state)
+    evidence = record.evidence_of(state)
     if evidence.finished is not None:
         # Cut off between the end of the run and the state that tells of it.
         _write_settled(record, state, evidence)
@@ -432,24 +469,6 @@ def _changes(before: Mapping[str, str | None], now: Mapping[str, str | None]) ->
     reason = f"changed during burn-in: {why}"[:600]
     unit = "changed components"
     return [Finding("fingerprint", "host", INCOMPLETE, len(changed), 0, unit, reason, "investigate")]
-
-
-def _interrupted(record: Record, state: Mapping[str, Any]) -> Evidence:
-    """Return the evidence of a run that was cut off, as far as it is on disk."""
-    try:
-        return Evidence.from_dict(record.store.read(STAGE, str(state["id"])))
-    except (OSError, ValueError, EvidenceError):
-        return Evidence(
-            id=str(state["id"]),
-            node=str(state.get("node", "")),
-            stage=STAGE,
-            started=float(state.get("started", 0)),
-            finished=None,
-            boot_id=str(state.get("boot_id", "")),
-            fingerprint={},
-            expect_digest=str(state.get("expect_digest", "")),
-            detail={"profile": str(state.get("profile", "")), "elapsed_seconds": 0, "examinations": 0},
-        )
 
 
 def _state(run_id: str, node: str, profile: str, evidence: Evidence, status: str) -> dict[str, Any]:
@@ -558,6 +577,8 @@ def run_plan_file(path: str, state_directory: str, version: str) -> int:
             Clock(),
             notify_systemd,
             system_going_down,
+            # Jobs are processes of this very host, whatever the root of the tools is.
+            lambda: jobs_here(LocalHost(tools.path), plan.node),
         )
         run(plan, environment, *(resumed or ()))
     return 0

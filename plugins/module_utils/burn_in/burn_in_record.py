@@ -7,13 +7,14 @@ import fcntl
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from ..host.evidence_store import EvidenceStore, valid_id
 from ..host.waiting import wait_until
-from ..host.whole_files import replace_file
+from ..host.whole_files import PRIVATE, private_directory, replace_file
+from ..words.evidence import Evidence
 
 STAGE = "burn_in"
 RUNNING, REBOOTING, FINISHED = "running", "rebooting", "finished"
@@ -46,9 +47,49 @@ class Record:
             return {"status": "none", "message": f"{path}: not the state of a burn-in"}
         return dict(state)
 
+    def evidence_of(self, state: Mapping[str, Any]) -> Evidence:
+        """Return the evidence of the run that a state tells of; one that cannot be read has not finished."""
+        try:
+            return Evidence.from_dict(self.store.read(STAGE, str(state["id"])))
+        except (OSError, ValueError):
+            return Evidence(
+                id=str(state["id"]),
+                node=str(state.get("node", "")),
+                stage=STAGE,
+                started=float(state.get("started", 0)),
+                finished=None,
+                boot_id=str(state.get("boot_id", "")),
+                fingerprint={},
+                expect_digest=str(state.get("expect_digest", "")),
+                detail={"profile": str(state.get("profile", "")), "elapsed_seconds": 0, "examinations": 0},
+            )
+
+    def uncollected(self, node: str, known: Collection[str]) -> list[Evidence]:
+        """Return the node's evidence that came after the last ``known``, oldest first; a run under way is the last.
+
+        The state is that of the last run, whatever a clock that was set meanwhile says of the others. What another node
+        left on this disk (a host made from its image), or nobody can read, says nothing about this one.
+        """
+        state = self.state()
+        last = [self.evidence_of(state)] if state["status"] != "none" else []
+        others = []
+        for evidence_id in self.store.ids(STAGE):
+            with contextlib.suppress(OSError, ValueError):
+                others.append(Evidence.from_dict(self.store.read(STAGE, evidence_id)))
+        earlier = sorted((each for each in others if each.id != state.get("id")), key=lambda each: each.started)
+        runs = [each for each in (*earlier, *last) if each.node == node]
+        after = max((number for number, each in enumerate(runs, 1) if each.id in known), default=0)
+        return runs[after:]
+
     def write_state(self, state: Mapping[str, Any]) -> None:
         """Replace state.json."""
-        replace_file(self.directory / "state.json", json.dumps(state, indent=1, sort_keys=True) + "\n")
+        replace_file(self.directory / "state.json", json.dumps(state, indent=1, sort_keys=True) + "\n", PRIVATE)
+
+    def close_to_others(self) -> None:
+        """Close what an older program left open: any user who could open the lock could hold it."""
+        with contextlib.suppress(FileNotFoundError):
+            self.directory.chmod(0o700)
+            (self.directory / "lock").chmod(PRIVATE)
 
     def alive(self) -> bool:
         """Return whether a run holds the lock."""
@@ -73,8 +114,9 @@ class Record:
     @contextlib.contextmanager
     def locked(self) -> Iterator[bool]:
         """Hold the lock, with our process id in it; yields False where another process keeps it."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        private_directory(self.directory)
         with (self.directory / "lock").open("a", encoding="ascii") as file:
+            os.fchmod(file.fileno(), PRIVATE)
             # Someone who asks whether a run is alive holds it for a moment.
             mine = wait_until(lambda: _try_lock(file), seconds=0.5, every=0.05)
             if mine:

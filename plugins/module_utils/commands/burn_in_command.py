@@ -24,19 +24,36 @@ def main(arguments: Sequence[str], version: str) -> int:
     parser.add_argument("action", choices=("run", "status", "settle", "stop"))
     parser.add_argument("--plan", default=PLAN)
     parser.add_argument("--evidence", action="store_true", help="print the evidence with the status")
+    parser.add_argument("--uncollected", metavar="NODE", help="print this node's evidence after the last --known, too")
+    parser.add_argument("--known", metavar="ID", action="append", default=[], help="evidence that the ledger has")
     parser.add_argument("--state-directory", default=STATE_DIRECTORY)
     options = parser.parse_args(arguments)
+    try:
+        return _done(options, version)
+    except OSError as exc:
+        # A full disk, most likely: what the run has to keep is the reason why it cannot go on.
+        where = exc.filename or options.state_directory
+        print(f"muster: burn-in {options.action}: {where}: {exc.strerror or exc}", file=sys.stderr)
+        return 1
+
+
+def _done(options: argparse.Namespace, version: str) -> int:
     if options.action == "run":
         # All of our modules are loaded by now, so that the file may be replaced while the run goes on.
         return burn_in.run_plan_file(options.plan, options.state_directory, version)
     record = Record(options.state_directory)
     if options.action == "stop":
         return _stop(record)
-    if options.action == "settle" and status(record, time.monotonic(), time.time())["status"] == "interrupted":
-        with record.locked() as mine:
-            if mine:
-                burn_in.settle(record, burn_in.boot_id_under, time.time())
-    print(json.dumps(status(record, time.monotonic(), time.time(), with_evidence=options.evidence), sort_keys=True))
+    if options.action == "settle":
+        record.close_to_others()
+        if status(record, time.monotonic(), time.time())["status"] == "interrupted":
+            with record.locked() as mine:
+                if mine:
+                    burn_in.settle(record, burn_in.boot_id_under, time.time())
+    said = status(record, time.monotonic(), time.time(), with_evidence=options.evidence)
+    if options.uncollected is not None:
+        said["uncollected"] = [each.to_dict() for each in record.uncollected(options.uncollected, options.known)]
+    print(json.dumps(said, sort_keys=True))
     return 0
 
 

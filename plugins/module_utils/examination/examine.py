@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from ..host.host import Host, Output, Unreadable
 from ..words.expectations import Expectations
 from ..words.finding import INCOMPLETE, PASS, Finding
+from .bounded_host import EXAMINATION_SECONDS, BoundedHost
 
 
 class Probe(Protocol):
@@ -83,11 +84,13 @@ class Examination:
 
 
 def collect(host: Host, probes: Iterable[Probe], expect: Expectations) -> dict[str, Output]:
-    """Run each probe once and return the raw outputs by probe name."""
-    return {probe.NAME: _collected(probe, host, expect) for probe in probes}
+    """Run each probe once and return the raw outputs by probe name; a host that hangs takes a bounded time."""
+    bounded = BoundedHost(host, EXAMINATION_SECONDS)
+    return {probe.NAME: _collected(probe, bounded, expect) for probe in probes}
 
 
-def _collected(probe: Probe, host: Host, expect: Expectations) -> Output:
+def _collected(probe: Probe, host: BoundedHost, expect: Expectations) -> Output:
+    host.next_probe()
     try:
         return probe.collect(host, expect)
     except Exception as exc:  # noqa: BLE001 -- a probe's fault must cost a verdict, not the examination

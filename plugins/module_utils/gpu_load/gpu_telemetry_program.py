@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from ..host.whole_files import private_directory
 from ..words.expectations import pci_address
 
 FORMAT = 1
@@ -210,7 +211,7 @@ class Files:
 
     def _next(self, at: float) -> None:
         self.close()
-        self.directory.mkdir(parents=True, exist_ok=True)
+        private_directory(self.directory)
         name = time.strftime("gpu-%Y%m%dT%H%M%S", time.gmtime(at))
         number = 0
         while (self.directory / f"{name}-{number:02d}.jsonl").exists():

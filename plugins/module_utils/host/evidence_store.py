@@ -12,7 +12,7 @@ from typing import Any
 from ..words.evidence import Evidence
 from .host import Output
 from .raw_outputs import read_outputs, write_outputs
-from .whole_files import replace_file
+from .whole_files import PRIVATE, private_directory, replace_file
 
 STATE_DIRECTORY = "/var/lib/muster"
 # Enough to look back at; the ledger keeps them all.
@@ -25,7 +25,7 @@ def valid_id(text: str) -> bool:
 
 
 class EvidenceStore:
-    """The directory ``<state>/evidence/<stage>/<id>/``: evidence.json, and raw outputs beside it."""
+    """The directory ``<state>/evidence/<stage>/<id>/``: evidence.json, and raw outputs beside it, for root alone."""
 
     def __init__(self, state_directory: str = STATE_DIRECTORY) -> None:
         self.root = Path(state_directory) / "evidence"
@@ -37,13 +37,14 @@ class EvidenceStore:
     def write(self, evidence: Evidence) -> Path:
         """Write the record and return its path; older ones of the stage beyond the last five are removed."""
         path = self.path(evidence.stage, evidence.id)
-        replace_file(path, json.dumps(evidence.to_dict(), indent=1, sort_keys=True) + "\n")
+        self._make(path.parent)
+        replace_file(path, json.dumps(evidence.to_dict(), indent=1, sort_keys=True) + "\n", PRIVATE)
         self._prune(path.parent)
         return path
 
     def write_raw(self, evidence: Evidence, name: str, outputs: Mapping[str, Output]) -> None:
         """Write what the tools printed to a directory beside the record."""
-        write_outputs(self.path(evidence.stage, evidence.id).with_name(name), outputs)
+        write_outputs(self._make(self.path(evidence.stage, evidence.id).with_name(name)), outputs)
 
     def read_raw(self, stage: str, evidence_id: str, names: Iterable[str]) -> dict[str, dict[str, Output]]:
         """Return by directory what the tools printed; raises RawError."""
@@ -55,6 +56,17 @@ class EvidenceStore:
         if not isinstance(data, dict):
             raise ValueError(f"{self.path(stage, evidence_id)}: {type(data).__name__}, expected a mapping")
         return data
+
+    def ids(self, stage: str) -> list[str]:
+        """Return the ids of the records of a stage."""
+        return sorted(path.parent.name for path in (self.root / stage).glob("*/evidence.json"))
+
+    def _make(self, directory: Path) -> Path:
+        """Make a directory of the store; none on the way to it stays open to others."""
+        place = private_directory(self.root)
+        for name in directory.relative_to(self.root).parts:
+            place = private_directory(place / name)
+        return place
 
     def _prune(self, current: Path) -> None:
         others = sorted(

@@ -15,7 +15,7 @@ from typing import Any
 from ..words.errors import MusterError
 from ..words.evidence import digest_of
 from .host import Output
-from .whole_files import replace_file
+from .whole_files import PRIVATE, replace_file
 
 # Of all outputs of one examination. A node with eight GPUs prints some 3 MiB; a log without end must not fill its disk.
 MOST_BYTES = 64 * 2**20
@@ -62,9 +62,9 @@ def write_outputs(directory: Path, outputs: Mapping[str, Output]) -> None:
         if room < 0:
             file.unlink(missing_ok=True)
             continue
-        replace_file(file, output.stdout)
+        replace_file(file, output.stdout, PRIVATE)
         kept[probe] = {**asdict(output), "stdout": None}
-    replace_file(directory / "outputs.json", json.dumps(kept, indent=1, sort_keys=True) + "\n")
+    replace_file(directory / "outputs.json", json.dumps(kept, indent=1, sort_keys=True) + "\n", PRIVATE)
 
 
 def read_outputs(directory: Path) -> dict[str, Output]:

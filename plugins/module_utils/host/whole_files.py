@@ -9,6 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+# Of what a node keeps of itself: the kernel's log is in there, and who runs a job on the node need not know it.
+PRIVATE = 0o600
+
 
 def replace_file(
     path: str | Path,
@@ -56,10 +59,22 @@ def replacing(path: str | Path, mode: int | None = None, owner: tuple[int, int] 
             file.flush()
             os.fsync(descriptor)
         staged.replace(place)
-    except BaseException:
+    except BaseException as exc:
         staged.unlink(missing_ok=True)
+        if isinstance(exc, OSError) and exc.filename is None:
+            # A full disk is met in writing, which knows no name.
+            exc.filename = str(place)
         raise
     sync_directory(place.parent)
+
+
+def private_directory(path: str | Path) -> Path:
+    """Make a directory that its owner alone may enter, or close one that others may enter; raises OSError."""
+    place = Path(path)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if place.stat().st_mode & 0o077:
+        place.chmod(0o700)
+    return place
 
 
 def put_in_place(staged: str | Path, path: str | Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from ..checks import boot_preflight
 from ..host.evidence_store import STATE_DIRECTORY, EvidenceStore
 from ..host.host import LocalHost, Output, Unreadable
-from ..host.whole_files import replace_file
+from ..host.whole_files import PRIVATE, replace_file
 from ..probes import boot_id, heartbeat, kernel_ring, nvml
 from ..probes.heartbeat import Heartbeat
 from ..slurm import drain_reason
@@ -397,7 +397,7 @@ def _finding(reason: str) -> Finding:
 
 
 def _written(path: Path, beat: Heartbeat) -> str:
-    replace_file(path, beat.to_json())
+    replace_file(path, beat.to_json(), PRIVATE)
     return "written"
 
 

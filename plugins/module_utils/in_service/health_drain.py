@@ -88,7 +88,8 @@ def step_of(node: NodeState, reason: str) -> str:
         return DRAIN
     fault = drain_reason.fault_in(reason) is not None
     if node.drained:
-        weaker = waiting or node.reason in drain_reason.HOOK_FAILED
+        loaded = node.drained_by_muster and node.reason == drain_reason.BURN_IN
+        weaker = waiting or loaded or node.reason in drain_reason.HOOK_FAILED
         return DRAIN if fault and weaker else ""
     # Down because it was silent: it is back in service with its next word.
     return DRAIN if node.reason == drain_reason.SILENT else ""
@@ -100,7 +101,7 @@ def _with(beat: Heartbeat, finding: Finding) -> Heartbeat:
 
 def mark(state_directory: str) -> str:
     """Leave the mark of a node that is drained; raises OSError."""
-    (Path(state_directory) / MARK).touch()
+    (Path(state_directory) / MARK).touch(mode=0o600)
     return "left"
 
 

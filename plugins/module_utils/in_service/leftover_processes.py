@@ -38,22 +38,7 @@ ASK_AGAIN_SECONDS = 1.0
 TERM_SECONDS = 2.0
 KILL_SECONDS = 0.5
 END_SECONDS = 12.0
-# Slurm's states of a job (22.05 to 25.11) in which nothing of it runs, and in which its steps may still be ending. In
-# any other it is here.
-OVER = (
-    *(
-        "BOOT_FAIL",
-        "CANCELLED",
-        "COMPLETED",
-        "DEADLINE",
-        "FAILED",
-        "NODE_FAIL",
-        "OUT_OF_MEMORY",
-        "PREEMPTED",
-        "TIMEOUT",
-    ),
-    *("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "REVOKED", "SPECIAL_EXIT"),
-)
+# Slurm's states of a job in which its steps may still be ending.
 ENDING = ("COMPLETING", "STAGE_OUT")
 # Debian calls the program slurmstepd-wlm where it is not started by its link.
 _STEP_DAEMON = "slurmstepd"
@@ -146,7 +131,7 @@ def keeper(jobs: Iterable[NodeJob], steps: Collection[str], job: Job) -> str:
     if unknown := sorted(set(steps) - {job.id} - set(listed)):
         raise Unreadable(f"squeue names no job {unknown[0]} on {job.node}, whose step daemon runs here")
     for each in listed.values():
-        if each.uid != job.uid or each.state in OVER:
+        if each.uid != job.uid or each.over:
             continue
         if each.state not in ENDING or (each.id != job.id and each.id in steps):
             return each.id

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..host.own_directory import ForeignError, require_own
 from ..host.waiting import wait_until
 from ..words.errors import MusterError
 from .storage_shard import Expected, Shape, Shard, storm
@@ -201,6 +202,8 @@ class _Work:
         except OSError as exc:
             code = errno.errorcode.get(exc.errno or 0, "")
             return {"error": f"{order['do']}: {exc}", "code": code}
+        except ForeignError as exc:
+            return {"error": f"{order['do']}: {exc}", "code": "FOREIGN"}
         except Exception as exc:  # noqa: BLE001 -- whatever goes wrong becomes this rank's answer
             return {"error": f"{order['do']}: {type(exc).__name__}: {exc}", "code": ""}
 
@@ -212,7 +215,8 @@ class _Work:
     def _make(directory: str, run: str) -> dict[str, Any]:
         """Make the run's directory and its token; what earlier runs left behind goes."""
         place = Path(directory)
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Everybody may write in the root of the tier, and so may have made this before.
+        require_own(directory, make=True)
         for left in place.iterdir():
             if left.name != run:
                 shutil.rmtree(left, ignore_errors=True)
@@ -223,6 +227,7 @@ class _Work:
     @staticmethod
     def _enter(directory: str, run: str, node: str) -> dict[str, Any]:
         """Find the token that another host left, and make this node's directory."""
+        require_own(directory)
         place = Path(directory, run)
         found = (place / "token").read_text(encoding="utf-8")
         if found != run:

@@ -19,7 +19,9 @@ INCOMPLETE = "muster:incomplete:"
 # Role boot's while it restarts a node, role gpu_stack's while it changes one.
 RESTART = "muster: boot restarts this node"
 CHANGE = "muster: gpu_stack changes this node"
-AT_WORK = (RESTART, CHANGE)
+# Role burn_in's, from before a burn-in starts until one has passed.
+BURN_IN = "muster: burn_in loads this node"
+AT_WORK = (RESTART, CHANGE, BURN_IN)
 # Slurm's own (22.05): the first two it gives when our hooks fail, the last is lifted by the node's next word.
 HOOK_FAILED = ("Prolog error", "Epilog error")
 SILENT = "Not responding"

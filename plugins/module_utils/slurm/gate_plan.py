@@ -17,19 +17,21 @@ from .scontrol_output import Job, NodeState, SlurmGateError
 class Examined:
     """A node whose preflight of this run passed: on which boot, when it began (seconds since the epoch).
 
-    ``in_service`` says that users can reach it, or are about to; ``healthy`` that its health check passed too.
+    ``in_service`` says that users can reach it, or are about to; ``healthy`` that its health check passed too, and
+    ``burned_in`` that no burn-in is due.
     """
 
     boot_id: str
     began: float
     in_service: bool
     healthy: bool = False
+    burned_in: bool = False
 
     @classmethod
     def from_params(cls, name: str, data: Any) -> Examined:
         """Return what a module was given for a node; raises SlurmGateError."""
         try:
-            flags = bool(data["in_service"]), bool(data["healthy"])
+            flags = bool(data["in_service"]), bool(data["healthy"]), bool(data.get("burned_in"))
             return cls(str(data["boot_id"]), float(data["began"]), *flags)
         except (KeyError, TypeError, ValueError) as exc:
             expected = "boot_id, began, in_service and healthy"
@@ -80,9 +82,10 @@ def returns(node: NodeState, examined: Examined) -> bool:
     """Return whether a node that jobs are kept off comes back now that its preflight passed.
 
     One that Slurm found rebooted, and one that our own checks drained for a boot, once the boot is examined on which it
-    registered; one that they drained for want of a measurement that has passed since, or that users cannot reach; and
-    one that they drained for a fault, if users cannot reach it and its check passes again, so that it can be tested.
-    Never one that a person or Slurm drained, or of which state or reason is not known.
+    registered; one that was drained for a burn-in which is over; one that our checks drained for want of a measurement
+    that has passed since, or that users cannot reach; and one that they drained for a fault, if users cannot reach it
+    and its check passes again, so that it can be tested. Never one that a person or Slurm drained, or of which state or
+    reason is not known.
     """
     booted, since = seconds_of(node.booted), seconds_of(node.at)
     if booted is None or since is None or booted > examined.began:
@@ -97,6 +100,8 @@ def returns(node: NodeState, examined: Examined) -> bool:
         return booted > since
     if since > examined.began:
         return False
+    if node.reason == drain_reason.BURN_IN:
+        return examined.burned_in
     if drain_reason.waits(node.reason):
         return examined.healthy or not examined.in_service
     # One whose check still fails would be drained again, by every run anew.

@@ -142,6 +142,23 @@ class Job:
     nodes: frozenset[str]
 
 
+# Slurm's states (22.05 to 25.11).
+_OVER = (
+    *(
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "TIMEOUT",
+    ),
+    *("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "REVOKED", "SPECIAL_EXIT"),
+)
+
+
 @dataclass(frozen=True)
 class NodeJob:
     """A job that the controller names with a node: its own number (not its array's), its user, its state."""
@@ -149,6 +166,11 @@ class NodeJob:
     id: str
     uid: int
     state: str
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of the job runs; in a state that is not known here, it does."""
+        return self.state in _OVER
 
 
 def parse_partitions(text: str) -> dict[str, LivePartition]:

@@ -10,10 +10,12 @@ from .scontrol_output import (
     Job,
     LivePartition,
     NoAnswer,
+    NodeJob,
     NodeState,
     Reservation,
     SlurmGateError,
     parse_jobs,
+    parse_node_jobs,
     parse_nodes,
     parse_partitions,
     parse_reservations,
@@ -74,9 +76,17 @@ class Controller:
 
     def jobs(self) -> list[Job]:
         """Return the jobs that are on nodes."""
+        return parse_jobs(self._squeue("--states=RUNNING,SUSPENDED,CONFIGURING", "--format=%A|%P|%N"))
+
+    def jobs_on(self, node: str) -> list[NodeJob]:
+        """Return the jobs on one node, those too that are just leaving it."""
+        said = self._squeue(f"--nodelist={node}", "--states=all", "--format=%A|%U|%T")
+        return [job for job in parse_node_jobs(said) if not job.over]
+
+    def _squeue(self, *arguments: str) -> str:
         self._ping()
-        argv = ["squeue", "--noheader", "--states=RUNNING,SUSPENDED,CONFIGURING", "--format=%A|%P|%N", "--all"]
-        return parse_jobs(self._answer(argv, self.host.run(argv, self.timeout_seconds)))
+        argv = ["squeue", "--noheader", *arguments, "--all"]
+        return self._answer(argv, self.host.run(argv, self.timeout_seconds))
 
     def end(self, job: str) -> None:
         """Put a job back into the queue, or cancel it where it cannot be started again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ from ..formats.mounts import (
     unit_name,
 )
 from ..host.host import LocalHost
+from ..host.own_directory import fault_of
 from ..host.systemd import Systemd, SystemdError
 from ..host.whole_files import replace_file
 from ..words import expectations
@@ -34,6 +36,9 @@ UNITS = "/etc/systemd/system"
 KEEPER = "muster-storage.service"
 SETTINGS = "muster-lustre.service"
 MODPROBE = "/etc/modprobe.d/muster-storage.conf"
+# Who runs stage storage.
+USER = "muster"
+_LOOK_SECONDS = 20.0
 # Of one file in the set; a unit's own time limit is 90 s.
 _SECONDS = 120.0
 
@@ -49,6 +54,7 @@ class Wish:
     lustre_parameters: Mapping[str, Any]
     mode: str
     allow_remount: bool
+    test_directory: str
 
 
 @dataclass
@@ -116,6 +122,9 @@ class Applier:
             self._apply_mount(mount)
         if f"{UNITS}/{SETTINGS}" in wanted:
             self._set_lustre(f"{UNITS}/{SETTINGS}" in written)
+        for mount in self.wish.mounts:
+            if self.wish.test_directory and mount.path == str(Path(self.wish.test_directory).parent):
+                self._claim(mount)
         return self.outcome
 
     # --- files ---
@@ -242,6 +251,42 @@ class Applier:
             self._set_mode(mount.path)
         elif mount.kind == LUSTRE:
             self._set_stripe(mount)
+
+    def _claim(self, mount: expectations.Mount) -> None:
+        """Make the directory of stage storage as its user, for whom root is nobody on many servers.
+
+        One of somebody else stops no node here: any user could stop them all. The stage refuses it.
+        """
+        if mounted_at(mount.path, self._mounts()) is None:
+            return
+        path = self.wish.test_directory
+        why = self._claimed(path, str(self._place(path)))
+        if why:
+            self.outcome.pending.append(f"tier {mount.tier}: {why}")
+
+    def _claimed(self, path: str, place: str) -> str:
+        """Make the directory if it is missing, and return why it is not its user's, "" if it is."""
+        # By tools, which can be given up: a server that is gone never lets go of who asks it.
+        look = ("stat", "--format=%u %f", place)
+        found = self.host.run(look, _LOOK_SECONDS)
+        if found.rc == 1:
+            if self.check:
+                self._changed(path, "", f"directory of {USER}\n")
+                return ""
+            made = self.host.run(("runuser", "-u", USER, "--", "mkdir", "--mode=0700", place), _LOOK_SECONDS)
+            # Another node may have been first.
+            found = self.host.run(look, _LOOK_SECONDS)
+            if found.rc != 0:
+                return f"{path}: {made.error or made.stderr.strip()}"
+            if made.rc == 0:
+                self._changed(path, "", f"directory of {USER}\n")
+        if found.rc != 0:
+            return f"{path}: {found.error or found.stderr.strip()}"
+        uid, mode = found.stdout.split()
+        try:
+            return fault_of(path, int(uid), int(mode, 16), pwd.getpwnam(USER).pw_uid)
+        except KeyError:
+            return f"{path}: this host has no user {USER}"
 
     def _set_mode(self, path: str) -> None:
         place, mode = self._place(path), int(self.wish.mode, 8)

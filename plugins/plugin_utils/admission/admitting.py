@@ -29,6 +29,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission
     Health,
     Judgement,
     Policy,
+    due_stages,
     judge,
     stage_verdict,
     waived_of,
@@ -351,6 +352,7 @@ def _examined(run: Run, case: Case, handed: Handed) -> dict[str, Any]:
         # A fault is given another chance before the tests, never behind them.
         "in_service": not run.request.close_only or case.admitted_since is not None,
         "healthy": case.health is not None and case.health.verdict == PASS,
+        "burned_in": "burn_in" not in due_stages(case, run.request.fleet.policy, run.now),
     }
 
 

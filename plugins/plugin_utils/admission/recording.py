@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -19,14 +19,15 @@ RECORDED = tuple(stage for stage in STAGES if stage not in ("fabric", "storage",
 def record(fleet: Fleet, stage: str, evidence: Mapping[str, Any], now: float, check: bool = False) -> dict[str, Any]:
     """Append the evidence that each host gave of one stage in one transaction and return the task's result.
 
-    What cannot be imported is told and left out: a sick host's record must not cost the others theirs. Raises
-    LedgerError, also for a stage of which no host's word is taken.
+    A host gives one record, or a list of them in the order in which they came. What cannot be imported is told and left
+    out: a sick host's record must not cost the others theirs. Raises LedgerError, also for a stage of which no host's
+    word is taken.
     """
     if stage not in RECORDED:
         raise LedgerError(f"stage {stage!r}, expected one of {', '.join(RECORDED)}")
     parsed: list[Evidence] = []
     refused: list[Refused] = []
-    for host, item in evidence.items():
+    for host, item in ((host, item) for host, items in evidence.items() for item in _listed(items)):
         try:
             each = Evidence.from_dict(item)
         except EvidenceError as exc:
@@ -48,6 +49,10 @@ def record(fleet: Fleet, stage: str, evidence: Mapping[str, Any], now: float, ch
         "refused": [vars(item) for item in refused],
         "warnings": [f"{item.node}: {item.reason}" for item in refused],
     }
+
+
+def _listed(items: Any) -> Sequence[Any]:
+    return items if isinstance(items, list | tuple) else [items]
 
 
 def _strange(evidence: Evidence, host: str, stage: str, known: Container[str]) -> str:

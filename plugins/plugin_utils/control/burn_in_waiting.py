@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.drain_reason import BURN_IN
 from ansible_collections.muster.cluster.plugins.module_utils.words.answer import evidence_in
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import EvidenceError
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import UnreachableError
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.progress import HostProgress
 
@@ -22,6 +24,8 @@ CONNECTION_ATTEMPTS = 3
 # One whose plan reboots it comes back later, if it does.
 REBOOT_ATTEMPTS = 30
 ENDED = ("finished", "none")
+# What gives a node back that was drained for its burn-in; nobody else's drain is touched.
+RESUME = {"state": "resumed", "reason": BURN_IN}
 
 
 class WaitingError(MusterError):
@@ -99,6 +103,12 @@ def wait_for(node: Node, deadline: float, show: Callable[[HostProgress], None]) 
         expected = max(FIRST_DELAY_SECONDS, float(status.get("eta_seconds") or delay))
         time.sleep(max(0.1, min(delay, expected, max(left, FIRST_DELAY_SECONDS))))
         delay = min(delay * DELAY_GROWTH, LONGEST_DELAY_SECONDS)
+
+
+def has_passed(ended: Mapping[str, Any]) -> bool:
+    """Return whether a burn-in that was waited for has passed: then the node has to be drained no longer."""
+    findings = (ended["evidence"] or {}).get("findings", [])
+    return bool(findings) and all(finding["verdict"] == PASS for finding in findings)
 
 
 def _ended(status: Mapping[str, Any], host: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ _STALE_SECONDS = 3 * 86400
 
 @dataclass(frozen=True)
 class HostProgress:
-    """Where one host stands: ``done`` (ended, whatever the verdict), findings that failed, seconds still to go.
+    """Where one host stands: ``done`` (ended, whatever the verdict), findings that failed, seconds still planned.
 
     ``waiting`` is False once nobody waits for it any more, because it is done or because the time is up.
     """
@@ -38,10 +38,15 @@ def progress_line(what: str, hosts: Sequence[HostProgress]) -> str:
     failed = sum(host.failed > 0 for host in hosts)
     unreachable = sum(host.unreachable for host in hosts)
     left = int(max((host.eta_seconds for host in hosts if not host.done), default=0))
+    late = sum(host.eta_seconds <= 0 and not (host.done or host.unreachable) for host in hosts)
     parts = [f"{done} of {len(hosts)} done", f"{failed} failed"]
     if unreachable:
         parts.append(f"{unreachable} unreachable")
-    parts.append(f"ETA {left // 3600:02d}:{left // 60 % 60:02d}:{left % 60:02d}")
+    if late:
+        # An examination that waits for a tool is in no plan.
+        parts.append(f"{late} past {'its' if late == 1 else 'their'} planned end")
+    if left:
+        parts.append(f"ETA {left // 3600:02d}:{left // 60 % 60:02d}:{left % 60:02d}")
     return f"{what}: {', '.join(parts)}"
 
 

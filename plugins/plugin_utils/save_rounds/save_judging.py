@@ -33,6 +33,8 @@ LEAST_PEERS = 3
 STAMP_SECONDS = 2.0
 # What the storage answers when it, or what a user may write to it, is used up; no host's fault.
 _FULL = ("ENOSPC", "EDQUOT")
+# Somebody else has the directory of the test, or could move it: no host's fault either.
+_FOREIGN = "FOREIGN"
 # Which check a node was at, by what its answer calls the step; small files come with what is not named.
 _CHECK_AT = {
     **dict.fromkeys(("start", "prepare", "make", "enter", "write"), WRITE),
@@ -143,6 +145,8 @@ def _stopped(save: Save, node: str) -> Outcome:
         return Outcome(VOID, reason=error)
     if code in _FULL:
         return Outcome(OPEN, reason=f"{error}: the storage is full, or the test's share of it")
+    if code == _FOREIGN:
+        return Outcome(OPEN, reason=error)
     held = [each for each in answer["blocked"] if each.get("state") == "D"]
     stuck = f"; {len(held)} tasks were blocked in the kernel" if held else ""
     return Outcome(BAD, reason=f"{error}{stuck}")

@@ -16,6 +16,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.rules i
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import expand, fold
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.drain_reason import BURN_IN
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GateFile, Partition, parse_gate_file
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import Examined, NodeHandling
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import SlurmGateError
@@ -1012,3 +1013,13 @@ def test_close_and_what_others_have_over_the_real_gate(slurm_site: Any) -> None:
     slurm_site.controller.up = False
     with pytest.raises(ControllerError, match="unreachable"):
         gate.close(["n0001"])
+
+
+def test_node_drained_for_a_burn_in_comes_back_over_the_real_gate_when_none_is_due(slurm_site: Any) -> None:
+    run(slurm_site)
+    reasons = slurm_site.controller.slurm.reasons
+    # What role burn_in leaves, whose module and the gate have to agree on it.
+    reasons["n0002"] = reasons["n0003"] = BURN_IN
+    run(slurm_site, [slurm_site.failing("n0003", "burn_in")], stages=["preflight", "burn_in"], close_only=True)
+    assert (reasons["n0002"], reasons["n0003"]) == ("", BURN_IN)
+    assert run(slurm_site, stages=["preflight", "burn_in"])["resumed"] == ["n0003"]

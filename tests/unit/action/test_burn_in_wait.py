@@ -7,6 +7,7 @@ import pytest
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible_collections.muster.cluster.plugins.action import burn_in_wait
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.control import burn_in_waiting, muster_action
 
 EVIDENCE = Evidence("a", "gpu-01", "burn_in", 1.0, 2.0, "boot", {}, "digest").to_dict()
@@ -56,11 +57,12 @@ def wait(monkeypatch, tmp_path):
     )
     monkeypatch.setattr(muster_action.ActionBase, "run", lambda *_: {})
 
-    def run(node, check_mode=False, **arguments):
+    def run(node, check_mode=False, resumed=None, **arguments):
         action = burn_in_wait.ActionModule.__new__(burn_in_wait.ActionModule)
         task = {"args": arguments, "action": "muster.cluster.burn_in_wait", "check_mode": check_mode, "_uuid": "task"}
         action._task = SimpleNamespace(**task)
         action._low_level_execute_command = node
+        action.execute = resumed
         return action.run(None, {"inventory_hostname": "gpu-01", "ansible_play_batch": ["gpu-01"]}), slept
 
     return run
@@ -70,6 +72,38 @@ def test_finished_run_brings_its_evidence(wait):
     result, slept = wait(Node(FINISHED))
     assert (result["status"], result["evidence"], result["evidence_path"]) == ("finished", EVIDENCE, "/e")
     assert not slept and result["changed"] is False
+
+
+PASSED = {**FINISHED, "evidence": {**EVIDENCE, "findings": [Finding("cpu", "host", "pass").to_dict()]}}
+FAILED = {**FINISHED, "evidence": {**EVIDENCE, "findings": [Finding("cpu", "host", "fail").to_dict()]}}
+
+
+def test_node_that_passed_is_given_back(wait):
+    asked = []
+    for answer, changed in (({"changed": True}, True), ({"changed": False}, False)):
+        result, _ = wait(Node(PASSED), resumed=lambda *given, answer=answer: asked.append(given) or answer)
+        assert result["changed"] is changed and result["evidence"] == PASSED["evidence"]
+    reason = "muster: burn_in loads this node"
+    assert asked == [("slurm_drain", {"node": "gpu-01", "state": "resumed", "reason": reason})] * 2
+
+
+@pytest.mark.parametrize("answer", [FAILED, FINISHED, RUNNING, {"status": "none"}])
+def test_node_that_did_not_pass_stays_drained(wait, answer):
+    wait(Node(answer))
+
+
+def test_check_mode_gives_no_node_back(wait):
+    wait(Node(PASSED), check_mode=True)
+
+
+def test_node_that_slurm_does_not_give_back_keeps_its_evidence(wait):
+    def silent(*_):
+        raise muster_action.UnreachableError("gone")
+
+    for resumed in (lambda *_: {"failed": True, "msg": "gone"}, silent):
+        result, _ = wait(Node(PASSED), resumed=resumed)
+        assert result["evidence"] == PASSED["evidence"] and not result.get("failed")
+        assert result["warnings"] == ["gpu-01 stays drained until the next run: gone"]
 
 
 def test_wait_of_zero_asks_once(wait):

@@ -124,6 +124,11 @@ def test_record_then_record_again(fleet: dict[str, Any], ledger: Ledger) -> None
     assert known(ledger) == ["p1"]
 
 
+def test_record_takes_several_of_one_host_in_their_order(fleet: dict[str, Any], ledger: Ledger) -> None:
+    given = {"n1": [replace(EVIDENCE, id=name).to_dict() for name in ("b", "a")]}
+    assert record(fleet_of(fleet), "preflight", given, NOW)["recorded"] == ["b", "a"] == known(ledger)
+
+
 def test_record_in_check_mode_leaves_no_trace(fleet: dict[str, Any], ledger: Ledger) -> None:
     assert record(fleet_of(fleet), "preflight", {"n1": EVIDENCE.to_dict()}, NOW, check=True)["recorded"] == ["p1"]
     assert known(ledger) == []
@@ -135,7 +140,8 @@ def test_record_in_check_mode_leaves_no_trace(fleet: dict[str, Any], ledger: Led
         ("n2", None, "NoneType"),
         ("n2", {}, "format is None"),
         ("n2", {"format": 1, "node": "n2"}, "id is nothing"),
-        ("n2", [EVIDENCE.to_dict()], "list"),
+        ("n2", [EVIDENCE.to_dict()], "belongs to node n1, expected n2"),
+        ("n2", [[EVIDENCE.to_dict()]], "list"),
         ("n2", "text", "str"),
         ("n2", replace(EVIDENCE, id="x").to_dict(), "belongs to node n1, expected n2"),
         ("n2", replace(EVIDENCE, id="x", node="n2", stage="acceptance").to_dict(), "is acceptance, expected preflight"),

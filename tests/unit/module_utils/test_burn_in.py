@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -30,6 +31,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_rec
 )
 from ansible_collections.muster.cluster.plugins.module_utils.examination import registry
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import NoAnswer, NodeJob
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import Count
@@ -55,6 +57,7 @@ class World:
         self.events = {}
         self.down = False
         self.wall = 1e9
+        self.jobs = []
 
     def sleep(self, seconds):
         time.sleep(0.001)
@@ -67,8 +70,14 @@ class World:
         self.plan = Plan(**{**self.plan.__dict__, **changes})
         clock = Clock(lambda: self.now + self.wall, lambda: self.now, self.sleep)
         tell, down = self.told.append, lambda: self.down
-        environment = Environment(self.record, self.host, lambda: self.host, "0.1.0", clock, tell, down)
+        environment = Environment(self.record, self.host, lambda: self.host, "0.1.0", clock, tell, down, self.slurm)
         return run(self.plan, environment, *resumed)
+
+    def slurm(self):
+        """What Slurm says of jobs on this node."""
+        if isinstance(self.jobs, Exception):
+            raise self.jobs
+        return self.jobs
 
     def status(self):
         return status(self.record, self.now, self.now + self.wall)
@@ -176,6 +185,29 @@ def test_unreadable_twice_in_a_row_is_not_forgotten(world):
     world.events[1020] = lambda: world.host.outputs.update(chronyc=Output("", "506", 1))
     world.events[1055] = lambda: world.host.outputs.update(chronyc=good)
     assert verdict_of(world.run(steps=steps_of([{"seconds": 120}]))) == INCOMPLETE
+
+
+HUNG = Output(rc=None, timed_out=True, error="nvidia-smi: no answer within 60 s")
+
+
+def test_tool_that_hangs_twice_ends_the_run_which_more_hours_cannot_mend(world):
+    world.host.outputs["nvidia-smi"] = HUNG
+    evidence = world.run(steps=steps_of([{"seconds": 14400}]))
+    assert verdict_of(evidence) == INCOMPLETE and world.now < 1000 + 60
+    assert own(evidence).reason == "stopped after 25 of 14400 s: nvidia_smi gave no answer, and none 25 s later"
+    assert "nvidia-smi: no answer within 60 s" in finding_of(evidence, "fingerprint").reason
+
+
+def test_tool_that_hangs_does_not_end_a_run_that_is_to_show_everything(world):
+    world.host.outputs["nvidia-smi"] = HUNG
+    assert own(world.run(stop_on_fail=False)).verdict == PASS
+
+
+def test_tool_that_hung_once_ends_nothing(world):
+    good = world.host.outputs["nvidia-smi"]
+    world.host.outputs["nvidia-smi"] = HUNG
+    world.events[1020] = lambda: world.host.outputs.update({"nvidia-smi": good})
+    assert verdict_of(world.run()) == PASS
 
 
 def test_what_a_second_question_answers_is_measured(world):
@@ -379,6 +411,40 @@ def test_stress_that_does_not_end_is_killed_and_the_run_goes_on(world, bench):
     assert finding_of(evidence, "bench").verdict == INCOMPLETE
     assert "did not end in its time" in finding_of(evidence, "bench").reason
     assert own(evidence).verdict == PASS and bench.killed
+
+
+JOBS = [NodeJob("12", 1000, "RUNNING"), NodeJob("14", 1001, "COMPLETING")]
+
+
+@pytest.mark.parametrize("step", [{"seconds": 60, "run": {"bench": {}}}, {"reboot": "warm"}])
+def test_no_load_and_no_reboot_meets_a_job_that_came_meanwhile(world, bench, step):
+    world.jobs = JOBS
+    evidence = world.run(steps=steps_of([{"seconds": 10}, step]), allow_reboot=True)
+    assert not bench.asked and not any(argv[:2] == ("systemctl", "reboot") for argv in world.host.runs)
+    assert own(evidence).verdict == INCOMPLETE
+    assert (
+        own(evidence).reason.startswith("no ")
+        and "jobs 12 (uid 1000), 14 (uid 1001) on this node" in own(evidence).reason
+    )
+
+
+def test_no_load_starts_while_slurm_does_not_say_whether_jobs_run(world, bench):
+    world.jobs = NoAnswer("slurmctld does not answer")
+    evidence = world.run(steps=steps_of([{"seconds": 60, "run": {"bench": {}}}]))
+    assert not bench.asked and own(evidence).verdict == INCOMPLETE
+    assert "slurmctld does not answer" in own(evidence).reason and world.now >= 1000 + burn_in.SLURM_SECONDS
+
+
+def test_controller_that_answers_again_costs_the_load_nothing(world, bench):
+    world.jobs = NoAnswer("slurmctld does not answer")
+    world.events[1100] = lambda: setattr(world, "jobs", [])
+    evidence = world.run(steps=steps_of([{"seconds": 60, "run": {"bench": {}}}]))
+    assert bench.asked == [(60, {})] and verdict_of(evidence) == PASS
+
+
+def test_examining_alone_asks_for_no_jobs(world):
+    world.jobs = JOBS
+    assert verdict_of(world.run()) == PASS
 
 
 def test_stress_that_ends_before_its_limit_ends_the_step(world, bench):
@@ -639,6 +705,29 @@ def test_real_process_after_a_reboot_fails_the_run(program, tmp_path):
     subprocess.run(program("run"), check=True, capture_output=True, timeout=20)
     (found,) = [item for item in ask(program, "status")["evidence"]["findings"] if item["check"] == "burn_in"]
     assert found["verdict"] == "fail" and "unplanned reboot" in found["reason"]
+
+
+def limited(command, size):
+    """Run a command whose files cannot grow beyond a size, as on a full disk."""
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))  # noqa: E731
+    # What Python keeps of its own modules would be cut off too.
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, preexec_fn=limit, env=environment
+    )
+
+
+def test_evidence_that_cannot_be_written_is_named_with_its_file_and_not_by_a_traceback(program, tmp_path):
+    place = f"{tmp_path}/state/evidence/burn_in/run-1/evidence.json"
+    done = limited(program("run"), 3000)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr == f"muster: burn-in run: {place}: File too large\n"
+    # Nor can the run be closed meanwhile; it is as soon as there is room.
+    done = limited(program("settle", "--evidence"), 500)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"muster: burn-in settle: {place}: File too large\n"
+    state = ask(program, "settle")
+    assert state["status"] == "finished" and verdict_of(Evidence.from_dict(state["evidence"])) == INCOMPLETE
 
 
 def test_wrong_plan_ends_with_status_2(program, tmp_path):

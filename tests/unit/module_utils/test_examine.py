@@ -1,10 +1,12 @@
-"""judge(): nothing unmeasured passes."""
+"""collect() is over in time whatever hangs, and judge() passes nothing that was not measured."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import judge
-from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.examination.bounded_host import BoundedHost
+from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import collect, judge
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost, Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import stated
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import INCOMPLETE, PASS, Finding
 
@@ -71,3 +73,56 @@ def test_part_that_the_class_does_not_declare_is_incomplete():
 
 def test_check_that_does_not_apply_owes_nothing():
     assert verdicts(Output("raise"), [check(lambda expect: [], passing)]) == []
+
+
+def hanging(tmp_path, name="nvidia-smi"):
+    """A host with a tool that notes each run and gives no answer."""
+    tool = tmp_path / name
+    tool.write_text(f"#!/bin/sh\necho $1 >> {tmp_path}/{name}.runs\nexec sleep 60\n")
+    tool.chmod(0o755)
+    return LocalHost(tool_path=f"{tmp_path}:/usr/bin:/bin")
+
+
+def probe(name, *commands, seconds=0.3):
+    return SimpleNamespace(NAME=name, collect=lambda host, expect: [host.run(argv, seconds) for argv in commands][-1])
+
+
+def test_tool_that_hung_is_not_run_again_in_the_same_examination(tmp_path):
+    smi = [("nvidia-smi", "-q"), ("nvidia-smi", "nvlink"), ("nvidia-smi", "topo")]
+    probes = [probe("gpus", smi[0]), probe("nvlink", smi[1]), probe("other", ("echo", "fine")), probe("topo", smi[2])]
+    began = time.monotonic()
+    outputs = collect(hanging(tmp_path), probes, {})
+    assert time.monotonic() - began < 2
+    assert (tmp_path / "nvidia-smi.runs").read_text() == "-q\n"
+    assert outputs["gpus"].error == "nvidia-smi: no answer within 0.3 s" and outputs["gpus"].timed_out
+    assert [outputs[name].error for name in ("nvlink", "topo")] == ["not run: nvidia-smi hung before"] * 2
+    assert outputs["other"].stdout == "fine\n"
+    # The next examination asks again: the tool may have come back.
+    assert collect(hanging(tmp_path), probes[:1], {})["gpus"].timed_out
+    assert (tmp_path / "nvidia-smi.runs").read_text() == "-q\n-q\n"
+
+
+def test_probe_asks_for_every_device_though_one_of_them_hangs(tmp_path):
+    devices = probe("links", ("mlxlink", "mlx5_0"), ("mlxlink", "mlx5_1"))
+    collect(hanging(tmp_path, "mlxlink"), [devices], {})
+    assert (tmp_path / "mlxlink.runs").read_text() == "mlx5_0\nmlx5_1\n"
+
+
+def test_one_program_for_python_that_hangs_is_not_another(tmp_path):
+    host = BoundedHost(hanging(tmp_path, "python3"), 60)
+    assert host.run(("python3", "-IS", "-c", "hang"), 0.2).timed_out
+    host.next_probe()
+    assert host.run(("python3", "-IS", "-c", "hang", "other words"), 0.2).error == "not run: python3 hung before"
+    assert host.run(("python3", "-IS", "-c", "other"), 0.2).timed_out
+
+
+def test_whole_examination_is_over_at_its_deadline(tmp_path):
+    now = [0.0]
+    host = BoundedHost(hanging(tmp_path), 100, lambda: now[0])
+    now[0] = 99.8
+    cut = host.run(("nvidia-smi", "-q"), 60)
+    assert cut.timed_out and cut.error == (
+        "nvidia-smi: no answer within 0.2 s, when the examination's 100 s were over"
+    ), cut
+    now[0] = 100.0
+    assert host.run(("echo", "x"), 60).error == "echo: not run: the examination's 100 s are over"

@@ -186,6 +186,7 @@ def apply(root, mounts=(NFS, SCRATCH), check=False, **change):
         "lustre_parameters": {},
         "mode": "1777",
         "allow_remount": False,
+        "test_directory": "",
         **change,
     }
     return Applier(LocalHost(f"{root}/bin:/usr/bin:/bin", str(root)), Wish(**wish), check).run()

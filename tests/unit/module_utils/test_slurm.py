@@ -476,6 +476,24 @@ def test_node_out_of_service_is_given_back_for_its_tests(given, back):
     assert returns(given, Examined("new", BEGAN, False, True)) is back
 
 
+LOADED = "muster: burn_in loads this node"
+
+
+@pytest.mark.parametrize(
+    ("given", "burned_in", "back"),
+    [
+        (node("IDLE+DRAIN", LOADED), True, True),
+        (node("MIXED+DRAIN", LOADED), True, True),
+        (node("IDLE+DRAIN", LOADED), False, False),
+        (node("IDLE+DRAIN", LOADED, LATE), True, False),
+        (node("IDLE+DRAIN", f"{LOADED}, and keep it off"), True, False),
+    ],
+)
+@pytest.mark.parametrize("in_service", [False, True])
+def test_node_that_was_drained_for_a_burn_in_comes_back_when_it_is_burned_in(given, burned_in, back, in_service):
+    assert returns(given, Examined("new", BEGAN, in_service, True, burned_in)) is back
+
+
 def test_node_whose_check_still_finds_the_fault_stays_drained():
     assert not returns(node("IDLE+DRAIN", "muster:health:xid:e1"), Examined("new", BEGAN, False))
     assert returns(node("IDLE+DRAIN", "muster:incomplete:program:exit-127"), Examined("new", BEGAN, False))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -115,10 +117,12 @@ def run(place: Path, port: int, tmp_path: Path) -> Iterator[Callable[..., dict[s
     program = tmp_path / "checkpoint.py"
     program.write_text(CHECKPOINT)
 
-    def start(*nodes: str, timeout: float = 5, deadline: float = 40, **faults: str) -> dict[str, dict[str, Any]]:
+    def start(
+        *nodes: str, timeout: float = 5, deadline: float = 40, directory: str = "", **faults: str
+    ) -> dict[str, dict[str, Any]]:
         nodes = nodes or NODES
         spec = {
-            **{"directory": str(place), "run": "test-1", "hub": nodes[0], "hub_address": "127.0.0.1"},
+            **{"directory": directory or str(place), "run": "test-1", "hub": nodes[0], "hub_address": "127.0.0.1"},
             **{"ranks": 2, "shard_bytes": SHARD, "files": 20, "checkpoint_bytes": 4096},
             **{"python": sys.executable, "program": str(program)},
             "links": ["lo"],
@@ -139,6 +143,7 @@ def run(place: Path, port: int, tmp_path: Path) -> Iterator[Callable[..., dict[s
                 )
             )
         output = "".join(each.communicate(timeout=deadline + 20)[0] for each in started)
+        started.clear()
         answers, errors = unpack(output)
         assert not errors
         return {answer["node"]: answer for answer in answers}
@@ -237,6 +242,57 @@ def test_read_only_mount_of_the_leading_node_stops_all_by_its_fault(run: Callabl
     assert answers["gpu-01"]["code"] == "EROFS"
     assert answers["gpu-02"]["code"] == "HUB"
     assert "gpu-01: rank 0: make:" in answers["gpu-02"]["error"]
+
+
+@pytest.fixture
+def tier(place: Path) -> Iterator[Path]:
+    """The root of a tier in which everybody may write, where everybody gets to."""
+    root = Path(tempfile.mkdtemp(prefix="muster-tier-", dir="/tmp"))
+    root.chmod(0o1777)
+    yield root
+    shutil.rmtree(root)
+
+
+SQUATTED = "{tier}/.muster belongs to nobody (65534), expected a directory of {me}"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize(
+    ("squat", "said"),
+    [
+        ("mkdir -m 0755 .muster", SQUATTED),
+        ("mkdir -m 0700 .muster", SQUATTED),
+        ("mkdir -m 0777 .muster; mkdir -m 0777 .muster/lab", SQUATTED),
+        ("ln -s /tmp .muster", "{tier}/.muster is a link of nobody (65534), expected a directory of {me}"),
+        ("touch .muster", "{tier}/.muster is a file of nobody (65534), expected a directory of {me}"),
+    ],
+)
+def test_directory_of_another_user_is_refused_by_name_and_nothing_is_put_there(
+    run: Callable[..., Any], tier: Path, squat: str, said: str
+) -> None:
+    subprocess.run(["sh", "-c", squat], cwd=tier, user=65534, group=65534, extra_groups=[], check=True)
+    before = sorted(map(str, tier.rglob("*")))
+    answers = run("gpu-01", "gpu-02", directory=f"{tier}/.muster/lab")
+    expected = said.format(tier=tier, me=f"{pwd.getpwuid(0).pw_name} (0)")
+    assert answers["gpu-01"]["code"] == "FOREIGN" and expected in answers["gpu-01"]["error"], answers["gpu-01"]
+    assert answers["gpu-02"]["code"] == "HUB" and expected in answers["gpu-02"]["error"]
+    assert sorted(map(str, tier.rglob("*"))) == before
+
+
+def test_own_directory_in_a_tier_of_everybody_is_used_and_cannot_be_moved(run: Callable[..., Any], tier: Path) -> None:
+    for _ in range(2):
+        assert all(map(good, run("gpu-01", "gpu-02", directory=f"{tier}/.muster/lab").values()))
+    made = tier / ".muster"
+    assert made.stat().st_mode & 0o777 == 0o700
+    if os.geteuid() == 0:
+        moved = subprocess.run(["mv", made, tier / "mine"], user=65534, group=65534, capture_output=True, check=False)
+        assert moved.returncode != 0
+
+
+def test_tier_in_which_everybody_can_move_everything_is_refused(run: Callable[..., Any], tier: Path) -> None:
+    tier.chmod(0o777)
+    answer = run("gpu-01", directory=f"{tier}/.muster/lab")["gpu-01"]
+    assert answer["code"] == "FOREIGN" and f"{tier} has mode 0777, expected 1777" in answer["error"]
 
 
 @pytest.mark.parametrize("fault", ["flipped", "missing", "short"])

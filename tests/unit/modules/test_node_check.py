@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.modules import node_check
 from ansible_collections.muster.cluster.plugins.modules.node_check import health_in
 
 from tests.run_module import run_module
@@ -15,7 +16,12 @@ EXPECT = {"class": "x", "clock": {"offset_ms": 0.5}, "collective": {"backend": "
 # Answers as asked, but for what ANSWER says otherwise.
 TOOL = """#!{python}
 import json, sys
+if sys.argv[1] == "burn-in":
+    assert sys.argv[2:5] == ["settle", "--uncollected", "gpu-01"]
+    print({burn_in!r}.replace("KNOWN", " ".join(sys.argv[6::2])))
+    sys.exit()
 sys.stdin.read()
+sys.stderr.write({said!r})
 words = sys.argv[2:]
 if sys.argv[1] == "judge-again":
     sys.exit({again!r}) if {again!r}.startswith("muster:") else print({again!r}) or sys.exit(0)
@@ -26,14 +32,14 @@ print(json.dumps({{**json.loads({evidence!r}), **asked, **json.loads({answer!r})
 
 @pytest.fixture
 def check(tmp_path):
-    def run(_health=False, _again="", _judge_again="", **answer):
+    def run(_health=False, _again="", _judge_again="", _said="", _burn_in='{"uncollected": []}', _known=(), **answer):
         digest = expect_digest_of("preflight", EXPECT)
         evidence = Evidence("", "", "", 1.0, 2.0, "boot", {}, digest).to_dict()
         tool = tmp_path / "muster"
-        given = {"evidence": json.dumps(evidence), "answer": json.dumps(answer), "again": _again}
-        tool.write_text(TOOL.format(python=sys.executable, **given))
+        given = {"evidence": json.dumps(evidence), "answer": json.dumps(answer), "again": _again, "said": _said}
+        tool.write_text(TOOL.format(python=sys.executable, burn_in=_burn_in, **given))
         tool.chmod(0o755)
-        asked = {"node": "gpu-01", "expect": EXPECT, "judge_again": _judge_again}
+        asked = {"node": "gpu-01", "expect": EXPECT, "judge_again": _judge_again, "known": list(_known)}
         arguments = {**asked, "tool": str(tool), "health": _health}
         return run_module("node_check", **arguments)
 
@@ -44,6 +50,40 @@ def test_answer_to_this_request_is_returned(check):
     result = check()
     assert (result["evidence"]["node"], result["evidence"]["stage"]) == ("gpu-01", "preflight")
     assert len(result["evidence"]["id"]) == 36 and result["changed"] is False
+
+
+def test_evidence_that_the_node_could_not_keep_is_told(check, monkeypatch):
+    warned = []
+    monkeypatch.setattr(node_check.AnsibleModule, "warn", lambda _, text: warned.append(text))
+    said = "muster: evidence could not be kept on this host: [Errno 28] No space left on device: '/var/lib/muster'"
+    check(_said=f"{said}\n")
+    assert warned == [said]
+
+
+BURNED = Evidence("KNOWN", "gpu-01", "burn_in", 1.0, 2.0, "boot", {}, "d")
+
+
+def test_burn_in_that_nobody_collected_comes_along(check):
+    result = check(_burn_in=json.dumps({"uncollected": [BURNED.to_dict()]}), _known=["a", "b"])
+    assert [each["id"] for each in result["burn_in"]] == ["a b"]
+    assert check()["burn_in"] == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "null",
+        "{}",
+        '{"uncollected": null}',
+        '{"uncollected": [{}]}',
+        json.dumps({"uncollected": [replace(BURNED, node="gpu-02").to_dict()]}),
+        json.dumps({"uncollected": [replace(BURNED, stage="preflight").to_dict()]}),
+    ],
+)
+def test_unreadable_word_about_burn_in_fails(check, answer):
+    result = check(_burn_in=answer)
+    assert result["failed"] and "burn-in settle: exit status 0" in result["msg"]
 
 
 @pytest.mark.parametrize(

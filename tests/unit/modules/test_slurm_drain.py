@@ -2,9 +2,10 @@
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.node_jobs import serves_slurm
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import NodeState, SlurmGateError
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import Controller
-from ansible_collections.muster.cluster.plugins.modules.slurm_drain import must_change, serves_slurm
+from ansible_collections.muster.cluster.plugins.modules.slurm_drain import must_change
 
 from tests.fake_host import FakeHost
 from tests.run_module import run_module
@@ -44,7 +45,13 @@ def test_node_is_busy_until_its_last_job_has_left(state, busy):
 @pytest.mark.parametrize(
     ("comms", "expected"),
     # A job's step outlives a slurmd that was stopped.
-    [((), False), (("sshd", "slurmctld"), False), (("sshd", "slurmd"), True), (("slurmstepd",), True)],
+    [
+        ((), False),
+        (("sshd", "slurmctld"), False),
+        (("sshd", "slurmd"), True),
+        (("slurmstepd",), True),
+        (("slurmd-wlm",), True),
+    ],
 )
 def test_serves_slurm(comms, expected):
     assert (

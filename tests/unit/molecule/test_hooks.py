@@ -186,7 +186,16 @@ def test_what_others_wrote_is_never_written_over(lab: Lab, set_faults: SetFaults
         assert (lab.updates, lab.node) == ([], f"{state}|{reason}")
 
 
-@pytest.mark.parametrize("reason", ["Prolog error", "Epilog error", "muster:incomplete:disk:e1", f"muster:boot:{BOOT}"])
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Prolog error",
+        "Epilog error",
+        "muster:incomplete:disk:e1",
+        f"muster:boot:{BOOT}",
+        "muster: burn_in loads this node",
+    ],
+)
 def test_fault_is_said_where_slurm_or_a_doubt_of_ours_said_less(lab: Lab, set_faults: SetFaults, reason: str) -> None:
     set_faults(**XID)
     lab.slurm("IDLE+DRAIN", reason)

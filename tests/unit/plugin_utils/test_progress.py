@@ -13,12 +13,18 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.control.progress im
 @pytest.mark.parametrize(
     ("hosts", "expected"),
     [
-        ([], "burn-in: 0 of 0 done, 0 failed, ETA 00:00:00"),
+        ([], "burn-in: 0 of 0 done, 0 failed"),
         (
             [HostProgress(True, 2), HostProgress(True), HostProgress(False, 0, 12.7), HostProgress(False, 0, 3)],
             "burn-in: 2 of 4 done, 1 failed, ETA 00:00:12",
         ),
         ([HostProgress(False, 0, 172799, True)], "burn-in: 0 of 1 done, 0 failed, 1 unreachable, ETA 47:59:59"),
+        # Its steps took their time, and its last examination still waits for a tool: nobody knows for how long.
+        ([HostProgress(True), HostProgress()], "burn-in: 1 of 2 done, 0 failed, 1 past its planned end"),
+        (
+            [HostProgress(eta_seconds=61), HostProgress(), HostProgress(), HostProgress(unreachable=True)],
+            "burn-in: 0 of 4 done, 0 failed, 1 unreachable, 2 past their planned end, ETA 00:01:01",
+        ),
     ],
 )
 def test_line(hosts, expected):
@@ -36,7 +42,7 @@ def test_lines_come_at_most_every_few_seconds_and_the_last_always(tmp_path):
     os.utime(first.directory / "printed", (1, 1))
     assert second.report("b", HostProgress(eta_seconds=9)) == "burn-in: 0 of 2 done, 0 failed, ETA 00:00:09"
     assert first.report("a", done) is None
-    assert second.report("b", done) == "burn-in: 2 of 2 done, 0 failed, ETA 00:00:00"
+    assert second.report("b", done) == "burn-in: 2 of 2 done, 0 failed"
     assert second.report("b", done) is None
 
 

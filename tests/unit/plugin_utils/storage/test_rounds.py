@@ -244,6 +244,15 @@ def test_fault_ends_in_its_verdict(name: str) -> None:
     assert reason in finding(conclusion, "gpu-2", check).reason
 
 
+def test_directory_of_another_user_is_no_nodes_fault_and_named_to_all() -> None:
+    why = "rank 0: make: /checkpoints/.muster belongs to mallory (1002), expected a directory of muster (994)"
+    told, led = broken("write", "HUB", f"gpu-1: {why}"), broken("write", "FOREIGN", why)
+    conclusion, rounds = walk(**{**dict.fromkeys(ALL, told), "gpu_1": led, "gpu_2": led})
+    assert verdicts(conclusion) == dict.fromkeys(NODES, INCOMPLETE)
+    assert all(finding(conclusion, node, "storage_write").reason.endswith(why) for node in NODES)
+    assert len(rounds) <= 3
+
+
 def test_shard_that_is_wrong_for_its_writer_too_rejects_the_writer() -> None:
     wrong = {"of": "gpu-2", "bytes": 1, "seconds": 1.0, "wrong": 1, "fault": "shard 0 of gpu-2, block 1: checksum"}
     first = save(
