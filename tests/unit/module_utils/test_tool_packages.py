@@ -27,6 +27,7 @@ PACKAGES = {
     "fio": "fio",
     "ipmitool": "ipmitool",
     "lspci": "pciutils",
+    "ps": "procps",
     "smartctl": "smartmontools",
     "stress-ng": "stress-ng",
 }
@@ -38,7 +39,11 @@ NVIDIA = {
     "nvbandwidth": "built from source by role gpu_stack",
     "nvidia-smi": "the driver's own package, by role gpu_stack",
 }
-OURS = {"/usr/libexec/muster/muster": "the node program, by role burn_in"}
+OURS = {
+    "/usr/libexec/muster/muster": "the node program, by role burn_in",
+    "enroot": "enroot, by role slurm where containers are declared",
+    "scontrol": "Slurm's client, by role slurm",
+}
 BASE = {
     "/usr/bin/python3": "what Ansible needs; PyTorch for it is the site's (gpu_stress.python of the class)",
     "df": "coreutils, Essential",
@@ -76,6 +81,7 @@ def run_by(fake_host, expect):
     fake_host.outputs["/proc/meminfo"] = Output("MemAvailable: 1024000 kB\n")
     expect["nic"]["firmware_settings"] = [{"key": "SRIOV_EN", "wanted": "0"}]
     expect["mounts"] = [MOUNT]
+    expect["collective"]["container"] = "/images/pytorch.sqsh"
     redfish = {**expect, "bmc": {**expect["bmc"], "interface": "redfish", "redfish": REDFISH}}
 
     def commands(collect, *more):

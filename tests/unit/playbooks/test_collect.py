@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_record import Record
-from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import STRESSES, required
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import COMPONENTS
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
@@ -87,6 +88,7 @@ def evidence(number: int, stage: str = "burn_in", verdict: str = "pass", **chang
         expect_digest=expect_digest_of(stage, plain(EXPECT)),
         findings=tuple(findings),
         detail={"profile": "p", "steps": [{"seconds": 60}], "elapsed_seconds": 60, "examinations": 2},
+        rules=rules_of(stage, STRESSES),
         identity={
             **{"board_uuid": "4c4c4544-0053-5210-8038-c8c04f583034", "bmc_mac": "3c:ec:ef:00:00:01"},
             **{"hostname": NODE, "slurmd_node": NODE},

@@ -344,7 +344,7 @@ def test_parts_of_every_family_have_a_history(ledger: Ledger) -> None:
         writer.add_evidence([whole], 200.0)
         found = {(each.kind, each.slot, each.serial) for each in writer.parts("n1")}
     assert found == {
-        ("board", "board", "BRD7"),
+        ("board_serial", "board", "brd7"),
         ("gpu", "0000:1b:00.0", "1651"),
         ("nic", "mlx5_0", "b83f:d203:000a:7c10"),
         ("module", "mlx5_0", "OSFP-DR4/MT2231VS"),
