@@ -108,6 +108,7 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
     # One rank of a node watches for all.
     watch = LinkWatch(() if place.local_rank else request.links)
     guard = Guard(report, request.deadline_seconds, lambda: {"links": watch.told()})
+    watch.start()
     # Should a library hold the interpreter's lock, the kernel ends the process.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, request.deadline_seconds + 5)

@@ -5,7 +5,8 @@ A link that comes back within a second costs a few retransmissions: no median an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Optional
 
@@ -17,26 +18,42 @@ ANY = "*"
 Told = Mapping[str, Mapping[str, tuple[Optional[Count], Optional[Count]]]]
 
 
-class LinkWatch:
-    """A host's links from now on. ``wanted`` are network interfaces, RDMA devices, or ANY; ``root`` stands before /sys.
+# The counters of an InfiniBand port come from its firmware, which may not answer any more.
+READ_SECONDS = 5.0
+Counts = dict[str, dict[str, Optional[int]]]
 
-    With an interface come those below it, such as the members of a bond. An RDMA device has its network interfaces, or
-    on InfiniBand, where it may have none, the port itself.
+
+class LinkWatch:
+    """The links of a host, of which it tells what they did since ``start``; ``root`` stands before /sys.
+
+    ``wanted`` are network interfaces, RDMA devices, or ANY. With an interface come those below it, such as the members
+    of a bond. An RDMA device has its network interfaces, or on InfiniBand, where it may have none, the port itself.
     """
 
     def __init__(self, wanted: Iterable[str], root: str = "/") -> None:
         self._root = Path(root)
         # What has no link stands for one that cannot be read.
-        links = {name: self._links(name) or [name] for name in wanted}
-        self._before = {name: {link: self._count(link) for link in found} for name, found in links.items()}
+        self._before: Counts = {name: {name: None} for name in wanted}
+
+    def start(self) -> LinkWatch:
+        """Read the counts from which changes are told, and return this watch."""
+        self._before = _in_time(self._first, self._before)
+        return self
 
     def told(self) -> dict[str, dict[str, list[Any]]]:
         """Return by what was wanted which of its links changed since, or cannot be read (null)."""
         found: dict[str, dict[str, list[Any]]] = {}
+        now = _in_time(lambda: self._counts(self._before), {})
         for name, counts in self._before.items():
-            both = {link: [count, self._count(link)] for link, count in counts.items()}
+            both = {link: [count, now.get(name, {}).get(link)] for link, count in counts.items()}
             found[name] = {link: each for link, each in both.items() if None in each or each[0] != each[1]}
         return found
+
+    def _first(self) -> Counts:
+        return self._counts({name: self._links(name) or [name] for name in self._before})
+
+    def _counts(self, links: Mapping[str, Iterable[str]]) -> Counts:
+        return {name: {link: self._count(link) for link in found} for name, found in links.items()}
 
     def _links(self, name: str) -> list[str]:
         net, device = self._root / "sys/class/net", self._root / "sys/class/infiniband" / name
@@ -54,6 +71,15 @@ class LinkWatch:
         if count is None:
             return _read(self._root / "sys/class/infiniband" / link / "ports/1/counters/link_downed")
         return count
+
+
+def _in_time(read: Callable[[], Counts], otherwise: Counts) -> Counts:
+    """Return what ``read`` gives, or what there is instead where it takes too long; it is left to itself then."""
+    done: list[Counts] = []
+    thread = threading.Thread(target=lambda: done.append(read()), daemon=True)
+    thread.start()
+    thread.join(READ_SECONDS)
+    return done[0] if done else otherwise
 
 
 def _entries(place: Path) -> list[Path]:

@@ -300,7 +300,7 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
         sys.stderr.write(f"muster fabric: {exc}\n")
         return 2
     report.update(node=place.node, rank=place.rank)
-    answer = _Answer(report, LinkWatch(request.links, request.root))
+    answer = _Answer(report, LinkWatch(request.links, request.root).start())
     watchdog = threading.Timer(request.deadline_seconds, answer.give_up, ("not finished", EXIT_DEADLINE))
     watchdog.daemon = True
     watchdog.start()

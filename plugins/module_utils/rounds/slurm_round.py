@@ -351,7 +351,7 @@ def not_started(group: Sequence[str], error: str, unavailable: Mapping[str, str]
 def trouble_of(output: Output, missing: Sequence[str], states: Mapping[str, str]) -> dict[str, str]:
     """Return which of the nodes without an answer Slurm has lost, and why: gone rather than slow."""
     gone = {
-        node: f"launch failed: {said(output.stderr)}"
+        node: f"lost by Slurm: {said(output.stderr)}"
         for node in _LAUNCH_FAILED.findall(output.stderr)
         if node in missing
     }

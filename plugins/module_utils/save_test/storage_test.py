@@ -266,7 +266,7 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
     report["node"] = slurm.node
     # Before there is any thread: only then may a process be doubled.
     workers = Workers(request.ranks)
-    watch = LinkWatch(dict.fromkeys((*request.links, *own_roads_to(request.directory))))
+    watch = LinkWatch(dict.fromkeys((*request.links, *own_roads_to(request.directory)))).start()
     answer = _Answer(report, workers, watch, started)
     watchdog = threading.Timer(request.deadline_seconds, answer.give_up, ("not finished", EXIT_DEADLINE))
     watchdog.daemon = True

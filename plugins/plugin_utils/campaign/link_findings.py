@@ -57,7 +57,7 @@ def with_links(conclusion: Conclusion, owed: Owed, told: Iterable[tuple[str, Tol
         mine = [_finding(owed, subject, found.get(node), shared) for subject in owed.subjects]
         findings[node] = (*measured, *mine)
         why = next((each.reason for each in mine if each.measured and each.verdict == INCOMPLETE), "")
-        if why:
+        if why and all(each.verdict != FAIL for each in findings[node]):
             held.setdefault(node, why)
     for node in sorted(changed - set(findings)):
         theirs = (_finding(owed, subject, found[node], shared) for subject in owed.subjects)

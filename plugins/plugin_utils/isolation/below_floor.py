@@ -50,6 +50,7 @@ class BelowFloor:
         )
         self.rows = np.flatnonzero(sound[one] & sound[other])
         self.sides = one[self.rows], other[self.rows]
+        self.met = self._of_nodes(slice(None))
         # By check: its channels that have a floor, with the numbers of all nodes, and by node which of them is worst.
         self.found: dict[str, tuple[list[tuple[Channel, float, Any]], list[int]]] = {}
 
@@ -71,30 +72,37 @@ class BelowFloor:
             # What has no reference is judged by a ceiling.
             if channel.check != check or floor is None or not len(channel.reference):
                 continue
-            values = np.concatenate([channel.value, channel.again_value])[self.rows]
+            both = channel.value, channel.again_value
             if channel.unit == UNIT:
-                yield channel, floor, self._counted(values < floor, ~np.isnan(values))
+                low = np.concatenate([values < floor for values in both])
             else:
-                time = channel.size / floor / 1e3
-                yield channel, time, self._counted(values > time, ~np.isnan(values))
+                floor = channel.size / floor / 1e3
+                low = np.concatenate([values > floor for values in both])
+            rows = np.flatnonzero(low[self.rows])
+            if len(rows):
+                unknown = np.isnan(np.concatenate(both)[self.rows])
+                yield channel, floor, self._counted(rows, unknown)
 
-    def _counted(self, low: Any, known: Any) -> Any:
+    def _counted(self, low: Any, out: Any) -> Any:
         """Return by node how many of its exchanges lie below the floor, and how many there are.
 
-        Whoever has most of them answers for its exchanges: they no longer count for the others. Two that are slow with
-        each other alone have as many, and both answer.
+        ``low`` are the rows that do, ``out`` tells by row what does not count. Whoever has most of them answers for its
+        exchanges: they no longer count for the others. Two that are slow with each other alone have as many, and both
+        answer.
         """
-        left, answered = known.copy(), np.zeros(self.count, dtype=bool)
+        one, other = self.sides
+        answered = np.zeros(self.count, dtype=bool)
         found = np.zeros((2, self.count), dtype=np.int64)
         while True:
-            counts = np.array([self._of_nodes(low & left), self._of_nodes(left)])
+            counts = np.array([self._of_nodes(low), self.met - self._of_nodes(out)])
             found[:, ~answered] = counts[:, ~answered]
             share = np.where(answered, 0, counts[0] / np.maximum(counts[1], 1))
             worst = (share > MOST_BELOW) & (share > share.max() / 2)
             if not worst.any():
                 return found
             answered |= worst
-            left &= ~(worst[self.sides[0]] | worst[self.sides[1]])
+            out = out | worst[one] | worst[other]
+            low = low[~out[low]]
 
     def _of_nodes(self, rows: Any) -> Any:
         one, other = (np.bincount(side[rows], minlength=self.count) for side in self.sides)

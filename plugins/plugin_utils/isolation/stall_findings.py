@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import STALL_CHECK
-from ansible_collections.muster.cluster.plugins.module_utils.words.finding import INCOMPLETE, PASS, Finding
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.confirmation import WITNESSES
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.blame import LEAST_CONFIRMED
@@ -70,9 +70,9 @@ class Stalled:
     def _take(self, move: str, nodes: Sequence[str], meetings: int, lost: Sequence[float]) -> None:
         count, longest = sum(ms >= self.limit for ms in lost), max(lost, default=0.0)
         for node in nodes:
-            others = [other for other in nodes if other != node]
-            with_whom = "" if not others else f" with {others[0] if len(others) == 1 else f'{len(others)} others'}"
-            place = f"in {move}{with_whom}"
+            place = f"in {move}"
+            if len(nodes) > 1:
+                place += f" with {nodes[nodes[0] == node] if len(nodes) == 2 else f'{len(nodes) - 1} others'}"
             self.longest[node] = max(self.longest.get(node, (0.0, "")), (longest, place))
         if len(nodes) <= 2:
             for one, other in {(nodes[0], nodes[-1]), (nodes[-1], nodes[0])} if count else ():
@@ -138,14 +138,14 @@ def with_stalls(conclusion: Conclusion, seen: Seen, settings: Settings) -> Concl
     """Return the conclusion with a finding on every node's stalls; whoever stalled too often is held."""
     stalled = Stalled.of(seen, settings)
     blamed = stalled.blamed(max(settings.hold.nodes, settings.hold.share * len(stalled.heard)))
-    mine = {node: stalled.finding(node, blamed) for node in (*conclusion.findings, *blamed)}
+    mine = {node: stalled.finding(node, blamed) for node in conclusion.findings}
     findings = {node: (*own, mine[node]) for node, own in conclusion.findings.items()}
     held, doubted = dict(conclusion.held), dict(conclusion.doubted)
     for node in (*blamed, *stalled.together):
-        if node in findings:
+        if node in findings and all(each.verdict != FAIL for each in findings[node]):
             held.setdefault(node, mine[node].reason)
-        elif node in blamed:
-            doubted.setdefault(node, mine[node].reason)
+        elif node in blamed and node not in findings:
+            doubted.setdefault(node, stalled.finding(node, blamed).reason)
     return replace(conclusion, findings=findings, held=held, doubted=doubted)
 
 
