@@ -62,6 +62,7 @@ ASK = {
                 "dest": "{{ playbook_dir }}/told.json",
                 "mode": "0600",
                 "content": "{{ {'stopped': muster_stopped_reasons, 'recorded': muster_recorded,"
+                " 'drawn': dict(muster_last_brought.keys() | zip(muster_last_brought.values() | map(attribute='id'))),"
                 " 'due': query('muster.cluster.due', *muster_alive,"
                 " stage='burn_in', fleet=muster_fleet, evidence=muster_preflights)} | to_json }}",
             },
@@ -183,6 +184,21 @@ def test_failing_burn_in_that_nobody_waited_for_counts_and_no_older_pass_comes_b
     assert site.known() == ["run-1", "run-2"]
     # By which burn_in_job takes this run's result as one to be told, and starts no other at once.
     assert told["recorded"] == {NODE: ["run-1"]}
+
+
+@pytest.mark.parametrize("playbook", ["examine", "admit"])
+def test_burn_in_that_is_brought_along_is_drawn_before_it_is_judged(playbook: str) -> None:
+    plays = yaml.safe_load((ROOT / f"playbooks/{playbook}.yml").read_text(encoding="utf-8"))
+    tasks = [task for play in plays for task in play["tasks"] if "tasks/rejudge.yml" in str(task)]
+    # The preflight's is the last: muster_judged_preflights goes by it.
+    assert [task["vars"]["rejudge_stage"] for task in tasks] == ["burn_in", "preflight"]
+    assert "muster_last_brought" in tasks[0]["vars"]["rejudge_evidence"]
+
+
+def test_draw_takes_the_last_run_of_those_that_a_node_brought(site: Site) -> None:
+    site.ran(evidence(1, verdict="fail"))
+    site.ran(evidence(2))
+    assert site.examine()["drawn"] == {NODE: "run-2"}
 
 
 def test_several_runs_are_recorded_in_the_order_in_which_they_ran(site: Site) -> None:

@@ -28,6 +28,7 @@ PLAYS = [
         "name": "A step",
         "hosts": "compute,localhost",
         "gather_facts": False,
+        "vars_files": [GROUP_VARS],
         "tasks": [
             {
                 "name": "Look",
