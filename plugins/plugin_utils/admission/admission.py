@@ -8,7 +8,7 @@ before the fault must not come back with the part.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
@@ -323,7 +323,8 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
     if standing.void:
         return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, standing.void),), False)
     doubts, owed = list(standing.doubts), list(standing.due)
-    if changed := outdated(evidence.rules, stage, (check for check, _part in case.required.get(stage, ()))):
+    changed = outdated(evidence.rules, stage, (check for check, _part in case.required.get(stage, ())))
+    if changed:
         text = f"evidence {evidence.id}: judged by other rules than those of today: {', '.join(changed)}"
         # A fault that the old rules found stays one until the stage has been judged anew.
         if not case.in_service and not evidence.faulty:
@@ -336,7 +337,7 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
         doubts += [Finding("identity", "host", INCOMPLETE, reason=text, action="investigate") for text in wrong]
     measured, unread = _without_unread(evidence, case)
     owed += unread
-    findings = [*measured, *doubts, *_missing(stage, evidence, case)]
+    findings = [*measured, *doubts, *_missing(stage, evidence, case, changed)]
     if stage == "burn_in" and (short := _too_short(evidence, policy)):
         findings.append(_stage_finding(stage, short))
     held = evidence.detail.get("held")
@@ -519,10 +520,15 @@ def _same(evidence: Evidence, case: Case) -> bool:
     return all(evidence.fingerprint.get(name) == current.get(name) for name in DEPENDS.get(evidence.stage, COMPONENTS))
 
 
-def _missing(stage: str, evidence: Evidence, case: Case) -> list[Finding]:
+def _missing(stage: str, evidence: Evidence, case: Case, changed: Collection[str]) -> list[Finding]:
+    """Return what the evidence does not say; ``changed`` are the rules by which it would be judged otherwise now."""
     required = case.required.get(stage, ())
     if not required:
         return [_stage_finding(stage, "the hardware class requires no check of this stage")]
+    if changed and case.admitted_since is not None and evidence.finished is not None:
+        # Evidence by which the node was admitted said all that was asked then: what came since is owed.
+        if evidence.finished <= case.admitted_since + CLOCK_SKEW_SECONDS:
+            return []
     given = {(finding.check, finding.subject) for finding in evidence.findings}
     return [
         Finding(check, subject, INCOMPLETE, reason="no finding in the evidence", action="investigate")

@@ -477,6 +477,21 @@ def test_freshness_on_both_sides_of_the_limit(seconds: float, state: str) -> Non
     assert outcome(case)[0] == state
 
 
+@pytest.mark.parametrize("stage", ["burn_in", "acceptance"])
+def test_check_that_came_with_later_rules_closes_no_node_in_service_but_is_owed(stage: str) -> None:
+    whole = evidence(stage)
+    older = replace(whole, findings=whole.findings[1:], rules=dict.fromkeys(whole.rules, 0))
+    case = with_stage(stage, older)
+    assert outcome(case) == ("testing", stage)
+    judgement = judge(replace(case, admitted_since=NOW - HOUR / 2), POLICY, NOW)
+    assert (judgement.state, list(judgement.due)) == ("admitted", [stage])
+    assert "by other rules" in judgement.due[stage]
+    # What was measured while the node was in service has to be whole, and so has what today's rules judged.
+    assert judge(replace(case, admitted_since=NOW - 2 * HOUR), POLICY, NOW).state == "testing"
+    today = with_stage(stage, replace(older, rules=whole.rules))
+    assert judge(replace(today, admitted_since=NOW - HOUR / 2), POLICY, NOW).state == "testing"
+
+
 def test_a_node_in_service_does_not_age_out_and_still_fails_closed() -> None:
     later = NOW + 10_000 * HOUR
     fresh = evidence("preflight", id="preflight-2", started=later - 60, finished=later - 30)
