@@ -525,16 +525,21 @@ def _missing(stage: str, evidence: Evidence, case: Case, changed: Collection[str
     required = case.required.get(stage, ())
     if not required:
         return [_stage_finding(stage, "the hardware class requires no check of this stage")]
-    if changed and case.admitted_since is not None and evidence.finished is not None:
-        # Evidence by which the node was admitted said all that was asked then: what came since is owed.
-        if evidence.finished <= case.admitted_since + CLOCK_SKEW_SECONDS:
-            return []
+    # Evidence by which the node was admitted said all that was asked then: what came since is owed.
+    if changed and _admitted_by(evidence, case):
+        return []
     given = {(finding.check, finding.subject) for finding in evidence.findings}
     return [
         Finding(check, subject, INCOMPLETE, reason="no finding in the evidence", action="investigate")
         for check, subject in required
         if (check, subject) not in given
     ]
+
+
+def _admitted_by(evidence: Evidence, case: Case) -> bool:
+    if case.admitted_since is None or evidence.finished is None:
+        return False
+    return evidence.finished <= case.admitted_since + CLOCK_SKEW_SECONDS
 
 
 def _too_short(evidence: Evidence, policy: Policy) -> str:
