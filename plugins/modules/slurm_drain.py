@@ -22,7 +22,10 @@ options:
     description: Reason of the drain. One of the two by which Muster knows its own work; any other is a person's.
     type: str
     required: true
-    choices: ["muster: boot restarts this node", "muster: gpu_stack changes this node"]
+    choices:
+      - "muster: boot restarts this node"
+      - "muster: gpu_stack changes this node"
+      - "muster: burn_in loads this node"
   wait_seconds:
     description:
       - How long to wait for jobs to end; 0 checks once. The node stays drained in any case.

@@ -83,8 +83,8 @@ class NodeState:
 
     @property
     def busy(self) -> bool:
-        """Whether a job is on the node, or just leaving it."""
-        return not {"ALLOCATED", "MIXED", "COMPLETING"}.isdisjoint(self.state.split("+"))
+        """Whether a job is on the node, or just leaving it, or may be."""
+        return not self.readable or not {"ALLOCATED", "MIXED", "COMPLETING"}.isdisjoint(self.state.split("+"))
 
     @property
     def drained_by_muster(self) -> bool:

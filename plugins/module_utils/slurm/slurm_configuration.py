@@ -201,7 +201,7 @@ class Configuration:
         except SlurmGateError as exc:
             raise ConfigurationError(f"the fleet lacks {listed}: {exc}; {leave}") from exc
         if busy:
-            raise ConfigurationError(f"the fleet lacks {fold(in_order(busy))}, where jobs run; {leave}")
+            raise ConfigurationError(f"the fleet lacks {fold(in_order(busy))}, where jobs run or may run; {leave}")
         return gone
 
     def _try(self, before: Mapping[str, str | None], gone: Collection[str]) -> None:

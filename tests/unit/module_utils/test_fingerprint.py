@@ -95,7 +95,7 @@ def test_exchanged_part_or_version_changes_its_component_alone(fake_host, expect
     ],
 )
 def test_what_gives_no_answer_leaves_its_components_unread_and_preflight_says_so(fake_host, expect, key, components):
-    fake_host.outputs[key] = Output(rc=None, timed_out=True, error="no answer")
+    fake_host.outputs[key] = Output(rc=None, error="no answer")
     found = registry.examine("preflight", fake_host, typed(expect))
     unread = {name for name, value in fingerprint_of(found.values, typed(expect)).items() if value is None}
     assert unread == components

@@ -65,7 +65,7 @@ def burned(tmp_path, fake_host, expect, monkeypatch):
     fake_host.stop = lambda: None
     clock = Clock(lambda: now[0], lambda: now[0], sleep)
     record = Record(str(tmp_path))
-    evidence = run(plan, Environment(record, fake_host, lambda: fake_host, "1", clock, lambda text: None, bool))
+    evidence = run(plan, Environment(record, fake_host, lambda: fake_host, "1", clock, lambda text: None, bool, tuple))
     assert evidence is not None and worst(finding.verdict for finding in evidence.findings) == PASS
     return evidence, record.store.read_raw("burn_in", "run-1", places_in(evidence.raw)), plan.expect
 

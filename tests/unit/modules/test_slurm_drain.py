@@ -3,7 +3,11 @@
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.node_jobs import serves_slurm
-from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import NodeState, SlurmGateError
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import (
+    UNREADABLE,
+    NodeState,
+    SlurmGateError,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import Controller
 from ansible_collections.muster.cluster.plugins.modules.slurm_drain import must_change
 
@@ -36,7 +40,13 @@ def test_must_change(current, state, expected):
 
 @pytest.mark.parametrize(
     ("state", "busy"),
-    [("IDLE+DRAIN", False), ("MIXED+DRAIN", True), ("ALLOCATED+DRAIN", True), ("IDLE+COMPLETING+DRAIN", True)],
+    [
+        ("IDLE+DRAIN", False),
+        ("MIXED+DRAIN", True),
+        ("ALLOCATED+DRAIN", True),
+        ("IDLE+COMPLETING+DRAIN", True),
+        (UNREADABLE, True),
+    ],
 )
 def test_node_is_busy_until_its_last_job_has_left(state, busy):
     assert NodeState(state).busy is busy

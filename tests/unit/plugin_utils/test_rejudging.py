@@ -331,7 +331,7 @@ def burn_in(name: str, place: Path, began: float) -> tuple[Evidence, Kept]:
 
     plan = Plan(f"b-{name}", name, "p", steps_of([{"seconds": 60}]), 25, typed(EXPECT))
     clock = Clock(lambda: now, lambda: now, sleep)
-    evidence = run(plan, Environment(record, host, lambda: host, "1", clock, lambda text: None, lambda: False))
+    evidence = run(plan, Environment(record, host, lambda: host, "1", clock, lambda text: None, bool, tuple))
     assert evidence is not None
     kept = record.store.read_raw("burn_in", evidence.id, places_in(evidence.raw))
     return replace(evidence, program=program_digest()), kept
