@@ -26,6 +26,7 @@ from tests.figures import BENCH, ROOT, add_figures, commit, read_figures
 from tests.fuzz.__main__ import SEED as FUZZ_SEED
 from tests.isolation.__main__ import HOSTS, NOISES, POWER_TIMES, SEED
 from tests.isolation.fleet import FAULTS
+from tests.lab.closing import SEED as CLOSING_SEED
 from tests.lab.kills import SEED as KILL_SEED
 
 PLACE = ROOT / "build" / "bench"
@@ -121,6 +122,7 @@ def _cell(hosts: int, fault: str, noise: float, times: float | None = None) -> P
 FULL = (
     # Killed and run again for hours; the log of those that were tried goes on in the next run.
     Part("kills", ("tests.lab.kills",), ("kills", "kills_wrong_open", "kills_wrong_end"), KILL_SEED),
+    Part("closing", ("tests.lab.closing",), ("fault_to_closed_seconds_p99",), CLOSING_SEED),
     *(_cell(hosts, fault, noise) for hosts in HOSTS for fault in FAULTS for noise in NOISES),
     *(_cell(232, "one_slow_10", noise, times) for noise in NOISES for times in POWER_TIMES),
 )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
-sys.path.insert(0, str(PROJECT / "molecule/lab"))
+sys.path[:0] = [str(PROJECT / "molecule/lab"), str(PROJECT)]
 
 from lab_tasks import counting  # noqa: E402 -- found on the path just set
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from attacks import attack
+from attacks import ATTACKS, attack
 from cluster import (
     LOGIN,
     OTHER_USER,
@@ -22,6 +22,23 @@ from cluster import (
     wait_for,
     wait_for_job,
 )
+
+from tests.figures import BENCH, add_figures
+
+_SECONDS: list[int] = []
+
+
+def count(seconds: int) -> None:
+    """Write down what all attacks so far had of nodes that are closed, by Slurm's own accounting."""
+    _SECONDS.append(seconds)
+    figures = {
+        "attacks": {
+            "value": len(ATTACKS) + 1,
+            "unit": f"ways to run on a closed node, tried {2 * len(_SECONDS)} times",
+        },
+        "attack_seconds_run": {"value": sum(_SECONDS), "unit": "s on closed nodes, by accounting"},
+    }
+    add_figures({name: {**figure, "of": "molecule test -s slurm"} for name, figure in figures.items()}, BENCH)
 
 
 class Watch:
@@ -50,7 +67,9 @@ class Watch:
         rows = wait_for(f"job {last} in accounting", lambda: self._told(last))
         # What had begun before may go on.
         began = [row for row in rows if row.user in (USER, OTHER_USER) and row.start >= self.since and row.seconds]
-        assert not [row for row in began if self.node in expand(row.nodes)], f"ran on {self.node}: {began}"
+        ran = [row for row in began if self.node in expand(row.nodes)]
+        count(sum(row.seconds for row in ran))
+        assert not ran, f"ran on {self.node}: {began}"
         found = ssh(self.node, f"cat {self.trace}")
         assert found.returncode == 1, f"left its trace on {self.node}: {found.stdout}"
         assert on(ended["NodeList"], f"cat {self.trace}").split(), "a job that ran left no trace"
