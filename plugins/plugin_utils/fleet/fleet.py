@@ -64,6 +64,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import 
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_comparison import (
     far_floors,
     weaker_class,
+    weaker_hooks,
     weaker_policy,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.storage_of_host import exports_of, with_storage
@@ -417,7 +418,7 @@ class Fleet:
     @cached_property
     def weaker(self) -> dict[str, tuple[str, ...]]:
         """In what a node of each class is asked less than what Muster ships, one sentence each."""
-        common = weaker_policy(self.policy, self.shipped_policy)
+        common = (*weaker_policy(self.policy, self.shipped_policy), *weaker_hooks(self.scheduler.hooks))
         return {name: (*common, *weaker_class(expect, self.bases.get(name))) for name, expect in self.classes.items()}
 
     @property

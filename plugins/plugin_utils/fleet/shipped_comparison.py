@@ -13,6 +13,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_pla
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import Policy
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import Hooks
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import DERIVED, expectations_of
 
 # Numbers of a class that a part must not exceed; all other numbers must at least be reached or done.
@@ -50,6 +51,16 @@ def weaker_policy(policy: Policy, shipped: Policy) -> tuple[str, ...]:
             found.append(f"evidence of {stage} counts for {hours:g} h, shipped {most:g}")
     if policy.heartbeat_seconds is None:
         found.append("no health check is required in service")
+    return tuple(found)
+
+
+def weaker_hooks(hooks: Hooks) -> tuple[str, ...]:
+    """Return what nobody asks of nodes in service without the programs that Slurm runs on them."""
+    found = []
+    if not hooks.prolog:
+        found.append("hooks.prolog is false: no node is checked before a job, users reach the ports of rounds")
+    if not hooks.epilog:
+        found.append("hooks.epilog is false: no node is checked after a job, processes of users may stay")
     return tuple(found)
 
 

@@ -34,6 +34,13 @@ def test_shipped_class_and_policy_are_not_weaker_than_themselves() -> None:
     assert weaker() == []
 
 
+@pytest.mark.parametrize("hook", ["prolog", "epilog"])
+def test_hook_that_is_left_out_is_named(hook: str) -> None:
+    fleet = small_fleet(4, scheduler={"partitions": [{"name": "batch", "default": True}], "hooks": {hook: False}})
+    (said,) = fleet.weaker["hgx_h100"]
+    assert said.startswith(f"hooks.{hook} is false")
+
+
 @pytest.mark.parametrize(
     ("policy", "own", "said"),
     [
