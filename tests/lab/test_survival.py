@@ -19,12 +19,14 @@ import pytest
 
 from ..oracle.demo import changes
 from .conftest import LEDGER, ROOT, Lab
+from .kills import SEED, Traced, drawn, killed
 
 pytestmark = pytest.mark.lab
 # All but gpu-03, which has lost a GPU from the first run to the last.
 SOUND = ("gpu-01", "gpu-02", "gpu-04")
 TARGET = ("-e", f"target={','.join(SOUND)}")
 CLOSE_MANY = ("-e", "admit_allow_mass_close=true")
+KILLS = 4
 
 
 def test_demo_ends_as_declared() -> None:
@@ -236,10 +238,27 @@ def test_broken_tool_never_admits(lab: Lab) -> None:
     finally:
         for node in SOUND:
             lab.set(node, tool_faults=None)
+
+
+def test_run_that_is_killed_anywhere_opens_nothing_that_is_not_admitted(lab: Lab) -> None:
+    """A handful of kills, of runs that open nodes and of one that closes one; tests/lab/kills.py has them by hundreds.
+
+    The nodes are closed since the last test.
+    """
+    whole = Traced(lab, None, "admit")
+    whole.ended()
+    assert lab.open_nodes() == set(SOUND), whole.log.read_text()[-3000:]
+    for number in range(1, KILLS + 1):
+        # By turns a node is to be closed, and to be opened again.
+        lab.set("gpu-02", gpus_missing=["SXM6"] if number % 2 else None)
+        entry = killed(lab, drawn(SEED, number, whole.effects), "admit")
+        assert not entry["wrong_open"], entry
+    lab.set("gpu-02", gpus_missing=None)
     # The same run has to notice a drain by hand, which the next test takes the controller's memory of.
     lab.ssh("ctl", "scontrol update nodename=gpu-01 state=drain reason='fan noise, Jo'")
     run = lab.play("admit", *TARGET)
     assert {node: run.state(node) for node in SOUND} == dict.fromkeys(SOUND, "admitted")
+    assert lab.open_nodes() == set(SOUND)
 
 
 def test_controller_that_lost_its_state_opens_nothing_and_keeps_manual_drains(lab: Lab) -> None:
