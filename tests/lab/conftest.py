@@ -24,6 +24,7 @@ from lab_tasks import counting  # noqa: E402 -- found on the path just set
 BIN = Path(sys.executable).parent
 LAB = [sys.executable, str(ROOT / "molecule/lab/lab.py")]
 LEDGER = ROOT / "build/lab/ledger.sqlite"
+INVENTORY = "inventory/lab"
 GATE = "/etc/slurm/muster_partitions.conf"
 
 
@@ -48,7 +49,7 @@ class Lab:
         self.scratch = scratch
 
     def start(
-        self, playbook: str = "site", *extra: str, before: Sequence[str] = ()
+        self, playbook: str = "site", *extra: str, before: Sequence[str] = (), inventory: str = INVENTORY
     ) -> tuple[subprocess.Popen[str], Path]:
         """Start a playbook in a process group of its own; its output goes to the returned file.
 
@@ -63,7 +64,7 @@ class Lab:
             "ANSIBLE_HOME": str(ROOT / "build/ansible"),
             **counting(self.scratch / "tasks.json"),
         }
-        command = [*before, str(BIN / "ansible-playbook"), "-i", "inventory/lab", f"playbooks/{playbook}.yml"]
+        command = [*before, str(BIN / "ansible-playbook"), "-i", inventory, f"playbooks/{playbook}.yml"]
         command += ["-e", f"report_directory={self.scratch}", *extra]
         with log.open("w") as stream:
             process = subprocess.Popen(
@@ -89,9 +90,9 @@ class Lab:
             json.loads(tasks.read_text())["changed"] if tasks.exists() else {},
         )
 
-    def play(self, playbook: str = "site", *extra: str) -> Run:
+    def play(self, playbook: str = "site", *extra: str, inventory: str = INVENTORY) -> Run:
         """Run a playbook to its end."""
-        return self.finish(*self.start(playbook, *extra))
+        return self.finish(*self.start(playbook, *extra, inventory=inventory))
 
     @staticmethod
     def kill(process: subprocess.Popen[str]) -> None:

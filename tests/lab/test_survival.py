@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from ..oracle.demo import changes
-from .conftest import LEDGER, ROOT, Lab
+from .conftest import INVENTORY, LEDGER, ROOT, Lab
 from .kills import SEED, Traced, drawn, killed
 
 pytestmark = pytest.mark.lab
@@ -240,17 +240,43 @@ def test_broken_tool_never_admits(lab: Lab) -> None:
             lab.set(node, tool_faults=None)
 
 
-def test_run_that_is_killed_anywhere_opens_nothing_that_is_not_admitted(lab: Lab) -> None:
-    """A handful of kills, of runs that open nodes and of one that closes one; tests/lab/kills.py has them by hundreds.
+@pytest.fixture(scope="module")
+def whole(lab: Lab) -> Traced:
+    """Return a run that opens the nodes that the last test closed, with its effects counted."""
+    run = Traced(lab, None, "admit")
+    run.ended()
+    return run
 
-    The nodes are closed since the last test.
-    """
-    whole = Traced(lab, None, "admit")
-    whole.ended()
+
+def test_node_left_out_stays_closed_and_no_machine_answers_to_anothers_name(lab: Lab, whole: Traced) -> None:
+    """One node is taken out of the fleet file, so that the addresses of all behind it are those of their neighbours."""
     assert lab.open_nodes() == set(SOUND), whole.log.read_text()[-3000:]
+    place = ROOT / "build/changed"
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(ROOT / INVENTORY, place)
+    fleet = place / "lab.fleet.yml"
+    text = fleet.read_text()
+    assert "name: gpu-[01-04]" in text
+    fleet.write_text(text.replace("name: gpu-[01-04]", "name: gpu-[01,03-04]"))
+    run = lab.play("admit", *CLOSE_MANY, inventory=str(place))
+    assert lab.open_nodes() == {"gpu-01"}, run.output[-3000:]
+    # gpu-03, which lost a GPU, has the address of a sound one.
+    assert run.state("gpu-03") != "admitted"
+    assert any("gpu-02" in item["reason"] for item in run.verdicts["gpu-03"]["findings"]), run.verdicts["gpu-03"]
+    shutil.rmtree(place)
+    # Declared again, and sick meanwhile: a run that does not look at it does not open it.
+    lab.set("gpu-02", gpus_missing=["SXM6"])
+    run = lab.play("admit", "-e", "target=gpu-01")
+    assert run.rc == 0, run.output[-3000:]
+    assert lab.open_nodes() == {"gpu-01"}
+    lab.set("gpu-02", gpus_missing=None)
+
+
+def test_run_that_is_killed_anywhere_opens_nothing_that_is_not_admitted(lab: Lab, whole: Traced) -> None:
+    """A handful of kills, of runs that open nodes and of one that closes one; tests/lab/kills.py has them by hundreds."""
     for number in range(1, KILLS + 1):
-        # By turns a node is to be closed, and to be opened again.
-        lab.set("gpu-02", gpus_missing=["SXM6"] if number % 2 else None)
+        # By turns a node is to be opened, and to be closed again.
+        lab.set("gpu-02", gpus_missing=None if number % 2 else ["SXM6"])
         entry = killed(lab, drawn(SEED, number, whole.effects), "admit")
         assert not entry["wrong_open"], entry
     lab.set("gpu-02", gpus_missing=None)
