@@ -273,7 +273,7 @@ def test_node_left_out_stays_closed_and_no_machine_answers_to_anothers_name(lab:
 
 
 def test_run_that_is_killed_anywhere_opens_nothing_that_is_not_admitted(lab: Lab, whole: Traced) -> None:
-    """A handful of kills, of runs that open nodes and of one that closes one; tests/lab/kills.py has them by hundreds."""
+    """A handful of kills, by turns of runs that open a node and that close one; tests/lab/kills.py has hundreds."""
     for number in range(1, KILLS + 1):
         # By turns a node is to be opened, and to be closed again.
         lab.set("gpu-02", gpus_missing=None if number % 2 else ["SXM6"])
