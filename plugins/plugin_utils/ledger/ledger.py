@@ -218,7 +218,8 @@ class Ledger:
                 yield
             return
         with explained(self._url), self._engine.connect() as connection:
-            take = select(func.pg_try_advisory_lock(lock_key(self.id, work)))
+            # Bound to this transaction, for which a pooler (pgbouncer) keeps one connection, and gone with it.
+            take = select(func.pg_try_advisory_xact_lock(lock_key(self.id, work)))
             if not wait_until(lambda: bool(connection.execute(take).scalar_one()), wait_seconds, 0.5):
                 raise LedgerError(f"ledger {shown_url(self._url)}: another run is {work} nodes; try again later")
             yield
