@@ -166,7 +166,7 @@ def test_reboot_and_lost_host_during_burn_in_leave_the_others_alone(lab: Lab) ->
     known = {node: lab.evidence_ids(node, "burn_in") for node in SOUND}
     for node in ("gpu-02", "gpu-04"):
         # No two nodes may have the same one.
-        lab.set(node, gpu_serials={"SXM3": f"16509240000{node[-2:]}"})
+        lab.set(node, gpu_serials={"SXM3": f"16509250000{node[-2:]}"})
     process, log = lab.start("site", *CLOSE_MANY)
     for node in ("gpu-02", "gpu-04"):
         lab.wait_for_burn_in(node, known[node])
