@@ -196,6 +196,7 @@ from ansible import context
 from ansible.errors import AnsibleError
 from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 from ansible.template import trust_as_template
+from ansible_collections.muster.cluster.plugins.plugin_utils.control.worker import end_workers_with_the_run
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import fleet as fleets
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError, read_yaml
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import states
@@ -220,6 +221,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         """Fill the inventory, or end the run with the one line that says what is wrong."""
         super().parse(inventory, loader, path, cache)
+        # Every run of Muster's playbooks reads its fleet before it starts a worker.
+        end_workers_with_the_run()
         file = fleets.display_path(str(path))
         if option := left_out_by(context.CLIARGS):
             self._end(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,21 +15,34 @@ import pytest
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.worker import end_with_the_run
 
 ROOT = Path(__file__).resolve().parents[3]
-# An action of ours whose work is to wait, and then to leave a trace.
-ACTION = """
+# Actions whose work is to wait, and then to leave a trace.
+WORK = """
 import os
 import time
 from pathlib import Path
+
+def work(given):
+    Path(given["at"], "began").write_text(str(os.getpid()))
+    time.sleep(given["seconds"])
+    Path(given["at"], "finished").touch()
+    return {}
+"""
+OURS = """
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.muster_action import LocalAction
 
 class ActionModule(LocalAction):
     arguments = {"at": {"type": "str", "required": True}, "seconds": {"type": "float", "required": True}}
 
     def done(self, given):
-        Path(given["at"], "began").write_text(str(os.getpid()))
-        time.sleep(given["seconds"])
-        Path(given["at"], "finished").touch()
-        return {}
+        return work(given)
+"""
+# One of Ansible's or of another collection's, in a run that reads a fleet.
+OTHERS = """
+from ansible.plugins.action import ActionBase
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        return work(self._task.args)
 """
 PLAY = """
 - hosts: localhost
@@ -53,11 +67,14 @@ def is_running(pid: int) -> bool:
         return False
 
 
-@pytest.fixture
-def control(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+@pytest.fixture(params=[(OURS, "plain"), (OTHERS, "fleet")], ids=["ours", "others"])
+def control(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
     """A control process in the middle of an action; its worker's pid is in ``began``."""
+    action, inventory = request.param
+    (tmp_path / "plain").write_text("localhost\n", encoding="utf-8")
+    shutil.copytree(ROOT / "inventory/lab", tmp_path / "fleet")
     (tmp_path / "action").mkdir()
-    (tmp_path / "action/slow_work.py").write_text(ACTION, encoding="utf-8")
+    (tmp_path / "action/slow_work.py").write_text(WORK + action, encoding="utf-8")
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules/slow_work.py").write_text("#!/usr/bin/python\n", encoding="utf-8")
     (tmp_path / "play.yml").write_text(PLAY.replace("AT", str(tmp_path)), encoding="utf-8")
@@ -66,8 +83,9 @@ def control(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"),
         "ANSIBLE_ACTION_PLUGINS": str(tmp_path / "action"),
         "ANSIBLE_LIBRARY": str(tmp_path / "modules"),
+        "ANSIBLE_INVENTORY_ENABLED": "muster.cluster.fleet,yaml,ini",
     }
-    command = [Path(sys.executable).with_name("ansible-playbook"), "-i", "localhost,", "-c", "local", "play.yml"]
+    command = [Path(sys.executable).with_name("ansible-playbook"), "-i", inventory, "-c", "local", "play.yml"]
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
     assert wait_until(lambda: (tmp_path / "began").exists() and (tmp_path / "began").read_text() != "", 30)
     yield process
