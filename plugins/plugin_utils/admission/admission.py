@@ -459,7 +459,8 @@ def _standing(evidence: Evidence, case: Case, policy: Policy, now: float) -> Sta
     due = []
     if same.same is None:
         text = f"{name}: not shown to be of this machine: {same.text}"
-        if not case.in_service:
+        # A run that was cut off before it had read its host may still tell a fault.
+        if not case.in_service and not evidence.faulty:
             return Standing(text)
         due.append(text)
     return _compared(evidence, case, due)

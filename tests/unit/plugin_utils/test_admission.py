@@ -477,6 +477,17 @@ def test_freshness_on_both_sides_of_the_limit(seconds: float, state: str) -> Non
     assert outcome(case)[0] == state
 
 
+def test_fault_of_a_run_that_had_not_read_its_host_rejects_and_the_stage_is_due() -> None:
+    """Power was lost before the first examination; a pass of such a run is none."""
+    lost = Finding("burn_in", "host", "fail", reason="unplanned reboot", action="investigate")
+    cut = evidence("burn_in", fingerprint={}, identity={}, findings=(lost,), rules={})
+    case = with_stage("burn_in", evidence("burn_in", id="older"), cut)
+    assert outcome(case) == ("rejected", "burn_in")
+    assert "burn_in" in due_stages(case, replace(POLICY, retest=False), NOW)
+    passed = replace(cut, findings=evidence("burn_in").findings)
+    assert outcome(with_stage("burn_in", passed)) == ("testing", "burn_in")
+
+
 @pytest.mark.parametrize("stage", ["burn_in", "acceptance"])
 def test_check_that_came_with_later_rules_closes_no_node_in_service_but_is_owed(stage: str) -> None:
     whole = evidence(stage)
