@@ -1,6 +1,7 @@
 """Kept outputs judged again by other rules: never better than the record, and nothing without all of the outputs."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -29,7 +30,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.reader import
 
 from tests.typed import typed
 
-from .conftest import healthy
+from .conftest import EXPECT, healthy, healthy_host
 
 PROGRAM = "c0ffee"
 LOG = (
@@ -38,10 +39,10 @@ LOG = (
 )
 
 
-@pytest.fixture
-def burned(tmp_path, fake_host, expect, monkeypatch):
-    """A burn-in that passed: an idle host, one under a load of a minute, and idle again; with what it keeps."""
-    now = [1000.0]
+@pytest.fixture(scope="module")
+def burned_once(tmp_path_factory):
+    """A burn-in that passed: an idle host, one under a load of a minute, and idle again; and where it keeps that."""
+    now, host, place = [1000.0], healthy_host(), tmp_path_factory.mktemp("burned")
 
     def load(host, expect, seconds, settings):
         until = now[0] + seconds
@@ -53,21 +54,23 @@ def burned(tmp_path, fake_host, expect, monkeypatch):
         time.sleep(0.001)
         now[0] += seconds
 
-    monkeypatch.setattr(cpu_load, "collect", load)
-    plan = Plan(
-        "run-1",
-        "gpu-01",
-        "quick",
-        steps_of([{"seconds": 60, "run": {"cpu_stress": {}}}, {"seconds": 30}]),
-        25,
-        typed(expect),
-    )
-    fake_host.stop = lambda: None
+    steps = steps_of([{"seconds": 60, "run": {"cpu_stress": {}}}, {"seconds": 30}])
+    plan = Plan("run-1", "gpu-01", "quick", steps, 25, typed(EXPECT))
+    host.stop = lambda: None
     clock = Clock(lambda: now[0], lambda: now[0], sleep)
-    record = Record(str(tmp_path))
-    evidence = run(plan, Environment(record, fake_host, lambda: fake_host, "1", clock, lambda text: None, bool, tuple))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu_load, "collect", load)
+        given = Environment(Record(str(place)), host, lambda: host, "1", clock, lambda text: None, bool, tuple)
+        evidence = run(plan, given)
     assert evidence is not None and worst(finding.verdict for finding in evidence.findings) == PASS
-    return evidence, record.store.read_raw("burn_in", "run-1", places_in(evidence.raw)), plan.expect
+    return evidence, place, plan.expect
+
+
+@pytest.fixture
+def burned(burned_once):
+    """The burn-in, with what it keeps."""
+    evidence, place, expect = burned_once
+    return evidence, EvidenceStore(str(place)).read_raw("burn_in", "run-1", places_in(evidence.raw)), expect
 
 
 @pytest.fixture
@@ -233,8 +236,9 @@ def test_check_that_reads_what_was_not_kept_is_incomplete(examined):
     assert Finding("memory", "host", INCOMPLETE, reason="meminfo was not run", action="investigate") in found
 
 
-def test_program_judges_what_its_host_keeps(node_program, tmp_path, burned, expect):
-    evidence, _kept, typed_expect = burned
+def test_program_judges_what_its_host_keeps(node_program, tmp_path, burned_once):
+    evidence, place, typed_expect = burned_once
+    shutil.copytree(place, tmp_path, dirs_exist_ok=True)
     command = [sys.executable, str(node_program), "judge-again", "--stage", "burn_in", "--state-directory", tmp_path]
 
     def ask(evidence_id):

@@ -108,11 +108,13 @@ def test_host_of_the_fleet_that_is_the_control_machine_is_refused(run: Run, step
     assert f"{host} is the control machine itself" in " ".join(done.stdout.split()), done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("playbook", ["playbooks/site.yml", "playbooks/provision.yml", "muster.cluster.site"])
 @pytest.mark.parametrize(
-    "arguments",
-    [("--start-at-task", "Write the hosts file"), ("--start-at-task", "no such task"), ("--tags", "none of ours")],
-    ids=" ".join,
+    ("playbook", "arguments"),
+    [
+        ("playbooks/site.yml", ("--start-at-task", "Write the hosts file")),
+        ("playbooks/provision.yml", ("--start-at-task", "no such task")),
+        ("muster.cluster.site", ("--tags", "none of ours")),
+    ],
 )
 def test_part_of_a_playbook_is_no_run(run: Run, playbook: str, arguments: tuple[str, ...]) -> None:
     done = run(str(ROOT / playbook) if "/" in playbook else playbook, *arguments)

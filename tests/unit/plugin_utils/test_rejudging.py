@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in import Clock, Environment, run
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import Plan, steps_of
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_record import Record
+from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import Examination
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import examine
 from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
@@ -46,6 +48,7 @@ XID = Output(
     "2025-01-21T04:41:44+0000 host kernel: Linux version 6.1.0\n"
     "2025-01-21T04:42:44+0000 host kernel: NVRM: Xid (PCI:0000:ab:00): 79, GPU has fallen off the bus.\n"
 )
+NOW = 2_000_000_000.0
 NAMES = ("gpu-01", "gpu-02", "gpu-03", "gpu-04", "gpu-05")
 # What of a machine's hardware no other machine has, as the healthy host prints it, and as others do.
 SERIALS = (
@@ -73,6 +76,12 @@ def host_of(name: str = "gpu-03", **outputs: Output) -> FakeHost:
     return host
 
 
+@functools.cache
+def examined(name: str) -> Examination:
+    """Return the examination of a healthy host."""
+    return examine("preflight", host_of(name), typed(EXPECT))
+
+
 class Site:
     """Nodes with what each of them said and kept; admission runs over a fake gate."""
 
@@ -89,7 +98,7 @@ class Site:
         )
         self.ledger = Ledger.create(self.fleet.ledger.url, self.fleet.ledger.id, "lab", 1.0)
         self.gate = FakeGate()
-        self.now = 2_000_000_000.0
+        self.now = NOW
         self.said: dict[str, Evidence] = {}
         self.kept: dict[str, Kept] = {}
         for name in NAMES:
@@ -98,7 +107,7 @@ class Site:
     def examine(self, name: str, host: FakeHost | None = None, **change: Any) -> None:
         """Have a node examined; ``change`` is what its program says instead of what it found."""
         expect = typed(EXPECT)
-        examination = examine("preflight", host or host_of(name), expect)
+        examination = examined(name) if host is None else examine("preflight", host, expect)
         evidence = Evidence(
             f"p-{name}-{self.now:.0f}",
             name,
@@ -321,9 +330,15 @@ def test_record_that_the_ledger_does_not_take_passes_nobody(site: Site, monkeypa
     assert verdicts["gpu-03"]["state"] == "testing" and "gpu-03" not in site.gate.open
 
 
-def burn_in(name: str, place: Path, began: float) -> tuple[Evidence, Kept]:
+@pytest.fixture(scope="module")
+def burn_ins(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Evidence, Kept]]:
+    """Five nodes that have burned in and passed."""
+    return {name: burn_in(name, tmp_path_factory.mktemp(name)) for name in NAMES}
+
+
+def burn_in(name: str, place: Path) -> tuple[Evidence, Kept]:
     """Return the evidence of a burn-in of a minute that passed, and what the node keeps of it."""
-    now, host, record = began, host_of(name), Record(str(place))
+    now, host, record = NOW - 600, host_of(name), Record(str(place))
 
     def sleep(seconds: float) -> None:
         nonlocal now
@@ -338,10 +353,10 @@ def burn_in(name: str, place: Path, began: float) -> tuple[Evidence, Kept]:
 
 
 @pytest.fixture
-def burned(site: Site, tmp_path: Path) -> Site:
-    """Five nodes that have burned in and passed."""
-    for name in NAMES:
-        site.said[name], site.kept[name] = burn_in(name, tmp_path / name, site.now - 600)
+def burned(site: Site, burn_ins: dict[str, tuple[Evidence, Kept]]) -> Site:
+    """The nodes with the evidence of their burn-in instead of their preflight's."""
+    for name, (said, kept) in burn_ins.items():
+        site.said[name], site.kept[name] = said, {place: dict(outputs) for place, outputs in kept.items()}
     return site
 
 
