@@ -83,29 +83,29 @@ class Traced:
         os.mkfifo(pipe)
         self.reader = threading.Thread(target=self._read, args=(pipe,), daemon=True)
         self.reader.start()
-        trace = ["strace", "-f", "-qq", "--seccomp-bpf", "-e", "signal=none", "-e", f"trace={','.join(EFFECTS)}"]
+        # Started by the run, not the other way round: ssh's masters outlive it, and strace stays with them.
+        trace = ["strace", "-D", "-f", "-qq", "--seccomp-bpf", "-e", "signal=none", "-e", f"trace={','.join(EFFECTS)}"]
         self.process, self.log = lab.start(playbook, *CLOSE_MANY, before=[*trace, "-o", str(pipe)])
 
     def _read(self, pipe: Path) -> None:
-        control = 0
         with pipe.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 process, _, call = line.partition(" ")
                 if "resumed>" in call.partition("(")[0] or not process.isdecimal():
                     continue
-                control = control or int(process)
                 self.effects += 1
                 if self.kill and self.effects == self.kill.effect:
                     self.fell = True
                     if self.kill.whole:
                         os.killpg(self.process.pid, signal.SIGKILL)
                     else:
-                        os.kill(control, signal.SIGKILL)
+                        os.kill(self.process.pid, signal.SIGKILL)
 
     def ended(self) -> int:
         """Wait for the end and return the exit status."""
         status = self.process.wait(timeout=RUN_SECONDS)
-        self.reader.join(60)
+        # What it did last has to come through the pipe, which stays open.
+        self.reader.join(1)
         return status
 
 
