@@ -26,7 +26,7 @@ pytestmark = pytest.mark.lab
 SOUND = ("gpu-01", "gpu-02", "gpu-04")
 TARGET = ("-e", f"target={','.join(SOUND)}")
 CLOSE_MANY = ("-e", "admit_allow_mass_close=true")
-KILLS = 4
+KILLS = 3
 
 
 def test_demo_ends_as_declared() -> None:
@@ -227,12 +227,14 @@ def test_faults_in_service_close_the_gate_to_each_node_by_its_own_reason(lab: La
 
 def test_broken_tool_never_admits(lab: Lab) -> None:
     """The tool that everything rests on is broken, in another way on each node; and back when it works again."""
-    for node, fault in zip(SOUND, ("hang", "crash", "truncate"), strict=True):
+    first, *others = SOUND
+    for node, fault in zip(others, ("crash", "truncate"), strict=True):
         lab.set(node, tool_faults={"nvidia-smi": fault})
     try:
         refused = lab.play("admit", *TARGET)
         assert (refused.rc, lab.open_nodes()) == (2, set(SOUND)), "the gate closed to most nodes without consent"
         assert "admit_allow_mass_close" in refused.output, refused.output[-3000:]
+        lab.set(first, tool_faults={"nvidia-smi": "hang"})
         run = lab.play("admit", *TARGET, *CLOSE_MANY)
         assert "admitted" not in {run.state(node) for node in SOUND}, run.output[-3000:]
         assert lab.open_nodes() == set()
