@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.judging import fingerprint
+from ansible_collections.muster.cluster.plugins.module_utils.judging.identity import misnamed
 from ansible_collections.muster.cluster.plugins.module_utils.judging.placeholders import real
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.printable import printable
@@ -125,13 +126,18 @@ class Writer(Reader):
         return found
 
     def _see_parts(self, evidence: Sequence[Evidence], refused: set[str], now: float) -> None:
-        """Count on the stay of each part that is where it was seen last, and begin a new one for each other."""
-        seen = {
-            (kind, serial, item.node, slot)
+        """Count on the stay of each part that is where it was seen last, and begin a new one for each other.
+
+        Parts of a machine on which Slurm runs another node than the one that was asked for are not that one's.
+        """
+        own = [
+            item
             for item in evidence
-            if item.id not in refused and item.stage == "preflight"
-            for kind, slot, serial in parts_of(item)
-        }
+            if item.id not in refused
+            and item.stage == "preflight"
+            and not ((named := misnamed(item.identity, item.node)) and named.certain)
+        ]
+        seen = {(kind, serial, item.node, slot) for item in own for kind, slot, serial in parts_of(item)}
         stays = self.stays(serial for _, serial, _, _ in seen)
         last = {(stay.kind, stay.serial, stay.node, stay.slot): stay.seq for stay in stays.values()}
         same = sorted(seq for place, seq in last.items() if place in seen)
@@ -145,7 +151,7 @@ class Writer(Reader):
             self._connection.execute(update(PART).where(PART.c.seq.in_(part)).values(last_seen=now))
         if fresh:
             self._connection.execute(insert(PART), fresh)
-        examined = {item.node for item in evidence if item.id not in refused and item.stage == "preflight"}
+        examined = {item.node for item in own}
         if examined:
             statement = update(NODE).where(NODE.c.name == bindparam("b_name")).values(examined=now)
             self._connection.execute(statement, [{"b_name": name} for name in sorted(examined)])

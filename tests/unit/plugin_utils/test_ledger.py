@@ -359,6 +359,18 @@ def test_part_that_two_nodes_claim_at_once_is_in_the_history_of_both(ledger: Led
         assert [each.node for each in writer.part_history("S1")] == ["n1", "n2"]
 
 
+def test_machine_that_answered_to_anothers_name_leaves_no_claim_on_its_parts(ledger: Ledger) -> None:
+    with ledger.writing() as writer:
+        writer.declare({"n1": "c", "n2": "c"}, 1.0)
+        writer.add_evidence([replace(EVIDENCE, identity={"slurmd_node": "n1"})], 200.0)
+        # The address of n2 was that of n1 for one run.
+        writer.add_evidence([replace(EVIDENCE, id="e2", node="n2", identity={"slurmd_node": "n1"})], 300.0)
+        assert writer.parts("n2") == [] and writer.shared_parts() == []
+        # A machine on which Slurm runs nothing yet claims what it shows.
+        writer.add_evidence([replace(EVIDENCE, id="e3", node="n2", identity={"slurmd_node": "none"})], 400.0)
+        assert {serial for _, serial, _ in writer.shared_parts()} == {"S1", "S2"}
+
+
 def test_numbers_of_finished_evidence_make_series(ledger: Ledger) -> None:
     with ledger.writing() as writer:
         for number, (finished, value) in enumerate([(110.0, 96), (None, 12), (110.0, "many"), (110.0, 95.5)]):
