@@ -79,6 +79,7 @@ class Traced:
         self.kill = kill
         self.effects = 0
         self.fell = False
+        self.started = threading.Event()
         pipe = Path(tempfile.mkdtemp(prefix="muster-kills-")) / "effects"
         os.mkfifo(pipe)
         self.reader = threading.Thread(target=self._read, args=(pipe,), daemon=True)
@@ -86,6 +87,7 @@ class Traced:
         # Started by the run, not the other way round: ssh's masters outlive it, and strace stays with them.
         trace = ["strace", "-D", "-f", "-qq", "--seccomp-bpf", "-e", "signal=none", "-e", f"trace={','.join(EFFECTS)}"]
         self.process, self.log = lab.start(playbook, *CLOSE_MANY, before=[*trace, "-o", str(pipe)])
+        self.started.set()
 
     def _read(self, pipe: Path) -> None:
         with pipe.open(encoding="utf-8", errors="replace") as lines:
@@ -94,12 +96,12 @@ class Traced:
                 if "resumed>" in call.partition("(")[0] or not process.isdecimal():
                     continue
                 self.effects += 1
-                if self.kill and self.effects == self.kill.effect:
-                    self.fell = True
-                    if self.kill.whole:
+                if self.kill and self.effects == self.kill.effect and self.started.wait(60):
+                    # What comes after the end is of ssh's masters, and the number may be another process's then.
+                    self.fell = self.process.poll() is None
+                    if self.fell and self.kill.whole:
                         os.killpg(self.process.pid, signal.SIGKILL)
-                    else:
-                        os.kill(self.process.pid, signal.SIGKILL)
+                    self.process.kill()
 
     def ended(self) -> int:
         """Wait for the end and return the exit status."""

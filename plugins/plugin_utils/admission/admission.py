@@ -343,14 +343,14 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
     held = evidence.detail.get("held")
     if held:
         findings.append(_stage_finding(stage, f"held: {held}"))
-    doubted = [f"{each.source} doubts it: {each.reason}" for each in case.doubts if each.stage == stage]
-    if case.in_service:
-        owed += doubted
-    else:
-        findings += [_stage_finding(stage, text) for text in doubted]
+    owed += [f"{each.source} doubts it: {each.reason}" for each in case.doubts if each.stage == stage]
     waived = tuple(waived_of(case.node, findings, policy, now))
     accepted = {each.finding for each in waived}
     findings = [each for each in findings if each not in accepted]
+    if not case.in_service:
+        # What a node in service owes keeps others out, and nobody waives it: it is no deviation that was measured.
+        findings += [_stage_finding(stage, text) for text in owed]
+        owed = []
     # A verdict outside the vocabulary is no pass either.
     verdicts = [each.verdict if each.verdict in (PASS, FAIL) else INCOMPLETE for each in findings]
     verdict = worst([*verdicts, *([PASS] if waived else [])])

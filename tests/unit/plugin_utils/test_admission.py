@@ -26,6 +26,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission
     requirements_of,
     runnable_stages,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import Waiver
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import LatencyProfile, with_mini_clusters
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Record
@@ -486,6 +487,26 @@ def test_fault_of_a_run_that_had_not_read_its_host_rejects_and_the_stage_is_due(
     assert "burn_in" in due_stages(case, replace(POLICY, retest=False), NOW)
     passed = replace(cut, findings=evidence("burn_in").findings)
     assert outcome(with_stage("burn_in", passed)) == ("testing", "burn_in")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rules": {}},
+        # Of two kinds of hardware one is as it was, so that nobody knows whether it is the same machine.
+        {"identity": {**IDENTITY, "bmc_mac": "3c:ec:ef:00:00:99"}},
+    ],
+    ids=["judged by other rules", "of another machine, perhaps"],
+)
+def test_waived_fault_lets_no_evidence_pass_that_is_not_of_today_and_of_this_machine(change: dict[str, Any]) -> None:
+    (check, part), *_ = REQUIRED["burn_in"]
+    fault = Finding(check, part, "fail", reason="known", action="investigate")
+    whole = evidence("burn_in")
+    faulty = replace(whole, findings=(fault, *whole.findings[1:]))
+    given = {"check": check, "nodes": "n1", "reason": "known", "who": "ann", "until": "2099-01-01"}
+    policy = replace(POLICY, waivers=(read(Waiver, given),))
+    assert judge(with_stage("burn_in", faulty), policy, NOW).state == "admitted"
+    assert judge(with_stage("burn_in", replace(faulty, **change)), policy, NOW).state == "testing"
 
 
 @pytest.mark.parametrize("stage", ["burn_in", "acceptance"])
