@@ -316,9 +316,10 @@ def runnable_stages(case: Case, policy: Policy, now: float) -> tuple[str, ...]:
 
 def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVerdict:
     """Judge one stage of one node by the evidence of it that came last."""
-    evidence, why = _decisive(stage, case, now)
-    if evidence is None:
+    record, why = _decisive(stage, case, now)
+    if record is None:
         return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, why),), False)
+    evidence = record.evidence
     standing = _standing(evidence, case, policy, now)
     if standing.void:
         return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, standing.void),), False)
@@ -337,7 +338,7 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
         doubts += [Finding("identity", "host", INCOMPLETE, reason=text, action="investigate") for text in wrong]
     measured, unread = _without_unread(evidence, case)
     owed += unread
-    findings = [*measured, *doubts, *_missing(stage, evidence, case, changed)]
+    findings = [*measured, *doubts, *_missing(stage, record, case, changed)]
     if stage == "burn_in" and (short := _too_short(evidence, policy)):
         findings.append(_stage_finding(stage, short))
     held = evidence.detail.get("held")
@@ -399,7 +400,7 @@ def text_of(stage: str, finding: Finding) -> str:
     return head + what
 
 
-def _decisive(stage: str, case: Case, now: float) -> tuple[Evidence | None, str]:
+def _decisive(stage: str, case: Case, now: float) -> tuple[Record | None, str]:
     records = sorted((each for each in case.records if each.evidence.stage == stage), key=lambda each: each.order)
     if not records:
         return None, "no evidence"
@@ -410,7 +411,7 @@ def _decisive(stage: str, case: Case, now: float) -> tuple[Evidence | None, str]
     last = records[-1]
     if wrong := _malformed(last, case.node, now):
         return None, f"evidence {last.evidence.id}: {wrong}"
-    return last.evidence, ""
+    return last, ""
 
 
 def _malformed(record: Record, node: str, now: float) -> str:
@@ -521,26 +522,20 @@ def _same(evidence: Evidence, case: Case) -> bool:
     return all(evidence.fingerprint.get(name) == current.get(name) for name in DEPENDS.get(evidence.stage, COMPONENTS))
 
 
-def _missing(stage: str, evidence: Evidence, case: Case, changed: Collection[str]) -> list[Finding]:
+def _missing(stage: str, record: Record, case: Case, changed: Collection[str]) -> list[Finding]:
     """Return what the evidence does not say; ``changed`` are the rules by which it would be judged otherwise now."""
     required = case.required.get(stage, ())
     if not required:
         return [_stage_finding(stage, "the hardware class requires no check of this stage")]
     # Evidence by which the node was admitted said all that was asked then: what came since is owed.
-    if changed and _admitted_by(evidence, case):
+    if changed and case.admitted_since is not None and record.imported <= case.admitted_since:
         return []
-    given = {(finding.check, finding.subject) for finding in evidence.findings}
+    given = {(finding.check, finding.subject) for finding in record.evidence.findings}
     return [
         Finding(check, subject, INCOMPLETE, reason="no finding in the evidence", action="investigate")
         for check, subject in required
         if (check, subject) not in given
     ]
-
-
-def _admitted_by(evidence: Evidence, case: Case) -> bool:
-    if case.admitted_since is None or evidence.finished is None:
-        return False
-    return evidence.finished <= case.admitted_since + CLOCK_SKEW_SECONDS
 
 
 def _too_short(evidence: Evidence, policy: Policy) -> str:

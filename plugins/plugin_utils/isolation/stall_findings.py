@@ -71,8 +71,10 @@ class Stalled:
         count, longest = sum(ms >= self.limit for ms in lost), max(lost, default=0.0)
         for node in nodes:
             place = f"in {move}"
-            if len(nodes) > 1:
-                place += f" with {nodes[nodes[0] == node] if len(nodes) == 2 else f'{len(nodes) - 1} others'}"
+            if len(nodes) == 2:
+                place += f" with {nodes[1] if node == nodes[0] else nodes[0]}"
+            elif len(nodes) > 2:
+                place += f" with {len(nodes) - 1} others"
             self.longest[node] = max(self.longest.get(node, (0.0, "")), (longest, place))
         if len(nodes) <= 2:
             for one, other in {(nodes[0], nodes[-1]), (nodes[-1], nodes[0])} if count else ():
