@@ -108,7 +108,8 @@ class Case:
 
     ``identity`` is what this run's preflight says of the machine, ``others`` are the names of the fleet's other nodes.
     ``claimed`` says which serial number of the machine another node claims too. ``slurm_booted`` is when the node
-    booted that Slurm runs under this name, in seconds since the epoch; None where Slurm does not say.
+    booted that Slurm runs under this name, in seconds since the epoch; None where Slurm does not say. ``drawn`` is the
+    evidence that was to be judged on the control machine too, and has not been.
     """
 
     node: str
@@ -125,6 +126,7 @@ class Case:
     others: frozenset[str] = frozenset()
     claimed: str = ""
     slurm_booted: float | None = None
+    drawn: frozenset[str] = frozenset()
 
     @property
     def in_service(self) -> bool:
@@ -325,12 +327,15 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
         return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, standing.void),), False)
     doubts, owed = list(standing.doubts), list(standing.due)
     changed = outdated(evidence.rules, stage, (check for check, _part in case.required.get(stage, ())))
+    anew = []
     if changed:
-        text = f"evidence {evidence.id}: judged by other rules than those of today: {', '.join(changed)}"
-        # A fault that the old rules found stays one until the stage has been judged anew.
-        if not case.in_service and not evidence.faulty:
-            return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, text),), False)
-        owed.append(text)
+        anew.append(f"evidence {evidence.id}: judged by other rules than those of today: {', '.join(changed)}")
+    if evidence.id in case.drawn:
+        anew.append(f"evidence {evidence.id}: drawn to be judged on the control machine too, and was not")
+    # A fault that it found stays one until the stage has been judged anew.
+    if anew and not case.in_service and not evidence.faulty:
+        return StageVerdict(stage, INCOMPLETE, tuple(_stage_finding(stage, text) for text in anew), False)
+    owed += anew
     if stage == policy.stages[0]:
         wrong, unproven = identity_of_case(case)
         # Of a node in service only what shows another machine closes it.

@@ -47,7 +47,7 @@ def cases_of(  # noqa: PLR0913, PLR0917 -- all that a case is made of
     rows, decisions, doubts = reader.nodes(), reader.decisions(), reader.doubts()
     claims, names = claimed(reader.shared_parts(), fleet.compute), frozenset(fleet.compute)
     rules = requirements_of(fleet.classes, fleet.policy)
-    moved = reclassified(fleet, rows)
+    moved, drawn = reclassified(fleet, rows), reader.drawn_and_not_judged()
     cases = {}
     for name, preflight in _decisive(preflights, reader, now).items():
         required, digests = rules.get(fleet.compute[name].hardware_class or "", NO_REQUIREMENTS)
@@ -69,6 +69,7 @@ def cases_of(  # noqa: PLR0913, PLR0917 -- all that a case is made of
             others=names - {name},
             claimed=claims.get(name, ""),
             slurm_booted=(booted or {}).get(name),
+            drawn=drawn,
         )
     return cases
 

@@ -43,6 +43,7 @@ from sqlalchemy import JSON, Connection, Table, func, select, type_coerce
 
 # SQLite before 3.32 takes no more than 999 variables in one statement.
 NAMES_PER_QUERY = 900
+DRAW_COLUMNS = tuple(DRAW.c[name] for name in Draw.__dataclass_fields__)
 
 
 class Reader:
@@ -260,14 +261,20 @@ class Reader:
 
     def draws(self) -> list[Draw]:
         """Return all that were drawn to have their evidence judged here too, oldest first."""
-        columns = [DRAW.c[name] for name in Draw.__dataclass_fields__]
-        return [Draw(*row) for row in self._connection.execute(select(*columns).order_by(DRAW.c.seq))]
+        return [Draw(*row) for row in self._connection.execute(select(*DRAW_COLUMNS).order_by(DRAW.c.seq))]
 
     def unsettled(self, stage: str) -> set[str]:
         """Return the nodes whose evidence of a stage was not found to agree when they were drawn last."""
-        last = select(func.max(DRAW.c.seq)).where(DRAW.c.stage == stage).group_by(DRAW.c.node)
-        rows = self._connection.execute(select(DRAW.c.node, DRAW.c.outcome).where(DRAW.c.seq.in_(last)))
-        return {row.node for row in rows if row.outcome != AGREES}
+        return {each.node for each in self._last_draws() if each.stage == stage and each.outcome != AGREES}
+
+    def drawn_and_not_judged(self) -> frozenset[str]:
+        """Return the ids of the evidence that was drawn last of each node and stage, and not judged since."""
+        return frozenset(each.evidence for each in self._last_draws() if each.outcome is None)
+
+    def _last_draws(self) -> list[Draw]:
+        """Return the last draw of each node and stage."""
+        last = select(func.max(DRAW.c.seq)).group_by(DRAW.c.stage, DRAW.c.node)
+        return [Draw(*row) for row in self._connection.execute(select(*DRAW_COLUMNS).where(DRAW.c.seq.in_(last)))]
 
     def policy(self, digest: str) -> dict[str, Any] | None:
         """Return the policy with this digest as it was when nodes were judged by it, None for an unknown one."""

@@ -21,7 +21,7 @@ HERE = {"ansible_connection": "local", "ansible_python_interpreter": sys.executa
 # Nobody listens there: ssh is refused at once.
 GONE = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_connection": "ssh"}
 VARIABLES = yaml.safe_load((ROOT / "playbooks/group_vars/all.yml").read_text(encoding="utf-8"))
-OURS = {name: text for name, text in VARIABLES.items() if "drawn" in name or name == "muster_judged_preflights"}
+OURS = {name: text for name, text in VARIABLES.items() if name == "muster_judged_preflights"}
 PLAY = """
 - hosts: compute,localhost
   gather_facts: false
@@ -96,9 +96,12 @@ def test_node_that_hangs_is_incomplete_and_the_run_goes_on(play: Any, tmp_path: 
     assert sorted(told["hosts"]) == ["gpu-0001", "gpu-0002", "localhost"], done.stdout
 
 
-def test_drawn_nodes_pass_by_nothing_where_they_could_not_be_judged_here(play: Any) -> None:
+def test_drawn_evidence_stands_open_in_the_ledger_where_it_could_not_be_judged_here(play: Any, tmp_path: Path) -> None:
+    """Admission, which reads the ledger, does not take it."""
     told, done = play(given="{{ {} if muster_raw_outputs is defined else muster_preflights }}")
-    assert told["told"] == {"gpu-0001": None, "gpu-0002": None}, done.stdout + done.stderr
+    assert sorted(told["hosts"]) == ["gpu-0001", "gpu-0002", "localhost"], done.stdout + done.stderr
+    with Ledger.open(f"sqlite:///{tmp_path}/ledger.sqlite", LEDGER_ID, read_only=True).reading() as reader:
+        assert reader.drawn_and_not_judged() == {"p-gpu-0001", "p-gpu-0002"}
 
 
 def test_run_whose_ledger_is_gone_tells_admission_what_the_nodes_said(play: Any, tmp_path: Path) -> None:

@@ -509,6 +509,22 @@ def test_waived_fault_lets_no_evidence_pass_that_is_not_of_today_and_of_this_mac
     assert judge(with_stage("burn_in", replace(faulty, **change)), policy, NOW).state == "testing"
 
 
+@pytest.mark.parametrize("stage", ["preflight", "burn_in"])
+def test_evidence_that_was_drawn_and_not_judged_here_admits_nobody(stage: str) -> None:
+    whole = evidence(stage)
+    case = replace(with_stage(stage, whole), drawn=frozenset({whole.id}))
+    assert outcome(case) == ("testing", stage)
+    # It is not the node's fault: the stage is due again, and in service it is only owed.
+    assert stage in due_stages(case, replace(POLICY, retest=False), NOW)
+    judgement = judge(replace(case, admitted_since=NOW - HOUR / 2), POLICY, NOW)
+    assert (judgement.state, list(judgement.due)) == ("admitted", [stage])
+    assert outcome(replace(case, drawn=frozenset({"another"}))) == ("admitted", "acceptance")
+    (check, part), *_ = REQUIRED[stage]
+    fault = Finding(check, part, "fail", reason="known", action="investigate")
+    faulty = replace(whole, findings=(fault, *whole.findings[1:]))
+    assert outcome(replace(with_stage(stage, faulty), drawn=case.drawn)) == ("rejected", stage)
+
+
 @pytest.mark.parametrize("stage", ["burn_in", "acceptance"])
 def test_check_that_came_with_later_rules_closes_no_node_in_service_but_is_owed(stage: str) -> None:
     whole = evidence(stage)

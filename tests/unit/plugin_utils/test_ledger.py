@@ -713,6 +713,7 @@ def test_draws_are_kept_with_their_seed_and_stand_open_until_they_agree(ledger: 
         assert writer.unsettled("preflight") == {"n1", "n2", "n3"}
         writer.end_draws("seed-1", {"n1": AGREES, "n2": "differs: xid\0"})
         assert writer.unsettled("preflight") == {"n2", "n3"}
+        assert writer.drawn_and_not_judged() == {"e-n3"}
         assert writer.unsettled("burn_in") == set()
         writer.add_draws([Draw("preflight", "n2", "e-n2-2", "seed-2", "among", 6.0)])
         writer.end_draws("seed-2", {"n2": AGREES})
