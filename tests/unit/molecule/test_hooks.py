@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,10 @@ exec cat '{place}'/told/"${{0##*/}}-$word"
 
 @dataclass
 class Lab:
-    """A host with Slurm's hooks, and what its controller was told."""
+    """A host with Slurm's hooks, and what its controller was told; ``inside`` is the command that enters it."""
 
     place: Path
+    inside: Sequence[str] = ()
 
     def slurm(self, state: str, reason: str = "") -> None:
         (self.place / "node").write_text(f"{state}|{reason}")
@@ -89,7 +90,12 @@ class Lab:
         if limit_seconds is not None:
             text = LIMIT.sub(rf"\g<1>{limit_seconds}", text, count=1)
         return subprocess.run(
-            ["/bin/sh", "-c", text], env=environment, capture_output=True, text=True, timeout=60, check=False
+            [*self.inside, "/bin/sh", "-c", text],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
 
 
@@ -371,9 +377,16 @@ def login(lab: Lab) -> Iterator[subprocess.Popen[bytes]]:
     lab.told("getent-sudo", "sudo:x:27:\n")
     lab.told("id-alice", "alice\0")
     lab.told("squeue---format=%A|%U|%T", f"7|{USER}|COMPLETING\n")
-    process = subprocess.Popen(["/bin/sleep", "60"], user=USER, cwd="/")
+    # Processes of its own: jobs of the container hosts that other tests run on this machine are none of this host's.
+    unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", "echo ready; exec sleep 600"]
+    first = subprocess.Popen(unshare, stdout=subprocess.PIPE)
+    assert first.stdout is not None and first.stdout.readline() == b"ready\n"
+    own = f"--pid=/proc/{first.pid}/ns/pid_for_children"
+    lab.inside = ("nsenter", f"--target={first.pid}", "--mount", own, "--")
+    process = subprocess.Popen([*lab.inside, "setpriv", f"--reuid={USER}", "/bin/sleep", "60"], cwd="/")
     yield process
-    process.kill()
+    first.kill()
+    first.communicate()
     process.wait()
 
 
