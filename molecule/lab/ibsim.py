@@ -160,7 +160,9 @@ class Simulator:
         settings = " ".join(f"{name}='{value}'" for name, value in self.environment.items())
         for tool in TOOLS:
             path = shutil.which(tool, path="/usr/sbin:/usr/bin:/sbin:/bin")
-            (bin_directory / tool).write_text(f'#!/bin/sh\nexec env {settings} {path} "$@"\n', encoding="utf-8")
+            # A client keeps files where it was started, and one that is killed leaves them.
+            script = f'#!/bin/sh\ncd {self.directory} && exec env {settings} {path} "$@"\n'
+            (bin_directory / tool).write_text(script, encoding="utf-8")
             (bin_directory / tool).chmod(0o755)
         nodes = len(net.nodes) + 64
         ports = sum(node.ports + 1 for node in net.nodes.values()) + 1024
@@ -218,7 +220,9 @@ class Simulator:
         # ibsim listens under the name that its clients are told.
         own = {"PATH": os.environ["PATH"] + ":/usr/sbin", **(environment or {**self.environment, "LD_PRELOAD": ""})}
         with (self.directory / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(argv, stdin=given, stdout=log, stderr=log, env=own, start_new_session=True)
+            process = subprocess.Popen(
+                argv, cwd=self.directory, stdin=given, stdout=log, stderr=log, env=own, start_new_session=True
+            )
         (self.directory / f"{name}.pid").write_text(str(process.pid))
 
     def _wait(self, name: str, text: str, start: int = 0) -> str:
