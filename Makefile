@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 export PATH := $(BIN):$(PATH)
 export PYTHONUNBUFFERED := 1
-# Root's ControlMaster sockets and Ansible's temporary files stay inside the checkout.
+# Ansible's temporary files stay inside the checkout.
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 
 .PHONY: help demo test quick test-long lint types ansible-lint unit judged recorded packaging browser lock lab lab-down survival sanity bench bench-full clean
