@@ -212,7 +212,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="muster-kills-") as scratch:
         lab = Lab(Path(scratch))
         if options.only is not None or counted(log)["kills"] < options.kills:
-            subprocess.run([sys.executable, "molecule/lab/demo.py"], cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
+            subprocess.run([sys.executable, "molecule/lab/demo.py"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
             lab.set("gpu-04", network_mbps=None)
             effects, expected = measured(lab)
         if options.only is not None:

@@ -345,6 +345,6 @@ def test_all_hosts_gone_closes_the_gate(lab: Lab) -> None:
     finally:
         for node in nodes:
             lab.command("start", node)
-    run = lab.play()
+    run = lab.play("admit")
     assert run.rc == 2, run.output[-3000:]
     assert lab.open_nodes() == set(SOUND)
