@@ -29,4 +29,4 @@ def main(arguments: Sequence[str], _version: str) -> int:
 
     if options.status:
         return health.status(options.state_directory, options.max_age)
-    return health.run(options.expect, options.state_directory, node_of(options))
+    return health.run(options.expect, options.settings, options.state_directory, node_of(options))

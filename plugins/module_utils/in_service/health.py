@@ -20,9 +20,10 @@ from ..checks import boot_preflight
 from ..host.evidence_store import STATE_DIRECTORY, EvidenceStore
 from ..host.host import LocalHost, Output, Unreadable
 from ..host.whole_files import PRIVATE, replace_file
-from ..probes import boot_id, heartbeat, kernel_ring, nvml
+from ..probes import boot_id, heartbeat, kernel_ring, nvml, preflights
 from ..probes.heartbeat import Heartbeat
 from ..slurm import drain_reason
+from ..words.deviation import Deviation, parted
 from ..words.evidence import Evidence, expect_digest_of
 from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding, worst
@@ -60,21 +61,21 @@ class HealthHost(LocalHost):
         return sorted({*mine, *super().paths(*(pattern for pattern in patterns if pattern not in own))})
 
 
-def run(expect_path: str, state_directory: str, node: str) -> int:
+def run(expect_path: str, settings_path: str, state_directory: str, node: str) -> int:
     """Examine the host once, leave the heartbeat, print what did not pass, and return the exit status."""
     started = time.monotonic()
-    beat = take(expect_path, state_directory, node)
+    beat = take(expect_path, settings_path, state_directory, node)
     report(beat, evidence_of(beat, state_directory), seconds=round(time.monotonic() - started, 3))
     return EXIT_STATUS[beat.verdict]
 
 
-def take(expect_path: str, state_directory: str, node: str, serving: bool = False) -> Heartbeat:
+def take(expect_path: str, settings_path: str, state_directory: str, node: str, serving: bool = False) -> Heartbeat:
     """Examine the host once, leave heartbeat and evidence, and return the heartbeat; never raises, never waits long.
 
     ``serving`` says that Slurm runs the check, which is what tells a node in service from one nobody looks after.
     """
     why = "no answer"
-    answer = within(MEASURE_SECONDS, lambda: _measured(expect_path, state_directory, time.time()))
+    answer = within(MEASURE_SECONDS, lambda: _measured(expect_path, settings_path, state_directory, time.time()))
     in_time = answer is not None
     if not in_time:
         why = f"no answer within {MEASURE_SECONDS:g} s, or none at all"
@@ -109,8 +110,11 @@ def evidence_of(beat: Heartbeat, state_directory: str) -> Mapping[str, Any] | No
 
 
 def report(beat: Heartbeat, evidence: Mapping[str, Any] | None, **more: Any) -> None:
-    """Print verdict, what did not pass, and the evidence of it, as one line of JSON."""
-    _print(beat.verdict, beat.findings, evidence=evidence, boot_id=beat.boot_id, **more)
+    """Print verdict, what did not pass, and the evidence of it, as one line of JSON.
+
+    What was waived is among it: the control machine knows the waivers of today.
+    """
+    _print(beat.verdict, (*beat.findings, *beat.waived), evidence=evidence, boot_id=beat.boot_id, **more)
 
 
 def reason_of(beat: Heartbeat) -> str:
@@ -217,9 +221,10 @@ def _ended(child: int, whole: bool) -> bool:
     return False
 
 
-def _measured(expect_path: str, state_directory: str, now: float) -> str:
+def _measured(expect_path: str, settings_path: str, state_directory: str, now: float) -> str:
     """Return the new heartbeat as text."""
     from ..words.expectations import read_expectations  # noqa: PLC0415 -- start-up budget of --status
+    from .hook_settings import read_waivers  # noqa: PLC0415
     from .leftover_processes import left_from_before  # noqa: PLC0415
 
     try:
@@ -227,13 +232,13 @@ def _measured(expect_path: str, state_directory: str, now: float) -> str:
     except (OSError, ValueError) as exc:
         return _silent(f"expectations in {expect_path}: {exc}", state_directory, now).to_json()
     host = HealthHost(expect.tools.path, expect.tools.root, state_directory)
-    beat = examine(host, expect, now)
+    beat = examine(host, expect, now, read_waivers(settings_path))
     if left := left_from_before(state_directory):
         beat = replace(beat, verdict=worst([beat.verdict, INCOMPLETE]), findings=(*beat.findings, *left))
     return beat.to_json()
 
 
-def examine(host: LocalHost, expect: Expectations, now: float) -> Heartbeat:
+def examine(host: LocalHost, expect: Expectations, now: float, waivers: Sequence[Deviation] = ()) -> Heartbeat:
     """Read the host once and return the heartbeat of this run."""
     from ..examination.examine import collect  # noqa: PLC0415 -- as above
     from ..examination.registry import PROBES, judge_stage, probes_of  # noqa: PLC0415
@@ -243,8 +248,15 @@ def examine(host: LocalHost, expect: Expectations, now: float) -> Heartbeat:
     if last is not None:
         # What was judged before stays judged: its failures are in the last heartbeat.
         outputs["kernel_log"] = kernel_ring.since(outputs["kernel_ring"], last.log_seconds)
+    if waivers:
+        outputs["preflights"] = preflights.accepting(
+            outputs["preflights"], lambda finding: any(each.accepts(finding, now) for each in waivers)
+        )
     result = judge_stage(STAGE, outputs, expect, loaded=in_use(outputs))
-    findings = _with_earlier([item for item in result.findings if item.verdict != PASS], last)
+    # What was waived is kept beside: it counts again on the day after the last.
+    findings, waived = parted(
+        _with_earlier([item for item in result.findings if item.verdict != PASS], last), waivers, now
+    )
     ring = result.values.get("kernel_ring") or ()
     counters: Mapping[str, int] = result.values.get("error_counters") or {}
     lost = any(item.check == "log_continuity" for item in findings)
@@ -258,6 +270,7 @@ def examine(host: LocalHost, expect: Expectations, now: float) -> Heartbeat:
         log_seconds=max([message.seconds or 0.0 for message in ring] or [last.log_seconds if last else 0.0]),
         log_lost=lost,
         root=getattr(host, "root", "/"),
+        waived=tuple(waived),
     )
     if last is not None and last.counters and 0 <= now - last.counters_time < COUNTERS_SECONDS:
         return replace(beat, counters=last.counters, counters_time=last.counters_time)
@@ -292,7 +305,7 @@ def _with_earlier(findings: Sequence[Finding], last: Heartbeat | None) -> list[F
     if last is None:
         return list(findings)
     logs = {name for name in STAGE_CHECKS[STAGE] if "kernel_log" in CHECKS[name].PROBES}
-    earlier = [item for item in last.findings if item.check in logs and _lasts(item)]
+    earlier = [item for item in (*last.findings, *last.waived) if item.check in logs and _lasts(item)]
     now = {(item.check, item.subject): VERDICTS.index(item.verdict) for item in findings}
     worse = [
         item for item in earlier if VERDICTS.index(item.verdict) < now.get((item.check, item.subject), len(VERDICTS))

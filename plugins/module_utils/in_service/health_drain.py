@@ -38,7 +38,7 @@ def run(expect_path: str, settings_path: str, state_directory: str, node: str, h
     host = host or LocalHost(os.environ.get("PATH") or TOOL_PATH)
     if leftover_processes.remembered(state_directory):
         _end_remembered(host, settings_path, state_directory, node)
-    beat = take(expect_path, state_directory, node, serving=True)
+    beat = take(expect_path, settings_path, state_directory, node, serving=True)
     marked = Path(state_directory) / MARK
     told, trouble = "", ""
     if beat.verdict != PASS or beat.drain or marked.exists():

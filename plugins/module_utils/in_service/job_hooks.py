@@ -25,13 +25,14 @@ from ..host.whole_files import replace_file
 from ..probes import boot_id, error_counters, heartbeat, kernel_ring
 from ..probes.heartbeat import Heartbeat
 from ..slurm import drain_reason
+from ..words.deviation import Deviation, parted
 from ..words.evidence import Evidence, expect_digest_of
 from ..words.expectations import Expectations, read_expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 from ..words.reader import plain
 from . import health_drain, round_ports
 from .health import HealthHost, in_use, new_id, within
-from .hook_settings import read_hook_settings
+from .hook_settings import read_hook_settings, read_waivers
 from .leftover_processes import Job, end_leftovers, remember
 from .user_directories import make_all
 
@@ -61,11 +62,11 @@ def run(  # noqa: PLR0913, PLR0917 -- where everything lies
             return _answer([_finding(hook, f"expectations in {expect_path}: {exc}")], hook, "")
         left: Sequence[Finding] = ()
         if hook == "prolog":
-            findings, boot = before_job(host, expect, kept)
+            findings, boot = before_job(host, expect, kept, read_waivers(settings_path))
             ports = round_ports.before_job(here, Path(run_directory), os.environ)
             findings = [*_directories(settings_path, job), *findings, *ports]
         else:
-            findings, boot = after_job(host, expect, kept)
+            findings, boot = after_job(host, expect, kept, read_waivers(settings_path))
             ports = round_ports.after_job(here, Path(run_directory), os.environ)
             left = end_leftovers(here, job, lambda: read_hook_settings(settings_path).operator_groups)
             findings = [*left, *findings, *ports]
@@ -93,7 +94,9 @@ def run(  # noqa: PLR0913, PLR0917 -- where everything lies
     return 1 if said["findings"] else 0
 
 
-def before_job(host: Host, expect: Expectations, kept: Path) -> tuple[list[Finding], str]:
+def before_job(
+    host: Host, expect: Expectations, kept: Path, waivers: Sequence[Deviation] = ()
+) -> tuple[list[Finding], str]:
     """Look at the host before a job, keep what the epilog compares with, and return what did not pass and the boot.
 
     The log is judged from where the last health run ended; what that run found stands.
@@ -104,7 +107,8 @@ def before_job(host: Host, expect: Expectations, kept: Path) -> tuple[list[Findi
     last, boot = _last(outputs)
     findings = _judged("prolog", outputs, expect, last)
     asked = set(STAGE_CHECKS["prolog"]) - _log_checks()
-    findings += [item for item in (last.findings if last else ()) if item.verdict == FAIL and item.check not in asked]
+    earlier = (*last.findings, *last.waived) if last else ()
+    findings += [item for item in earlier if item.verdict == FAIL and item.check not in asked]
     ring = _messages(outputs)
     now = Heartbeat(
         time=time.time(),
@@ -116,10 +120,12 @@ def before_job(host: Host, expect: Expectations, kept: Path) -> tuple[list[Findi
     )
     kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(kept, now.to_json())
-    return _once(findings), boot
+    return parted(_once(findings), waivers, now.time)[0], boot
 
 
-def after_job(host: Host, expect: Expectations, kept: Path) -> tuple[list[Finding], str]:
+def after_job(
+    host: Host, expect: Expectations, kept: Path, waivers: Sequence[Deviation] = ()
+) -> tuple[list[Finding], str]:
     """Look at what the job did to the host and return what did not pass, and the boot.
 
     What grew is counted since the prolog; without its record, since the last health run.
@@ -132,7 +138,7 @@ def after_job(host: Host, expect: Expectations, kept: Path) -> tuple[list[Findin
     findings = _judged("epilog", outputs, expect, last if last and last.boot_id == boot else None)
     with suppress(OSError):
         kept.unlink(missing_ok=True)
-    return _once(findings), boot
+    return parted(_once(findings), waivers, time.time())[0], boot
 
 
 def _directories(settings_path: str, job: Job) -> list[Finding]:

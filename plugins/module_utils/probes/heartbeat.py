@@ -15,6 +15,7 @@ from ..words.finding import VERDICTS, Finding
 NAME = "heartbeat"
 PATH = "/var/lib/muster/health.json"
 FORMAT = 1
+FINDINGS = ("findings", "waived")
 # Stands for a file that is not there yet; an empty one is a fault.
 NONE = "none\n"
 
@@ -23,11 +24,12 @@ NONE = "none\n"
 class Heartbeat:
     """One health run.
 
-    ``time`` and ``counters_time`` are seconds since the epoch; ``findings`` are those that did not pass. ``counters``
-    are the error counters by which growth is measured, read at ``counters_time``. ``log_seconds`` is the uptime of the
-    last kernel message that was judged; ``log_lost`` says that messages were lost and nobody has read the whole log
-    since. ``service_time`` is when Slurm ran the check last, 0 for never; ``evidence_id`` names the evidence that holds
-    the findings, ``drain`` the reason with which the node is to be drained, or was and has still to be given back.
+    ``time`` and ``counters_time`` are seconds since the epoch; ``findings`` are those that did not pass, ``waived``
+    what did not pass and is accepted on this node. ``counters`` are the error counters by which growth is measured,
+    read at ``counters_time``. ``log_seconds`` is the uptime of the last kernel message that was judged; ``log_lost``
+    says that messages were lost and nobody has read the whole log since. ``service_time`` is when Slurm ran the check
+    last, 0 for never; ``evidence_id`` names the evidence that holds the findings, ``drain`` the reason with which the
+    node is to be drained, or was and has still to be given back.
     """
 
     time: float
@@ -42,10 +44,12 @@ class Heartbeat:
     service_time: float = 0.0
     evidence_id: str = ""
     drain: str = ""
+    waived: tuple[Finding, ...] = ()
 
     def to_json(self) -> str:
         """Return the file's text."""
-        data = {**self.__dict__, "format": FORMAT, "findings": [finding.to_dict() for finding in self.findings]}
+        findings = {key: [finding.to_dict() for finding in getattr(self, key)] for key in FINDINGS}
+        data = {**self.__dict__, "format": FORMAT, **findings}
         return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
 
@@ -71,10 +75,10 @@ def parse(output: Output) -> Heartbeat | None:
     expected: dict[str, Any] = {
         **{"time": number, "counters_time": number, "log_seconds": number, "boot_id": str, "verdict": str},
         **{"findings": list, "counters": Mapping, "log_lost": bool, "root": str},
-        **{"service_time": number, "evidence_id": str, "drain": str},
+        **{"service_time": number, "evidence_id": str, "drain": str, "waived": list},
     }
     # Written by a program that knew less: an upgrade must not make every node of a cluster unreadable at once.
-    data = {"service_time": 0.0, "evidence_id": "", "drain": "", **data}
+    data = {"service_time": 0.0, "evidence_id": "", "drain": "", "waived": [], **data}
     for key in kinds:
         value = data.get(key)
         if not isinstance(value, expected[key]) or (isinstance(value, bool) and key != "log_lost") or value != value:  # noqa: PLR0124
@@ -87,7 +91,7 @@ def parse(output: Output) -> Heartbeat | None:
     if not all(isinstance(count, int) for count in data["counters"].values()):
         raise Unreadable(f"{PATH}: counters hold what is no number")
     try:
-        findings = tuple(Finding.from_dict(item) for item in data["findings"])
+        data |= {key: tuple(Finding.from_dict(item) for item in data[key]) for key in FINDINGS}
     except (TypeError, ValueError) as exc:
         raise Unreadable(f"{PATH}: {exc}") from exc
-    return Heartbeat(**{key: data[key] for key in kinds if key != "findings"}, findings=findings)
+    return Heartbeat(**{key: data[key] for key in kinds})

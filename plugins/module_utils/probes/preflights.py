@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from ..host import blocks
 from ..host.host import Host, Output, Unreadable, require_success
 from ..words.expectations import Expectations
-from ..words.finding import VERDICTS, worst
+from ..words.finding import PASS, VERDICTS, Finding, worst
 
 NAME = "preflights"
 DIRECTORY = "/var/lib/muster/evidence/preflight"
@@ -27,6 +28,21 @@ class Preflight:
 def collect(host: Host, expect: Expectations) -> Output:
     """Read the kept records, at most five."""
     return blocks.read_files(host, FILES)
+
+
+def accepting(output: Output, accepted: Callable[[Finding], bool]) -> Output:
+    """Return the records as they are where findings that did not pass are ``accepted``: unchanged if unreadable."""
+    records = blocks.split(output.stdout) if blocks.is_listed(output.stdout) else {}
+    for path, block in records.items():
+        try:
+            data = json.loads(block.stdout)
+            for item in data["findings"]:
+                if accepted(Finding.from_dict(item)):
+                    item["verdict"] = PASS
+            records[path] = replace(block, stdout=json.dumps(data))
+        except (ValueError, RecursionError, KeyError, TypeError):
+            return output
+    return replace(output, stdout=blocks.listed(records).stdout) if records else output
 
 
 def parse(output: Output) -> dict[str, Preflight]:

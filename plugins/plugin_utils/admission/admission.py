@@ -203,19 +203,19 @@ class Judgement:
 def judge(case: Case, policy: Policy, now: float) -> Judgement:
     """Return the node's state. Only a pass on every required pair of every stage gives ``admitted``."""
     verdicts = [stage_verdict(stage, case, policy, now) for stage in policy.stages]
-    waived = tuple(each for verdict in verdicts for each in verdict.waived)
+    health = health_verdict(case, policy, now)
+    waived = tuple(each for verdict in (*verdicts, *([health] if health else [])) for each in verdict.waived)
     due = {verdict.stage: verdict.due for verdict in verdicts if verdict.due}
-    judgement = _judged(case, policy, now, verdicts)
+    judgement = _judged(case, policy, verdicts, health)
     return replace(judgement, waived=waived, due=due if judgement.state == "admitted" else {})
 
 
-def _judged(case: Case, policy: Policy, now: float, verdicts: Sequence[StageVerdict]) -> Judgement:
+def _judged(case: Case, policy: Policy, verdicts: Sequence[StageVerdict], health: StageVerdict | None) -> Judgement:
+    """Return the judgement by the stages; ``health`` stands behind them all, as it says less of a part than they do."""
     everything = tuple(finding for verdict in verdicts for finding in verdict.findings)
     read = _evidence_of(verdicts)
     failed = [verdict for verdict in verdicts if verdict.verdict == FAIL]
     faults = tuple(verdict.stage for verdict in failed)
-    # Behind all stages: it says less of a part than they do.
-    health = health_verdict(case, policy, now)
     if case.decision is not None:
         if case.decision not in DECISIONS:
             raise PolicyError(f"node {case.node}: decision {case.decision!r}, expected one of {', '.join(DECISIONS)}")
@@ -263,8 +263,13 @@ def health_verdict(case: Case, policy: Policy, now: float) -> StageVerdict | Non
     if limit is None:
         return None
     health = case.health or Health.from_answer(None)
-    findings = list(health.findings)
-    if health.verdict != PASS and not findings:
+    waived = tuple(waived_of(case.node, health.findings, policy, now))
+    accepted = {each.finding for each in waived}
+    findings = [each for each in health.findings if each not in accepted]
+    said = health.verdict if health.verdict in (PASS, FAIL) else INCOMPLETE
+    # A node that does not know of a waiver yet says no more than its findings.
+    told = PASS if waived and said == worst(each.verdict for each in health.findings) else said
+    if told != PASS and not findings:
         findings.append(_stage_finding(HEALTH, f"its health check reported {health.verdict} without a reason"))
     if health.drained:
         why = f"its health check drained it: {health.drained}"
@@ -275,10 +280,8 @@ def health_verdict(case: Case, policy: Policy, now: float) -> StageVerdict | Non
             when = "never" if age is None else f"last {age:.0f} s ago"
             why = f"Slurm ran its health check {when}, policy.heartbeat_seconds is {limit:g}"
             findings.append(_stage_finding("heartbeat", why))
-    verdict = worst(
-        [health.verdict if health.verdict in (PASS, FAIL) else INCOMPLETE, *(each.verdict for each in findings)]
-    )
-    return StageVerdict(HEALTH, verdict, tuple(findings), True)
+    verdict = worst([told, *(each.verdict for each in findings)])
+    return StageVerdict(HEALTH, verdict, tuple(findings), True, waived=waived)
 
 
 def due_stages(case: Case, policy: Policy, now: float) -> tuple[str, ...]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, date, datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import Step, Steps
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import ELEMENT_BYTES
+from ansible_collections.muster.cluster.plugins.module_utils.words.deviation import Deviation
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import STAGES
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
@@ -115,36 +114,17 @@ class LatencyBudget:
         return {"collective": self.collective, "sizes_bytes": list(self.sizes_bytes), "limits": limits}
 
 
-def _last_day(data: Any) -> str:
-    text = data.isoformat() if isinstance(data, date) else read_as(Text, data)
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError as exc:
-        raise ReadError("", shown(text), "a day such as 2027-01-31") from exc
-
-
 @dataclass(frozen=True, kw_only=True)
-class Waiver:
-    """A known deviation that a site accepts: findings of one check count as passed on these nodes, to the end of a day.
+class Waiver(Deviation):
+    """A deviation on some nodes, with who accepts it and why."""
 
-    ``subject`` may have wildcards, such as ``gpu SXM3 *``; ``until`` is the last day (UTC).
-    """
-
-    check: Text
-    subject: Text = "*"
     nodes: Annotated[Pattern, names("node names or a pattern such as gpu-[01-04]", bool)]
     reason: Text
     who: Text
-    until: Annotated[str, Converted("a day", _last_day)]
 
     def covers(self, node: str, finding: Finding, now: float) -> bool:
         """Return whether it accepts this finding; ``now`` is in seconds since the epoch."""
-        return (
-            finding.check == self.check
-            and fnmatchcase(finding.subject, self.subject)
-            and node in self.nodes.names
-            and datetime.fromtimestamp(now, UTC).date() <= date.fromisoformat(self.until)
-        )
+        return node in self.nodes.names and self.accepts(finding, now)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that reads back the same."""

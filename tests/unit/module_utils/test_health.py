@@ -3,14 +3,17 @@
 import json
 import os
 import time
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.examination import registry
 from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import collect
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.in_service import health
-from ansible_collections.muster.cluster.plugins.module_utils.probes import heartbeat
+from ansible_collections.muster.cluster.plugins.module_utils.probes import heartbeat, preflights
 from ansible_collections.muster.cluster.plugins.module_utils.probes.heartbeat import Heartbeat
+from ansible_collections.muster.cluster.plugins.module_utils.words.deviation import Deviation
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 
 from tests.typed import typed
@@ -21,10 +24,10 @@ NOW = 1737435000.0
 XID = "[  900.000000] NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus.\n"
 
 
-def run(host, expect, last=None, now=NOW):
+def run(host, expect, last=None, now=NOW, waivers=()):
     if last is not None:
         host.outputs[heartbeat.PATH] = Output(last.to_json())
-    return health.examine(host, typed(expect), now)
+    return health.examine(host, typed(expect), now, waivers)
 
 
 def found(beat):
@@ -66,6 +69,38 @@ def test_error_in_the_log_fails_and_is_not_forgotten_until_the_next_boot(fake_ho
     fake_host.outputs["/proc/sys/kernel/random/boot_id"] = Output(OTHER + "\n")
     after = run(fake_host, expect, third)
     assert ("boot_preflight", "host", "incomplete") in found(after) and failed not in found(after)
+
+
+def test_waived_error_in_the_log_counts_again_after_the_last_day(fake_host, expect):
+    day = datetime.fromtimestamp(NOW, UTC).date()
+    waiver = Deviation("xid", day.isoformat(), "gpu SXM1 *")
+    say(fake_host, XID)
+    first = run(fake_host, expect, waivers=[waiver])
+    assert (first.verdict, found(first), [item.check for item in first.waived]) == ("pass", set(), ["xid"])
+    assert heartbeat.parse(Output(first.to_json())) == first
+    # The log is read on from here, and the error is not forgotten.
+    say(fake_host, "[  950.000000] usb 1-1: a\n")
+    second = run(fake_host, expect, first, waivers=[waiver])
+    assert (second.verdict, len(second.waived)) == ("pass", 1)
+    late = run(fake_host, expect, second, NOW + 86400, [waiver])
+    assert (late.verdict, found(late), late.waived) == ("fail", {("xid", "gpu SXM1 0000:1b:00.0", "fail")}, ())
+    for other in (replace(waiver, subject="gpu SXM2 *"), replace(waiver, check="disk")):
+        assert run(fake_host, expect, second, waivers=[other]).verdict == "fail"
+
+
+def test_waived_fault_of_the_preflight_keeps_no_boot_out_of_service(fake_host, expect):
+    day = datetime.fromtimestamp(NOW, UTC).date().isoformat()
+    for path, output in fake_host.outputs.items():
+        if path.startswith(preflights.DIRECTORY):
+            data = json.loads(output.stdout)
+            data["findings"].append(Finding("clock", "host", "fail", reason="no GPS").to_dict())
+            fake_host.outputs[path] = Output(json.dumps(data))
+    assert found(run(fake_host, expect)) == {("boot_preflight", "host", "fail")}
+    assert run(fake_host, expect, waivers=[Deviation("clock", day)]).verdict == "pass"
+    assert run(fake_host, expect, waivers=[Deviation("disk", day)]).verdict == "fail"
+    for path in [path for path in fake_host.outputs if path.startswith(preflights.DIRECTORY)]:
+        fake_host.outputs[path] = Output("{")
+    assert run(fake_host, expect, waivers=[Deviation("clock", day)]).verdict == "incomplete"
 
 
 def test_only_messages_since_the_last_run_are_judged(fake_host, expect):
@@ -263,7 +298,7 @@ def test_work_that_raises_or_dies_is_no_answer(capfd):
 
 
 def test_run_without_expectations_is_incomplete_and_says_so(tmp_path, capsys):
-    status = health.run(str(tmp_path / "expect.json"), str(tmp_path), "n1")
+    status = health.run(str(tmp_path / "expect.json"), str(tmp_path / "hooks.json"), str(tmp_path), "n1")
     said = json.loads(capsys.readouterr().out)
     assert status == 2 and said["verdict"] == "incomplete" and "expect.json" in said["findings"][0]["reason"]
     assert heartbeat.parse(Output((tmp_path / "health.json").read_text())).verdict == "incomplete"
@@ -273,14 +308,14 @@ def test_run_without_expectations_is_incomplete_and_says_so(tmp_path, capsys):
 def test_run_that_measured_nothing_keeps_what_had_failed(tmp_path, capsys):
     last = Heartbeat(NOW, BOOT, "fail", (Finding("xid", "gpu SXM1 0000:1b:00.0", "fail"),), log_seconds=7.0)
     (tmp_path / "health.json").write_text(last.to_json())
-    assert health.run(str(tmp_path / "expect.json"), str(tmp_path), "n1") == 1
+    assert health.run(str(tmp_path / "expect.json"), str(tmp_path / "hooks.json"), str(tmp_path), "n1") == 1
     beat = heartbeat.parse(Output((tmp_path / "health.json").read_text()))
     assert (beat.boot_id, beat.log_seconds, len(beat.findings)) == (BOOT, 7.0, 2)
 
 
 def test_heartbeat_that_cannot_be_written_is_no_pass(tmp_path, capsys):
     (tmp_path / "state").write_text("")
-    assert health.run(str(tmp_path / "expect.json"), str(tmp_path / "state"), "n1") == 2
+    assert health.run(str(tmp_path / "expect.json"), str(tmp_path / "hooks.json"), str(tmp_path / "state"), "n1") == 2
     assert "could not be written" in capsys.readouterr().out
 
 

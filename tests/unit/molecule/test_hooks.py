@@ -336,6 +336,25 @@ def test_prolog_refuses_a_sick_node_before_health_has_seen_it(
     assert not lab.updates
 
 
+def test_waiver_keeps_a_node_in_service_to_its_last_day(lab: Lab, set_faults: SetFaults) -> None:
+    def waive(until: str) -> None:
+        waiver = {"check": "xid", "subject": "gpu *", "until": until}
+        (lab.place / "hooks.json").write_text(json.dumps({"operator_groups": ["sudo"], "waivers": [waiver]}))
+
+    set_faults(**XID)
+    waive("2099-12-31")
+    done = lab.hook("health")
+    assert (done.returncode, lab.heartbeat["verdict"], lab.updates) == (0, "pass", [])
+    # The control machine is told, and judges by the waivers that it knows.
+    assert [item["check"] for item in json.loads(done.stdout)["findings"]] == ["xid"]
+    assert lab.hook("prolog", JOB).returncode == 0
+    assert lab.hook("epilog", JOB).returncode == 0
+    waive("2020-01-01")
+    assert lab.hook("prolog", JOB).returncode == 1
+    assert lab.hook("health").returncode == 1
+    assert lab.node.startswith("IDLE+DRAIN|muster:health:xid:")
+
+
 def test_prolog_refuses_what_health_found_before(lab: Lab, set_faults: SetFaults) -> None:
     """Of a node that could not be drained because the controller was away at that time."""
     set_faults(**XID)

@@ -697,6 +697,25 @@ def test_only_a_node_whose_health_check_runs_and_passes_is_admitted(
     assert judge(replace(WHOLE, health=health, admitted_since=since), POLICY, NOW).state == "admitted"
 
 
+@pytest.mark.parametrize("verdict", ["pass", "fail"])
+def test_waiver_covers_what_the_health_check_found(verdict: str) -> None:
+    """Also that of a node which does not know of it yet; not what drained the node, or comes beside."""
+    given = {"check": "xid", "subject": "gpu SXM1 *", "nodes": "n1", "reason": "known", "who": "ann"}
+    policy = replace(WATCHED, waivers=(read(Waiver, {**given, "until": "2099-01-01"}),))
+    case = replace(WHOLE, health=Health(verdict, (XID,), 100.0))
+    judgement = judge(case, policy, NOW)
+    assert (judgement.state, [each.finding for each in judgement.waived]) == ("admitted", [XID])
+    over = replace(WATCHED, waivers=(read(Waiver, {**given, "until": "2020-01-01"}),))
+    assert judge(case, over, NOW).state == "rejected"
+    for health in (
+        Health("fail", (XID, replace(XID, check="sxid")), 100.0),
+        Health("fail", (), 100.0),
+        Health(verdict, (XID,), 100.0, "muster:health:xid:e1"),
+    ):
+        assert judge(replace(case, health=health), policy, NOW).state == "rejected"
+    assert judge(replace(case, health=Health("incomplete", (XID,), 100.0)), policy, NOW).state == "testing"
+
+
 def test_stage_says_more_than_health() -> None:
     failed = evidence("burn_in", findings=(XID, Finding("xid", "host", "pass")))
     case = replace(with_stage("burn_in", failed), health=Health("fail", (XID,)))
