@@ -135,6 +135,12 @@ RAIL_CHECKS = ("rail_loopback", "rail_bandwidth", "rail_latency", "rail_counters
 # What stage fabric owes of every rail besides, where the fleet's cables are verified.
 CABLING_CHECK = "cabling"
 
+# What acceptance owes of every node, as far as its class measures and limits it; NCCL's log shows the transport.
+COLLECTIVE_CHECKS = (
+    *("pair_bandwidth", "rail_bandwidth", "pair_latency", "data", "group_bandwidth", "group_latency", "straggler"),
+    "train",
+)
+TRANSPORT_CHECK = "transport"
 # What acceptance owes of every node where the fleet's policy asks for mini-clusters: their p99 at small messages.
 MINI_CLUSTER_CHECK = "mini_cluster_latency"
 
@@ -150,6 +156,11 @@ SMALL_BYTES = 2**20
 STORAGE_CHECKS = (
     *("storage_write", "storage_read", "storage_data", "storage_metadata", "storage_clock"),
     *("storage_checkpoint", "storage_target"),
+)
+# All that stages in rounds conclude of a node or of its parts.
+ROUND_CHECKS = (
+    *(*RAIL_CHECKS, CABLING_CHECK, CARRIER_CHECK, STALL_CHECK, *STORAGE_CHECKS),
+    *(*COLLECTIVE_CHECKS, MINI_CLUSTER_CHECK, TRANSPORT_CHECK),
 )
 
 
@@ -274,7 +285,7 @@ def required(stage: str, expect: Expectations, stresses: Sequence[str] = ()) -> 
             raise ValueError("stage is storage, expected a declared checkpoint and a class with limits for storage")
         return [(check, "storage") for check in (*STORAGE_CHECKS, CARRIER_CHECK)]
     if stage == "acceptance":
-        transport = ("transport",) if owes_transport(expect) else ()
+        transport = (TRANSPORT_CHECK,) if owes_transport(expect) else ()
         checks = (*collective_checks(expect), *transport, STALL_CHECK, CARRIER_CHECK)
         return [(check, "network") for check in checks]
     if stage not in STAGE_CHECKS and stage not in _STAGE_FINDINGS:
@@ -290,18 +301,15 @@ def collective_checks(expect: Expectations) -> tuple[str, ...]:
     collective = expect.collective
     sizes, limits = collective.pairs.sizes_bytes, collective.latency
     small = min(sizes) <= SMALL_BYTES and len(sizes) > 1
-    asked = {
-        "pair_bandwidth": True,
-        "rail_bandwidth": collective.ranks_per_node > 1,
-        "pair_latency": small or any(limit.collective == "sendrecv" for limit in limits),
-        "data": True,
-        "group_bandwidth": True,
-        "group_latency": any(limit.collective != "sendrecv" for limit in limits),
-        "straggler": collective.straggler is not None,
-        "train": collective.train is not None,
-        MINI_CLUSTER_CHECK: expect.mini_clusters is not None,
+    left_out = {
+        "rail_bandwidth": collective.ranks_per_node <= 1,
+        "pair_latency": not small and all(limit.collective != "sendrecv" for limit in limits),
+        "group_latency": all(limit.collective == "sendrecv" for limit in limits),
+        "straggler": collective.straggler is None,
+        "train": collective.train is None,
+        MINI_CLUSTER_CHECK: expect.mini_clusters is None,
     }
-    return tuple(check for check, wanted in asked.items() if wanted)
+    return tuple(check for check in (*COLLECTIVE_CHECKS, MINI_CLUSTER_CHECK) if not left_out.get(check))
 
 
 def owes_transport(expect: Expectations) -> bool:

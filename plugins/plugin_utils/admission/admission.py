@@ -58,6 +58,10 @@ UNTESTED = ("quarantined", "retired")
 LEAST_IDENTIFIERS = 2
 # Slurm counts a boot back from the uptime when slurmd registers.
 BOOT_SECONDS = 120.0
+# Why a node is admitted; what was waived stands behind it.
+PASSED = "every required check passed"
+# Waivers that a reason names.
+_NAMED = 5
 # What is asked behind all stages of a policy: the check that Slurm runs on nodes in service.
 HEALTH = "health"
 
@@ -140,6 +144,12 @@ class Waived:
 
     finding: Finding
     waiver: Waiver
+
+    @property
+    def text(self) -> str:
+        """What was accepted, by whom and until when."""
+        found = self.finding
+        return f"{found.check} {found.subject}: {found.verdict}, waived by {self.waiver.who} until {self.waiver.until}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as it was measured, and who accepted it, why and until when."""
@@ -237,7 +247,8 @@ def _judged(case: Case, policy: Policy, verdicts: Sequence[StageVerdict], health
         findings = (*everything, *health.findings)
         return Judgement(case.node, state, HEALTH, findings, _worst_text(health), faults, read)
     if not open_stages:
-        reason = "every required check passed"
+        accepted = [each for verdict in (*verdicts, *([health] if health else [])) for each in verdict.waived]
+        reason = "; ".join([PASSED, *(each.text for each in accepted[:_NAMED])])
         return Judgement(case.node, "admitted", policy.stages[-1], everything, reason, evidence=read)
     # A measured fault says more than what could not be measured before it, and of the two that look at the same host
     # burn-in says more than preflight: it names the part.
@@ -346,18 +357,19 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
         doubts += [Finding("identity", "host", INCOMPLETE, reason=text, action="investigate") for text in wrong]
     measured, unread = _without_unread(evidence, case)
     owed += unread
-    findings = [*measured, *doubts, *_missing(stage, record, case, changed)]
+    # Of what the evidence says itself: nobody waives what it does not say, or that it is not of this machine.
+    waived = tuple(waived_of(case.node, measured, policy, now))
+    accepted = {each.finding for each in waived}
+    findings = [each for each in measured if each not in accepted]
+    findings += [*doubts, *_missing(stage, record, case, changed)]
     if stage == "burn_in" and (short := _too_short(evidence, policy)):
         findings.append(_stage_finding(stage, short))
     held = evidence.detail.get("held")
     if held:
         findings.append(_stage_finding(stage, f"held: {held}"))
     owed += [f"{each.source} doubts it: {each.reason}" for each in case.doubts if each.stage == stage]
-    waived = tuple(waived_of(case.node, findings, policy, now))
-    accepted = {each.finding for each in waived}
-    findings = [each for each in findings if each not in accepted]
     if not case.in_service:
-        # What a node in service owes keeps others out, and nobody waives it: it is no deviation that was measured.
+        # What a node in service owes keeps others out.
         findings += [_stage_finding(stage, text) for text in owed]
         owed = []
     # A verdict outside the vocabulary is no pass either.
@@ -366,6 +378,12 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
     # A fault found on a host whose parts could not be read, and cannot be now, is a fault of that host.
     usable = not doubts or (verdict == FAIL and _same(evidence, case))
     return StageVerdict(stage, verdict, tuple(findings), usable, str(held or ""), evidence.id, waived, "; ".join(owed))
+
+
+def fault_counts(evidence: Evidence, policy: Policy, now: float) -> bool:
+    """Return whether a record has a measured fault that nobody waived."""
+    faults = [finding for finding in evidence.findings if finding.verdict == FAIL]
+    return len(list(waived_of(evidence.node, faults, policy, now))) < len(faults)
 
 
 def waived_of(node: str, findings: Iterable[Finding], policy: Policy, now: float) -> Iterator[Waived]:

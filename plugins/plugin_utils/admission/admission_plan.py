@@ -106,16 +106,16 @@ def plan_of(situation: Situation) -> Plan:
     states = {**before, **{name: move[0] for name, move in moves.items()}}
     classes = {name: node.hardware_class for name, node in request.fleet.compute.items()}
     partitions = request.fleet.scheduler.partitions
-    opened = _opened(partitions, info)
+    opened = opened_by(partitions, info)
+    if info is None:
+        admitted_as = {name: situation.rows[name].hardware_class for name in classes}
+        opened = {each["name"]: each["nodes"] for each in wanted_partitions(before, partitions, admitted_as)}
     # What the ledger admits and nobody looked at in this run stays open, but does not open.
     known = {node for nodes in opened.values() for node in nodes} | situation.judgements.keys()
     wanted = [
         {**partition, "nodes": [name for name in partition["nodes"] if name in known]}
         for partition in wanted_partitions(states, partitions, classes)
     ]
-    if info is None:
-        admitted_as = {name: situation.rows[name].hardware_class for name in classes}
-        opened = {each["name"]: each["nodes"] for each in wanted_partitions(before, partitions, admitted_as)}
     if request.close_only:
         wanted = only_closing(wanted, opened)
     confirmed = _confirmed(situation) | {
@@ -186,7 +186,7 @@ def _stopped(plan: Plan, wanted: Sequence[Mapping[str, Any]], doubtful: set[str]
     return replace(plan, moves=moves, partitions=kept, stop=stop)
 
 
-def _opened(partitions: Sequence[Partition], info: GateInfo | None) -> dict[str, list[str]]:
+def opened_by(partitions: Sequence[Partition], info: GateInfo | None) -> dict[str, list[str]]:
     """Return who is open by the file or by the running controller, which has partitions of others too."""
     if info is None:
         return {}

@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, EvidenceError
-from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import HEALTH, Trouble
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
+    HEALTH,
+    Trouble,
+    fault_counts,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate import ALLOW_SWITCH
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate_ledger import TRUST_SWITCH
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
@@ -114,7 +118,7 @@ def trouble_of(
         return Trouble("preflight", "preflight", "not examined in this run; the reason is not known")
     age = now - (examined.finished or examined.started)
     # A fault counts however old it is.
-    if age > EXAMINED_WITHIN_SECONDS and not examined.faulty:
+    if age > EXAMINED_WITHIN_SECONDS and not fault_counts(examined, request.fleet.policy, now):
         said = f"examined {age / 60:.0f} min before this judgement, expected at most {EXAMINED_WITHIN_SECONDS / 60:.0f}"
         return Trouble("preflight", "preflight", said)
     return None

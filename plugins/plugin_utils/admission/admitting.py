@@ -20,19 +20,19 @@ from typing import Any, Protocol
 from ansible_collections.muster.cluster.plugins.module_utils.judging.identity import cloned
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_reach import reached_by_users
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, PASS
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
     HEALTH,
+    PASSED,
     UNTESTED,
     Case,
     Health,
     Judgement,
-    Policy,
     due_stages,
+    fault_counts,
     judge,
     stage_verdict,
-    waived_of,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission_plan import (
     Plan,
@@ -40,6 +40,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission
     drained_by_health,
     faulty_by_stage,
     health_drains,
+    opened_by,
     plan_of,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission_request import (
@@ -68,6 +69,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger impor
     Transition,
     Writer,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import DECISIONS
 
 # Slurm's partition of Muster's own user.
 TEST_PARTITION = "acceptance"
@@ -148,7 +150,11 @@ def _closed_without_ledger(request: Request, handed: Handed, gate: Gate, now: fl
     faulty = faulty_in_this_run(request, handed, now)
     if not faulty:
         return ""
-    most = request.fleet.policy.close_limit_percent * len(request.nodes) / 100
+    info, _ = _asked(gate)
+    opened = opened_by(request.fleet.scheduler.partitions, info)
+    # Who is open is not known where the gate does not say it: at least these are meant.
+    among = {node for nodes in opened.values() for node in nodes} or {*request.nodes}
+    most = request.fleet.policy.close_limit_percent * len(among) / 100
     if len(faulty) >= NODES_AT_LEAST and len(faulty) > most and not request.allow_mass_close:
         # One number mistyped in the fleet file gives all nodes a fault, and only the ledger could tell.
         return f"; {len(faulty)} nodes with a fault stay as they are, which are more than policy.close_limit_percent"
@@ -195,7 +201,7 @@ def _attempt(run: Run, edits: list[GateEdit]) -> Outcome | Run:
         trouble = _edited(run.gate, closing, mark.generation, edits) or trouble
     elif info is None and not run.request.check:
         # What cannot be read must not keep them open.
-        trouble = _closed_unread(run.gate, [name for name, each in judgements.items() if each.faults], trouble, edits)
+        trouble = _closed_unread(run.gate, _known_bad(situation, plan), trouble, edits)
     recorded = _recorded(run, mark, situation, plan)
     if isinstance(recorded, Run):
         return recorded
@@ -205,6 +211,17 @@ def _attempt(run: Run, edits: list[GateEdit]) -> Outcome | Run:
     told = {name: items[-1].identity for name, items in handed.preflights.items() if items}
     more: dict[str, Any] = {"reached": _reached(situation, plan), "copied": tuple(cloned(told))}
     return Outcome(plan, judgements, moves, generation, trouble, **more)
+
+
+def _known_bad(situation: Situation, plan: Plan) -> list[str]:
+    """Return the nodes that no user may be on, whatever the controller says: by the ledger, and by this run."""
+    states = {name: row.state for name, row in situation.rows.items()}
+    states |= {name: move[0] for name, move in plan.moves.items()}
+    return [
+        name
+        for name, state in states.items()
+        if state in ("rejected", *DECISIONS) or (name in plan.moves and name not in situation.request.fleet.compute)
+    ]
 
 
 def _closed_unread(gate: Gate, names: Sequence[str], trouble: str, edits: list[GateEdit]) -> str:
@@ -228,8 +245,8 @@ def _reached(situation: Situation, plan: Plan) -> tuple[str, ...]:
     states |= {name: move[0] for name, move in plan.moves.items()}
     admitted = [name for name in fleet.compute if states.get(name) == "admitted"]
     managed = [partition.name for partition in fleet.scheduler.partitions]
-    ours = {*fleet.compute}
-    # Hosts that the fleet file does not name are none of ours to judge.
+    # Other hosts are none of ours to judge, nor are nodes that were retired before they left the fleet file.
+    ours = {*fleet.compute, *(name for name, row in situation.rows.items() if row.state != "retired")}
     found = replace(
         situation.info,
         live_partitions={name: sorted(ours & {*nodes}) for name, nodes in situation.info.live_partitions.items()},
@@ -244,11 +261,19 @@ def _reached(situation: Situation, plan: Plan) -> tuple[str, ...]:
 def _again(run: Run, writer: Writer, mark: Mark) -> Run | None:
     """Return None where the ledger is as it was, else the run that has to judge again.
 
-    A node that another run examined meanwhile passes nothing by this run's older word.
+    A node that another run examined meanwhile passes nothing by this run's older word. One in service, on which the
+    other run found no fault, is not closed because somebody looked at it twice.
     """
     if not writer.moved_on(mark, run.request.nodes):
         return None
-    examined = [name for name, stages in writer.stages_since(mark).items() if "preflight" in stages]
+    rows, policy = writer.nodes(), run.request.fleet.policy
+    examined = [
+        name
+        for name, stages in writer.stages_since(mark).items()
+        if "preflight" in stages
+        if rows[name].state != "admitted"
+        or ((newest := writer.newest(name, "preflight")) and fault_counts(newest, policy, run.now))
+    ]
     unread = {**run.handed.unread, **dict.fromkeys(examined, EXAMINED_ELSEWHERE)}
     return replace(run, handed=replace(run.handed, unread=unread))
 
@@ -360,25 +385,21 @@ def _known_faults(run: Run, reader: Reader) -> dict[str, Evidence]:
     """Return the faults in the ledger of nodes in service that this run does not judge and no other has judged."""
     policy = run.request.fleet.policy
     stages = {*policy.stages, *([] if policy.heartbeat_seconds is None else [HEALTH])}
-
-    return {
-        name: each
-        for name, each in reader.unjudged_faults().items()
-        if each.stage in stages and name not in run.request.nodes and _counts(name, each, policy, run.now)
-    }
+    # What was waived when a node was admitted counts when the waiver has ended, or was withdrawn.
+    waived = [name for name, row in reader.nodes().items() if row.state == "admitted" and row.reason != PASSED]
+    known = [each for name in waived for stage in policy.stages if (each := reader.newest(name, stage)) is not None]
+    found: dict[str, Evidence] = {}
+    for each in (*reader.unjudged_faults(), *known):
+        if each.stage in stages and each.node not in run.request.nodes and fault_counts(each, policy, run.now):
+            found.setdefault(each.node, each)
+    return found
 
 
 def faulty_in_this_run(request: Request, handed: Handed, now: float) -> list[str]:
     """Return the nodes whose preflight of this run, or health check, measured a fault that nobody waived."""
     policy = request.fleet.policy
     records = {name: [*handed.preflights.get(name, ()), handed.health.get(name)] for name in request.nodes}
-    return [name for name, found in records.items() if any(each and _counts(name, each, policy, now) for each in found)]
-
-
-def _counts(name: str, evidence: Evidence, policy: Policy, now: float) -> bool:
-    """Return whether a record has a fault that nobody waived."""
-    faults = [finding for finding in evidence.findings if finding.verdict == FAIL]
-    return len(list(waived_of(name, faults, policy, now))) < len(faults)
+    return [name for name, found in records.items() if any(each and fault_counts(each, policy, now) for each in found)]
 
 
 def _admitted_by(
@@ -416,15 +437,24 @@ def _recorded(run: Run, mark: Mark, situation: Situation, plan: Plan) -> tuple[l
         # What no gate is rendered from is counted when one is.
         renders = info is not None and plan.partitions is not None
         rest = {name: move for name, move in plan.moves.items() if name not in quarantined}
-        policies = _kept_policies(run, writer, [name for name in rest if name in situation.judgements])
+        policies = _kept_policies(run, writer, [name for name in rest if name in run.request.fleet.compute])
         authority: dict[str, Any] = {"policies": policies, "approval": run.request.approval}
         moves = [*decided, *writer.move(rest, run.who, run.now, compared=renders, **authority)]
-        writer.judged([*situation.judgements, *plan.moves], mark.evidence)
+        writer.judged(_settled(situation, plan), mark.evidence)
         # A node that is no longer admitted follows the fleet file's class.
         writer.declare(_classes(run), run.now)
         if info is not None:
             writer.keep_drains(plan.drains, run.now)
         return moves, writer.generation()
+
+
+def _settled(situation: Situation, plan: Plan) -> list[str]:
+    """Return the nodes of which the ledger has what was judged now.
+
+    Not those that the breaker left as they were: their faults have still to be judged.
+    """
+    same = [name for name, each in situation.judgements.items() if situation.rows[name].state == each.state]
+    return sorted({*same, *plan.moves})
 
 
 def _kept_policies(run: Run, writer: Writer, names: Sequence[str]) -> dict[str, str]:
@@ -467,15 +497,15 @@ def _result(request: Request, outcome: Outcome) -> dict[str, Any]:
     plan, trouble = outcome.plan, outcome.trouble
     if warnings := [*outcome.copied, *(outcome.reached if request.close_only else ())]:
         result["warnings"] = warnings
-    if plan.stop:
-        result |= {"failed": True, "msg": f"{plan.stop}; {trouble}" if trouble else plan.stop}
-    elif trouble:
+    wrong: list[str] = [plan.stop, trouble] if plan.stop else []
+    if trouble and not plan.stop:
         names = ", ".join(each.name for each in request.fleet.scheduler.partitions)
-        result |= {
-            "failed": True,
-            "msg": f"the gate of partitions {names} is not reconciled: {trouble}; the ledger is up to date; "
-            "run again when the controller answers",
-        }
-    elif outcome.reached and not request.close_only:
-        result |= {"failed": True, "msg": "; ".join(outcome.reached)}
+        wrong = [
+            f"the gate of partitions {names} is not reconciled: {trouble}; the ledger is up to date; "
+            "run again when the controller answers"
+        ]
+    if not request.close_only:
+        wrong += outcome.reached
+    if any(wrong):
+        result |= {"failed": True, "msg": "; ".join(filter(None, wrong))}
     return result

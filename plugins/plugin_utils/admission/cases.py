@@ -8,8 +8,10 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.evidence impo
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
     NO_REQUIREMENTS,
     Case,
+    Policy,
     PolicyError,
     Trouble,
+    fault_counts,
     requirements_of,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
@@ -49,7 +51,7 @@ def cases_of(  # noqa: PLR0913, PLR0917 -- all that a case is made of
     rules = requirements_of(fleet.classes, fleet.policy)
     moved, drawn = reclassified(fleet, rows), reader.drawn_and_not_judged()
     cases = {}
-    for name, preflight in _decisive(preflights, reader, now).items():
+    for name, preflight in _decisive(fleet.policy, preflights, reader, now).items():
         required, digests = rules.get(fleet.compute[name].hardware_class or "", NO_REQUIREMENTS)
         row = rows.get(name)
         trouble = (troubles or {}).get(name)
@@ -97,10 +99,14 @@ def reclassified(fleet: Fleet, rows: Mapping[str, NodeRow]) -> dict[str, str]:
     }
 
 
-def _decisive(given: Mapping[str, Evidence | None], reader: Reader, now: float) -> dict[str, Evidence | None]:
+def _decisive(
+    policy: Policy, given: Mapping[str, Evidence | None], reader: Reader, now: float
+) -> dict[str, Evidence | None]:
     """Return by node this run's preflight, or the ledger's where that began later and this run's found no fault."""
     sound = {
-        name: preflight.started for name, preflight in given.items() if preflight is not None and not preflight.faulty
+        name: preflight.started
+        for name, preflight in given.items()
+        if preflight is not None and not fault_counts(preflight, policy, now)
     }
     return {**given, **reader.began_later("preflight", sound, now - RECENT_SECONDS)}
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import Step, Steps
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import ELEMENT_BYTES
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS, ROUND_CHECKS
 from ansible_collections.muster.cluster.plugins.module_utils.words.deviation import Deviation
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import STAGES
@@ -45,6 +46,10 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency impor
 _DEFAULTS = Path(__file__).with_name("fleet_defaults.yml")
 # A preflight belongs to its run; the limit only keeps last week's from being handed in again.
 PREFLIGHT_FRESH_HOURS = 24.0
+
+
+# That the parts of the machine are known, and that somebody looked at it since it booted.
+NOT_WAIVED = ("fingerprint", "boot_preflight")
 
 
 class PolicyError(MusterError, ValueError):
@@ -121,6 +126,12 @@ class Waiver(Deviation):
     nodes: Annotated[Pattern, names("node names or a pattern such as gpu-[01-04]", bool)]
     reason: Text
     who: Text
+
+    def __post_init__(self) -> None:
+        if self.check not in CHECKS and self.check not in ROUND_CHECKS:
+            raise ReadError("check", shown(self.check), "the name of a check (docs/checks.md)")
+        if self.check in NOT_WAIVED:
+            raise ReadError("check", shown(self.check), "another: without it nothing else is known of the node")
 
     def covers(self, node: str, finding: Finding, now: float) -> bool:
         """Return whether it accepts this finding; ``now`` is in seconds since the epoch."""

@@ -210,8 +210,8 @@ class Reader:
         query = select(EVIDENCE.c.node, EVIDENCE.c.expect_digest).where(EVIDENCE.c.seq.in_(then))
         return {row.node: row.expect_digest for row in self._connection.execute(query) if row.node in wanted}
 
-    def unjudged_faults(self) -> dict[str, Evidence]:
-        """Return, by admitted node, evidence of a measured fault that came after the node was judged last.
+    def unjudged_faults(self) -> list[Evidence]:
+        """Return evidence of measured faults of admitted nodes that came after each was judged last, newest first.
 
         Of each stage the newest record counts, as in any judgement. A run may have been killed between the two.
         """
@@ -221,9 +221,10 @@ class Reader:
             .where(NODE.c.state == "admitted", EVIDENCE.c.seq > NODE.c.judged)
             .group_by(EVIDENCE.c.node, EVIDENCE.c.stage)
         )
-        rows = self._connection.execute(select(EVIDENCE).where(EVIDENCE.c.seq.in_(newest)).order_by(EVIDENCE.c.seq))
-        records = [_evidence_of(row) for row in rows]
-        return {each.node: each for each in records if each.faulty}
+        rows = self._connection.execute(
+            select(EVIDENCE).where(EVIDENCE.c.seq.in_(newest)).order_by(EVIDENCE.c.seq.desc())
+        )
+        return [each for each in map(_evidence_of, rows) if each.faulty]
 
     def doubts(self) -> list[Doubt]:
         """Return the doubts about nodes that no later evidence of the stage has answered, oldest first."""

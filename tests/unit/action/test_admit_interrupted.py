@@ -212,6 +212,18 @@ def test_evidence_that_comes_in_while_nodes_are_judged_counts(make: Any, stage: 
     assert (state_of(result)["n0003"] != "admitted", "n0003" in site.gate.open) == (True, False), steps.names
 
 
+@pytest.mark.parametrize("step", ["before gate write", "after gate write"])
+def test_node_in_service_that_another_run_found_sound_meanwhile_stays_open(make: Any, step: str) -> None:
+    """As after a draw, which records preflights while another run judges; one that is not in service waits."""
+    site, steps = make(0)
+    found = [site.evidence(name, "preflight", id=f"late-{name}") for name in ("n0003", "n0004")]
+    done = once(steps, lambda number: steps.names[-1] == step, lambda: bring(site, *found))
+    result = busy(site)
+    assert done and "failed" not in result
+    assert (state_of(result)["n0003"], "n0003" in site.gate.open) == ("admitted", True), steps.names
+    assert (state_of(result)["n0004"], "n0004" in site.gate.open) == ("testing", False), steps.names
+
+
 def test_evidence_of_other_nodes_makes_nobody_judge_again(make: Any) -> None:
     site, steps = make(0)
     late = site.failing("n0003", "burn_in", id="late")

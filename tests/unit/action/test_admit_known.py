@@ -16,6 +16,7 @@ from ansible_collections.muster.cluster.plugins.lookup.due import due
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import STRESSES
 from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import Reservation
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import GateInfo
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import last_generation
@@ -103,7 +104,11 @@ def test_faults_that_nobody_judged_of_a_mistyped_number_stop_at_the_breaker(site
     assert site.gate.open == set(site.names)
 
 
-def test_older_preflight_does_not_overrule_a_newer_that_failed(site: Site) -> None:
+@pytest.mark.parametrize("waived", [False, True])
+def test_older_preflight_does_not_overrule_a_newer_that_failed(site: Site, waived: bool) -> None:
+    """Nor does one that has a fault of its own, if that is waived."""
+    if waived:
+        site.fleet["policy"]["waivers"] = [{**WAIVER, "until": "2099-01-01"}]
     site.run()
     site.run([site.failing("n0001", "preflight")], stages=["preflight"])
 
@@ -114,7 +119,7 @@ def test_older_preflight_does_not_overrule_a_newer_that_failed(site: Site) -> No
         given["n0001"][0] |= {"started": site.now - 720, "finished": site.now - 710}
         return given
 
-    result = site.run(stages=["preflight"], plain=overtaken)
+    result = site.run([wrong_clock(site, "n0001", "preflight")] * waived, stages=["preflight"], plain=overtaken)
     assert state_of(result)["n0001"] == "rejected"
     assert "n0001" not in site.gate.open
 
@@ -144,11 +149,16 @@ def test_newer_preflight_with_another_part_decides(site: Site) -> None:
     assert (state_of(result)["n0001"], result["closed"]) == ("testing", ["n0001"])
 
 
-def test_preflight_of_an_hour_ago_admits_nobody(site: Site) -> None:
+@pytest.mark.parametrize("waived", [False, True])
+def test_preflight_of_an_hour_ago_admits_nobody(site: Site, waived: bool) -> None:
+    """Whatever is waived in it: only a fault that counts, counts however old it is."""
+    if waived:
+        site.fleet["policy"]["waivers"] = [{**WAIVER, "until": "2099-01-01"}]
     site.run()
     site.gate.open.discard("n0001")
     late = {"started": site.now + HOUR - 2000, "finished": site.now + HOUR - 1900}
     result = site.run(
+        [wrong_clock(site, "n0001", "preflight")] * waived,
         stages=["preflight"],
         plain=lambda given: {**given, "n0001": [{**given["n0001"][0], **late}]},
     )
@@ -235,8 +245,8 @@ def test_doubted_node_that_is_closed_needs_the_proof_before_it_opens_again(site:
 WAIVER = {"check": "clock", "nodes": "n000[1-2]", "reason": "no GPS yet", "who": "ann", "until": "2033-05-19"}
 
 
-def wrong_clock(site: Site, name: str) -> Evidence:
-    whole = site.evidence(name, "burn_in")
+def wrong_clock(site: Site, name: str, stage: str = "burn_in") -> Evidence:
+    whole = site.evidence(name, stage)
     assert any(finding.check == "clock" for finding in whole.findings)
     findings = [
         replace(each, verdict="fail", reason="late") if each.check == "clock" else each for each in whole.findings
@@ -259,6 +269,54 @@ def test_waiver_accepts_one_check_on_its_nodes_until_its_day_ends_and_is_shown(s
     site.now = datetime(2033, 5, 20, tzinfo=UTC).timestamp() - HOUR
     ended = site.run(stages=["preflight"])
     assert (state_of(ended)["n0001"], verdict_of(ended, "n0001")["waived"]) == ("rejected", [])
+
+
+def test_waiver_that_ended_closes_in_whatever_run_comes_next(site: Site) -> None:
+    site.now = datetime(2033, 5, 19, 12, tzinfo=UTC).timestamp()
+    site.fleet["policy"]["waivers"] = [WAIVER]
+    result = site.run([wrong_clock(site, "n0001")])
+    (move,) = [each for each in result["transitions"] if each["node"] == "n0001"]
+    assert "clock host: fail, waived by ann until 2033-05-19" in move["cause"]
+    assert site.run(nodes=["n0002"], stages=["preflight"])["changed"] is False
+    site.now = datetime(2033, 5, 20, 1, tzinfo=UTC).timestamp()
+    result = site.run(nodes=["n0002"], stages=["preflight"])
+    assert (result["closed"], site.states()["n0001"]) == (["n0001"], "rejected")
+    (move,) = result["transitions"]
+    assert move["policy"], "nobody can tell by which policy"
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_recorded_fault_is_not_hidden_by_another_that_is_waived(site: Site, first: int) -> None:
+    site.fleet["policy"]["waivers"] = [{**WAIVER, "until": "2099-01-01"}]
+    site.run()
+    site.now += 60
+    site.run_number += 1
+    both = [site.failing("n0001", "acceptance"), wrong_clock(site, "n0001")]
+    recorded(site, both[first], both[1 - first])
+    assert site.run(nodes=["n0002"], stages=["preflight"])["closed"] == ["n0001"]
+
+
+@pytest.mark.parametrize("check", ["identity", "fingerprint", "burn_in", "preflight", "rejudged", "health", "no_such"])
+def test_only_what_a_check_found_can_be_waived(site: Site, check: str) -> None:
+    site.fleet["policy"]["waivers"] = [{**WAIVER, "check": check, "until": "2099-01-01"}]
+    with pytest.raises(MusterError, match=rf"waivers\[0\]\.check: found \"{check}\""):
+        site.run()
+
+
+def test_waiver_covers_no_check_that_said_nothing(site: Site) -> None:
+    site.fleet["policy"]["waivers"] = [{**WAIVER, "until": "2099-01-01"}]
+    whole = site.evidence("n0001", "burn_in")
+    silent = replace(whole, findings=tuple(each for each in whole.findings if each.check != "clock"))
+    assert state_of(site.run([silent]))["n0001"] == "testing"
+
+
+def test_fault_that_the_breaker_left_is_judged_by_the_next_run(site: Site) -> None:
+    site.run()
+    site.fleet["scheduler"]["partitions"][0]["name"] = "renamed"
+    stopped = site.run([site.failing("n0004", "preflight")], stages=["preflight"])
+    assert stopped["failed"] and site.states()["n0004"] == "admitted"
+    site.run(nodes=["n0001"], stages=["preflight"], allow_mass_close=True)
+    assert (site.states()["n0004"], "n0004" in site.gate.open) == ("rejected", False)
 
 
 def test_waiver_of_one_fault_hides_no_other(site: Site) -> None:
@@ -296,6 +354,18 @@ def test_faults_of_many_nodes_close_nobody_without_the_ledger(site: Site, monkey
     assert site.gate.open == set(site.names)
 
 
+def test_two_faults_close_without_the_ledger_where_many_nodes_are_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is their share of the open nodes that counts, not of those that the run targets."""
+    site = Site(tmp_path / "ledger.sqlite", 20)
+    site.run()
+    faulty = [site.failing(name, "preflight") for name in site.names[:2]]
+    with locked(site, monkeypatch), pytest.raises(LedgerError, match="closed for a fault"):
+        site.run(faulty, stages=["preflight"], nodes=site.names[:2])
+    assert site.gate.open == set(site.names[2:])
+
+
 def test_check_mode_closes_nobody_without_the_ledger(site: Site) -> None:
     site.run()
     site.fleet["ledger"]["id"] = "another"
@@ -310,6 +380,22 @@ def test_measured_fault_closes_though_an_answer_of_slurm_cannot_be_read(site: Si
     result = site.run([site.failing("n0002", "preflight")], stages=["preflight"])
     assert result["failed"] and result["closed"] == ["n0002"]
     assert site.gate.open == set(site.names) - {"n0002"}
+
+
+def test_what_the_ledger_knows_closes_though_an_answer_of_slurm_cannot_be_read(site: Site) -> None:
+    """A fault that nobody judged, a decision of an operator, and a node that is open though it was rejected."""
+    site.run([site.failing("n0005", "burn_in")])
+    site.now += 60
+    site.run_number += 1
+    recorded(site, site.failing("n0004", "burn_in"))
+    with site.ledger().writing() as writer:
+        writer.decide("n0003", "quarantined", "smoke", "me", site.now)
+    site.gate.open.add("n0005")
+    site.gate.fail = {"read"}
+    result = site.run(nodes=["n0001"], stages=["preflight"])
+    assert "admit_allow_mass_close" not in result["msg"]
+    assert site.gate.open == set(site.names) - {"n0003", "n0004", "n0005"}
+    assert site.states()["n0004"] == "rejected"
 
 
 @pytest.mark.parametrize("close_only", [True, False])
@@ -327,6 +413,20 @@ def test_partition_of_others_with_a_node_that_is_not_admitted_is_told(site: Site
     site.fleet["scheduler"]["staff_partitions"] = ["debug"]
     result = site.run(stages=["preflight"], close_only=close_only)
     assert (result.get("warnings"), "failed" in result) == (None, False)
+
+
+def test_partition_of_others_with_a_node_that_left_the_fleet_is_told_beside_other_trouble(site: Site) -> None:
+    site.run()
+    site.gate.info = replace(site.gate.info, live_access={"debug": {"State": "UP", "AllowGroups": "ALL"}})
+    site.gate.others = {"debug": ["n0004"]}
+    forget(site, "n0004")
+    site.gate.fail = {"close"}
+    result = site.run([site.failing("n0002", "preflight")], stages=["preflight"])
+    assert "is not reconciled" in result["msg"] and "partition debug lists n0004" in result["msg"]
+    with site.ledger().writing() as writer:
+        writer.decide("n0004", "retired", "given away", "me", site.now)
+    site.gate.fail = set()
+    assert "failed" not in site.run(stages=["preflight"])
 
 
 def test_reservation_of_users_with_a_node_that_is_not_admitted_is_an_error(site: Site) -> None:

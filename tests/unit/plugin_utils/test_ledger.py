@@ -400,16 +400,16 @@ def test_fault_that_nobody_judged_is_known_until_the_node_is_judged(ledger: Ledg
         writer.add_evidence([fault("e0", stage="burn_in")], 100.0)
         writer.move(dict.fromkeys(("n1", "n2"), ("admitted", "acceptance", "")), "me", 100.0, compared=True)
         writer.judged(["n1", "n2"], writer.mark().evidence)
-        assert writer.unjudged_faults() == {}
+        assert writer.unjudged_faults() == []
         writer.add_evidence(
             [fault("e1", stage="burn_in"), fault("e2", "pass"), fault("e3", "incomplete", node="n2")], 100.0
         )
-        assert {name: each.id for name, each in writer.unjudged_faults().items()} == {"n1": "e1"}
+        assert {each.node: each.id for each in writer.unjudged_faults()} == {"n1": "e1"}
         writer.add_evidence([fault("e4", "pass", stage="burn_in")], 100.0)
-        assert writer.unjudged_faults() == {}
+        assert writer.unjudged_faults() == []
         writer.add_evidence([fault("e5", stage="burn_in", finished=None)], 100.0)
         writer.judged(["n1"], writer.mark().evidence)
-        assert writer.unjudged_faults() == {}
+        assert writer.unjudged_faults() == []
 
 
 def test_doubt_stands_until_the_stage_is_proven_again(ledger: Ledger) -> None:
@@ -482,7 +482,7 @@ def test_ledger_of_schema_1_is_upgraded_with_all_that_is_in_it(url: str) -> None
         assert [move.cause for move in writer.transitions()] == ["every required check passed"]
         assert [(part.serial, part.first_seen, part.last_seen) for part in writer.parts("n1")] == [("S1", 5.0, 9.0)]
         # What was recorded after the node was judged last.
-        assert {name: each.id for name, each in writer.unjudged_faults().items()} == {"n1": "e2"}
+        assert {each.node: each.id for each in writer.unjudged_faults()} == {"n1": "e2"}
         writer.add_evidence([EVIDENCE], 300.0)
 
 
