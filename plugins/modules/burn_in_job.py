@@ -51,6 +51,13 @@ options:
     description: End at the first failed finding, because more hours do not help a failed node.
     type: bool
     default: true
+  waivers:
+    description:
+      - Failed findings that do not end it, each with C(check), C(subject) and the last day C(until), as the lookup
+        P(muster.cluster.waivers#lookup) gives them.
+    type: list
+    elements: dict
+    default: []
   expect:
     description: Expectations of the node's hardware class, C(muster_expect).
     type: dict
@@ -226,6 +233,7 @@ def main() -> None:
             "interval_seconds": {"type": "float", "required": True},
             "stop_on_fail": {"type": "bool", "default": True},
             "allow_reboot": {"type": "bool", "default": False},
+            "waivers": {"type": "list", "elements": "dict", "default": []},
             "expect": {"type": "dict", "required": True},
             "known": {"type": "list", "elements": "str", "default": []},
             "jobs_wait_seconds": {"type": "float", "default": 0},
@@ -234,6 +242,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     plan = {key: module.params[key] for key in PLAN_KEYS}
+    if module.params["waivers"]:
+        plan["waivers"] = module.params["waivers"]
     if not Path(module.params["tool"]).is_file():
         if module.check_mode:
             nothing = {"id": "", "status": "none", "jobs": [], "discarded": "", "plan_differs": []}

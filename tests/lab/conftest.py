@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -26,6 +27,20 @@ LAB = [sys.executable, str(ROOT / "molecule/lab/lab.py")]
 LEDGER = ROOT / "build/lab/ledger.sqlite"
 INVENTORY = "inventory/lab"
 GATE = "/etc/slurm/muster_partitions.conf"
+
+
+def descendants(pid: int) -> list[int]:
+    """Return all processes that descend from one."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(path.parent.name))
+    found, left = [], [pid]
+    while left:
+        left += children.get(left.pop(), [])
+        found += [each for each in left if each not in found]
+    return found
 
 
 @dataclass(frozen=True)
@@ -97,7 +112,11 @@ class Lab:
     @staticmethod
     def kill(process: subprocess.Popen[str]) -> None:
         """Kill the control process and its workers, as a lost control machine would end."""
-        os.killpg(process.pid, signal.SIGKILL)
+        workers = descendants(process.pid)
+        process.kill()
+        for worker in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
         process.wait()
 
     @staticmethod

@@ -2,9 +2,10 @@
 
 An effect is a rename, an fsync, a connection or a started program of the control process or of its children. strace
 counts them from outside; the kill falls behind the n-th, n drawn by a seed: on the control process alone, whose
-workers may live on for a moment, or on all of them, as when the machine is lost. After each kill no node may be open
-that the ledger does not admit. The next run has new work to do, and is killed too; a run that is not killed follows on
-each BATCH, and must leave what it would have left without them. Each can be tried again alone, by its number.
+workers may live on for a moment, or on all that descend from it, as when the machine is lost. After each kill no node
+may be open that the ledger does not admit, or that it admits with a GPU that was never burned in. The next run has new
+work to do, and is killed too; a run that is not killed follows on each BATCH, and must leave what it would have left
+without them. The log has what fell when, and on which code; each can be tried again alone, by its number.
 
     PYTHONPATH=collections:. python -m tests.lab.kills --kills 100       # goes on where build/kills.jsonl ends
     PYTHONPATH=collections:. python -m tests.lab.kills --only 17
@@ -13,6 +14,7 @@ each BATCH, and must leave what it would have left without them. Each can be tri
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -29,7 +31,7 @@ from typing import Any
 
 from tests.figures import write_figures
 
-from .conftest import GATE, ROOT, Lab
+from .conftest import GATE, ROOT, Lab, descendants
 
 from lab import install_needed  # isort: skip -- found on the path that conftest sets
 
@@ -61,7 +63,7 @@ class State:
 
     states: Mapping[str, str]
     gate: str
-    live: Mapping[str, list[str]]
+    live: Mapping[str, str]
     evidence: Mapping[str, list[list[str]]]
 
 
@@ -79,6 +81,8 @@ class Traced:
         self.kill = kill
         self.effects = 0
         self.fell = False
+        # Of the killed run, those that it had started.
+        self.workers: list[int] = []
         self.started = threading.Event()
         pipe = Path(tempfile.mkdtemp(prefix="muster-kills-")) / "effects"
         os.mkfifo(pipe)
@@ -99,9 +103,11 @@ class Traced:
                 if self.kill and self.effects == self.kill.effect and self.started.wait(60):
                     # What comes after the end is of ssh's masters, and the number may be another process's then.
                     self.fell = self.process.poll() is None
-                    if self.fell and self.kill.whole:
-                        os.killpg(self.process.pid, signal.SIGKILL)
+                    self.workers = descendants(self.process.pid) if self.fell else []
                     self.process.kill()
+                    for worker in self.workers if self.kill.whole else ():
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(worker, signal.SIGKILL)
 
     def ended(self) -> int:
         """Wait for the end and return the exit status."""
@@ -111,16 +117,36 @@ class Traced:
         return status
 
 
-def work_for(lab: Lab, number: int) -> None:
+@dataclass(frozen=True)
+class Work:
+    """What a run has to prove anew: the GPU that came into a node, and when (seconds since the epoch)."""
+
+    node: str
+    serial: str
+    since: float
+
+
+def work_for(lab: Lab, number: int) -> Work:
     """Give the next run something to do in each stage: another kernel on all nodes, another GPU in one."""
+    work = Work(NODES[number % 2], f"16509{number:08}", time.time())
     for node in NODES:
-        lab.set(node, kernel=f"6.1.0-{number}-amd64")
-    lab.set(NODES[number % 2], gpu_serials={"SXM3": f"16509{number:08}"})
+        more = {"gpu_serials": {"SXM3": work.serial}} if node == work.node else {}
+        lab.set(node, kernel=f"6.1.0-{number}-amd64", **more)
+    return work
 
 
-def wrongly_open(lab: Lab) -> set[str]:
-    """Return the nodes that users reach, by a partition or a reservation, and that the ledger does not admit."""
-    admitted = {name for (name,) in lab.query("select name from node where state = 'admitted'")}
+def wrongly_open(lab: Lab, work: Work | None = None) -> set[str]:
+    """Return the nodes that users reach, by a partition or a reservation, and that are not admitted, or wrongly so.
+
+    The node of ``work`` is open until a run has seen its new GPU; once it was admitted anew, that was burned in.
+    """
+    admitted = {name for (name,) in lab.query("select name from node where state = 'admitted'")} - {SICK}
+    if work and lab.query("select 1 from node where name = ? and since > ?", work.node, work.since):
+        tested = lab.query(
+            "select fingerprint from evidence where node = ? and stage = 'burn_in' and finished > ? order by seq desc",
+            *(work.node, work.since),
+        )
+        admitted -= set() if tested and work.serial in str(tested[0][0]) else {work.node}
     # Everything that is not Muster's own partition.
     shown = lab.ssh("ctl", "sinfo -h -N -o '%P %N' | grep -v '^acceptance' | awk '{print $2}'").stdout.split()
     kept = lab.ssh("ctl", "scontrol show reservation --oneliner | grep -o 'Nodes=[^ ]*' || true").stdout.split()
@@ -143,24 +169,28 @@ def state_of(lab: Lab) -> State:
         for node, stage, findings in newest
     }
     gate = lab.ssh("ctl", f"grep -v '^#' {GATE}").stdout
+    live = lab.ssh("ctl", "sinfo -h -N -o '%P %N' | sort; scontrol show reservation --oneliner").stdout
     return State(
         states,
         gate,
-        {"batch": sorted(lab.open_nodes())},
+        {"partitions and reservations": live},
         {key: [list(each) for each in found] for key, found in sorted(evidence.items())},
     )
 
 
-def killed(lab: Lab, kill: Kill, playbook: str = "site") -> dict[str, Any]:
+def killed(lab: Lab, kill: Kill, work: Work | None = None, playbook: str = "site") -> dict[str, Any]:
     """Run and kill, and return the line for the log: how it went, and who was open and not admitted."""
     run = Traced(lab, kill, playbook)
     run.ended()
-    wrong = wrongly_open(lab)
-    end = time.monotonic() + (SETTLED_SECONDS if run.fell and not kill.whole else 0)
-    while time.monotonic() < end:
+    wrong = wrongly_open(lab, work)
+    end = time.monotonic() + SETTLED_SECONDS
+    while time.monotonic() < end and any(Path(f"/proc/{worker}").exists() for worker in run.workers):
         time.sleep(1)
-        wrong |= wrongly_open(lab)
-    return {**asdict(kill), "seed": SEED, "fell": run.fell, "effects": run.effects, "wrong_open": sorted(wrong)}
+        wrong |= wrongly_open(lab, work)
+    # What a worker had begun on the controller may come to its end without it.
+    wrong |= wrongly_open(lab, work)
+    told = {"seed": SEED, "tree": tree(), "fell": run.fell, "effects": run.effects}
+    return {**asdict(kill), **told, "wrong_open": sorted(wrong)}
 
 
 def left_wrong(lab: Lab, expected: State) -> dict[str, Any]:
@@ -182,10 +212,21 @@ def measured(lab: Lab) -> tuple[int, State]:
     return run.effects, left
 
 
+def tree() -> str:
+    """Return what names the code that is killed: its folders' trees in git, "changed" where not all is committed."""
+    parts = ("plugins", "playbooks", "roles")
+    git = ("git", "-C", str(ROOT))
+    if subprocess.run([*git, "diff", "--quiet", "HEAD", "--", *parts], check=False).returncode:
+        return "changed"
+    asked = [*git, "rev-parse", *(f"HEAD:{part}" for part in parts)]
+    return ",".join(word[:12] for word in subprocess.check_output(asked, text=True).split())
+
+
 def read_log() -> list[dict[str, Any]]:
-    """Return the kills that were tried with this seed."""
+    """Return the kills that were tried with this seed on this code."""
     lines = LOG.read_text(encoding="utf-8").splitlines() if LOG.exists() else []
-    return [entry for line in lines if (entry := json.loads(line))["seed"] == SEED]
+    now = tree()
+    return [entry for line in lines if ((entry := json.loads(line))["seed"], entry["tree"]) == (SEED, now)]
 
 
 def counted(log: list[dict[str, Any]]) -> dict[str, int]:
@@ -216,17 +257,18 @@ def main() -> int:
             lab.set("gpu-04", network_mbps=None)
             effects, expected = measured(lab)
         if options.only is not None:
-            work_for(lab, options.only)
-            print(
-                json.dumps({**killed(lab, drawn(SEED, options.only, effects)), **left_wrong(lab, expected)}, indent=2)
-            )
-            return 0
+            known = next((entry for entry in log if entry["number"] == options.only), None)
+            kill = Kill(known["number"], known["effect"], known["whole"]) if known else None
+            entry = killed(lab, kill or drawn(SEED, options.only, effects), work_for(lab, options.only))
+            entry["wrong_end"] = left_wrong(lab, expected)
+            print(json.dumps(entry, indent=2))
+            return int(bool(entry["wrong_open"] or entry["wrong_end"]))
         while counted(log)["kills"] < options.kills:
             first = max((entry["number"] for entry in log), default=0) + 1
             batch = []
             for number in range(first, first + min(BATCH, options.kills - counted(log)["kills"])):
-                work_for(lab, number)
-                batch.append(entry := killed(lab, drawn(SEED, number, effects)))
+                work = work_for(lab, number)
+                batch.append(entry := killed(lab, drawn(SEED, number, effects), work))
                 said = entry["wrong_open"] or ("ok" if entry["fell"] else "the run had ended")
                 print(f"kill {number} behind effect {entry['effect']} of {effects}: {said}", flush=True)
             batch[-1]["wrong_end"] = left_wrong(lab, expected)

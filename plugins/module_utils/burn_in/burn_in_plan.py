@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from ..examination.registry import STRESSES
 from ..host.evidence_store import valid_id
+from ..words.deviation import Deviation
 from ..words.evidence import expect_digest_of
 from ..words.expectations import Expectations
 from ..words.reader import AboveZero, Converted, ReadError, Rule, Text, at_least, plain, read, read_as, shown
@@ -96,7 +97,8 @@ class Plan:
     ``interval_seconds`` while a step goes on.
 
     ``id`` becomes the evidence's id: a plan is carried out once. With ``stop_on_fail`` the first failure ends the run,
-    since a failed node gains nothing from more hours. ``allow_reboot`` is the one switch for planned reboots.
+    since a failed node gains nothing from more hours; one that ``waivers`` accept does not. ``allow_reboot`` is the one
+    switch for planned reboots.
     """
 
     id: Annotated[str, Rule("letters, digits, '-', '_' and '.'", valid_id)]
@@ -107,6 +109,7 @@ class Plan:
     expect: Expectations
     stop_on_fail: bool = True
     allow_reboot: bool = False
+    waivers: tuple[Deviation, ...] = ()
 
     @property
     def duration_seconds(self) -> float:

@@ -420,7 +420,7 @@ def test_partition_of_others_with_a_node_that_left_the_fleet_is_told_beside_othe
     site.gate.info = replace(site.gate.info, live_access={"debug": {"State": "UP", "AllowGroups": "ALL"}})
     site.gate.others = {"debug": ["n0004"]}
     forget(site, "n0004")
-    site.gate.fail = {"close"}
+    site.gate.fail = {"write"}
     result = site.run([site.failing("n0002", "preflight")], stages=["preflight"])
     assert "is not reconciled" in result["msg"] and "partition debug lists n0004" in result["msg"]
     with site.ledger().writing() as writer:

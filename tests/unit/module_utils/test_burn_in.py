@@ -32,6 +32,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_rec
 from ansible_collections.muster.cluster.plugins.module_utils.examination import registry
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import NoAnswer, NodeJob
+from ansible_collections.muster.cluster.plugins.module_utils.words.deviation import Deviation
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import Count
@@ -178,6 +179,13 @@ def test_run_goes_on_after_a_failure_when_told_to(world):
     evidence = world.run(stop_on_fail=False)
     assert own(evidence).verdict == PASS and verdict_of(evidence) == FAIL
     assert evidence.detail["examinations"] == 4
+
+
+@pytest.mark.parametrize(("check", "whole"), [("xid", True), ("clock", False)])
+def test_run_goes_on_after_a_failure_that_is_waived_and_keeps_it(world, check, whole):
+    world.events[1020] = lambda: world.host.outputs.update(journalctl=XID)
+    evidence = world.run(waivers=(Deviation(check, "2999-12-31"),))
+    assert (own(evidence).verdict == PASS, verdict_of(evidence)) == (whole, FAIL)
 
 
 def test_unreadable_twice_in_a_row_is_not_forgotten(world):
