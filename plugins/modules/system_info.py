@@ -48,6 +48,11 @@ root_id:
   returned: success
   type: str
   sample: "2049:2"
+container:
+  description: What the manager of the container is called that the host is; empty for a machine.
+  returned: success
+  type: str
+  sample: ""
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -11,16 +11,24 @@ from typing import Any
 
 BOOT_ID = "proc/sys/kernel/random/boot_id"
 MACHINE_ID = "etc/machine-id"
+CONTAINER = "run/systemd/container"
+# Of containers without systemd, such as those that Ansible itself is run in.
+CONTAINER_MARKS = {"podman": "run/.containerenv", "docker": ".dockerenv"}
 
 
 @dataclass(frozen=True)
 class RunningSystem:
-    """Ids of a kernel's boot, of the installation (machine-id(5)) and of the root directory; empty if not readable."""
+    """Ids of a kernel's boot, of the installation (machine-id(5)) and of the root directory; empty if not readable.
+
+    ``container`` is what the container's manager is called, empty on a machine: systemd, podman and docker say it by
+    files (systemd's "Container Interface").
+    """
 
     boot_id: str = ""
     machine_id: str = ""
     # Device and inode, which say something within one boot only.
     root_id: str = ""
+    container: str = ""
 
     @classmethod
     def here(cls, root: str = "/") -> RunningSystem:
@@ -34,12 +42,13 @@ class RunningSystem:
             # An image may hold an empty file, or the word "uninitialized".
             _read(root, MACHINE_ID, r"[0-9a-f]{32}"),
             f"{status.st_dev}:{status.st_ino}",
+            _container(root),
         )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunningSystem:
         """Return what ``to_dict`` gave; an id that is not there is empty."""
-        return cls(*(str(data.get(name) or "") for name in ("boot_id", "machine_id", "root_id")))
+        return cls(*(str(data.get(name) or "") for name in ("boot_id", "machine_id", "root_id", "container")))
 
     def to_dict(self) -> dict[str, str]:
         """Return the ids by name."""
@@ -55,6 +64,15 @@ class RunningSystem:
             return True
         same_installation = self.machine_id != "" and self.machine_id == other.machine_id
         return self.boot_id == other.boot_id and (same_installation or self.root_id == other.root_id)
+
+    def runs(self, other: RunningSystem) -> bool:
+        """Return whether this is the machine on which ``other`` is a container."""
+        return bool(other.container and not self.container and self.boot_id == other.boot_id)
+
+
+def _container(root: str) -> str:
+    said = _read(root, CONTAINER, r"[\w.-]{1,40}")
+    return said or next((name for name, path in CONTAINER_MARKS.items() if Path(root, path).exists()), "")
 
 
 def _read(root: str, path: str, pattern: str) -> str:

@@ -355,8 +355,8 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
         # Of a node in service only what shows another machine closes it.
         (owed if case.in_service else wrong).extend(unproven)
         doubts += [Finding("identity", "host", INCOMPLETE, reason=text, action="investigate") for text in wrong]
-    measured, unread = _without_unread(evidence, case)
-    owed += unread
+    measured, apart = _without_owed(evidence, case)
+    owed += apart
     # Of what the evidence says itself: nobody waives what it does not say, or that it is not of this machine.
     waived = tuple(waived_of(case.node, measured, policy, now))
     accepted = {each.finding for each in waived}
@@ -514,12 +514,17 @@ def _compared(evidence: Evidence, case: Case, due: list[str]) -> Standing:
     return Standing("", tuple(due), tuple(doubts))
 
 
-def _without_unread(evidence: Evidence, case: Case) -> tuple[list[Finding], list[str]]:
-    """Return the findings, and of a node in service apart what preflight could not read and no identity rests on."""
-    unread = [name for name in CLOSING if evidence.fingerprint.get(name) is None]
-    if evidence.stage != "preflight" or not case.in_service or unread:
+def _without_owed(evidence: Evidence, case: Case) -> tuple[list[Finding], list[str]]:
+    """Return the findings, and of a node in service apart what only has to be looked at again.
+
+    That is what preflight could not read and no identity rests on, and what could not be judged on the control machine:
+    after an upgrade another program has judged all nodes.
+    """
+    if not case.in_service:
         return list(evidence.findings), []
-    apart = [each for each in evidence.findings if each.check == "fingerprint" and each.verdict == INCOMPLETE]
+    known = all(evidence.fingerprint.get(name) is not None for name in CLOSING)
+    owed = {"rejudged", *(["fingerprint"] if evidence.stage == "preflight" and known else [])}
+    apart = [each for each in evidence.findings if each.check in owed and each.verdict == INCOMPLETE]
     return [each for each in evidence.findings if each not in apart], [each.reason for each in apart]
 
 

@@ -21,6 +21,8 @@ def refusal(host: str, declared: bool, answer: Mapping[str, Any] | None, control
             "muster_system, has to come before the role, and --start-at-task and --tags must not leave it out"
         )
     system = RunningSystem.from_dict(answer)
+    if system.runs(control):
+        return f"{host} is the machine on which the control process is a container. Run Muster on another machine"
     if not system.may_be(control):
         return ""
     if not (system.boot_id and control.boot_id):

@@ -52,6 +52,21 @@ def test_ids_that_are_none_are_empty(tmp_path, boot: str, machine: str) -> None:
     assert (here.boot_id, here.machine_id) == ("", "") and here.root_id
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "name"),
+    [
+        ("run/systemd/container", "podman\n", "podman"),
+        ("run/.containerenv", "", "podman"),
+        (".dockerenv", "", "docker"),
+    ],
+)
+def test_container_is_told_from_a_machine(tmp_path, path: str, text: str, name: str) -> None:
+    assert RunningSystem.here(str(tmp_path)).container == ""
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text(text)
+    assert RunningSystem.here(str(tmp_path)).container == name
+
+
 def test_missing_files_are_empty_ids(tmp_path) -> None:
     here = RunningSystem.here(str(tmp_path))
     assert (here.boot_id, here.machine_id) == ("", "")

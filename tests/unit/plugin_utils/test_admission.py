@@ -525,6 +525,21 @@ def test_evidence_that_was_drawn_and_not_judged_here_admits_nobody(stage: str) -
     assert outcome(replace(with_stage(stage, faulty), drawn=case.drawn)) == ("rejected", stage)
 
 
+@pytest.mark.parametrize("stage", ["preflight", "burn_in"])
+def test_evidence_that_could_not_be_judged_here_is_owed_by_a_node_in_service(stage: str) -> None:
+    """A difference closes it."""
+    whole = evidence(stage)
+
+    def case(verdict: str) -> Case:
+        drawn = Finding("rejudged", "host", verdict, reason="another program judged it", action="investigate")
+        return replace(with_stage(stage, replace(whole, findings=(*whole.findings, drawn))), admitted_since=NOW - 60)
+
+    judgement = judge(case("incomplete"), POLICY, NOW)
+    assert (judgement.state, list(judgement.due)) == ("admitted", [stage])
+    assert outcome(replace(case("incomplete"), admitted_since=None)) == ("testing", stage)
+    assert outcome(case("fail")) == ("rejected", stage)
+
+
 @pytest.mark.parametrize("stage", ["burn_in", "acceptance"])
 def test_check_that_came_with_later_rules_closes_no_node_in_service_but_is_owed(stage: str) -> None:
     whole = evidence(stage)

@@ -31,5 +31,13 @@ def test_every_other_host_is_refused_with_the_reason(declared: bool, answer: dic
     assert refused.startswith("gpu-01 ") and said in refused
 
 
+@pytest.mark.parametrize(("host", "said"), [("", "the control process is a container"), ("podman", "")])
+def test_machine_below_a_control_process_in_a_container_is_refused(host: str, said: str) -> None:
+    """Another container of that machine may be configured, as the lab's are."""
+    answer = {"boot_id": "boot-a", "machine_id": "machine-b", "root_id": "7:7", "container": host}
+    refused = refusal("gpu-01", True, answer, RunningSystem("boot-a", "", "1:2", "docker"))
+    assert bool(refused) is bool(said) and said in refused
+
+
 def test_control_machine_that_does_not_know_itself_configures_nothing() -> None:
     assert "may be the control machine" in refusal("gpu-01", True, NODE, RunningSystem())
