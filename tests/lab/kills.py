@@ -31,7 +31,7 @@ from typing import Any
 
 from tests.figures import write_figures
 
-from .conftest import GATE, ROOT, Lab, descendants
+from .conftest import GATE, LEDGER, ROOT, Lab, descendants
 
 from lab import install_needed  # isort: skip -- found on the path that conftest sets
 
@@ -252,6 +252,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="muster-kills-") as scratch:
         lab = Lab(Path(scratch))
         if options.only is not None or counted(log)["kills"] < options.kills:
+            if LEDGER.exists():
+                # Kills that were interrupted left their own GPUs behind.
+                lab.command("up")
+                lab.play("site", *CLOSE_MANY)
             subprocess.run([sys.executable, "molecule/lab/demo.py"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
             lab.set("gpu-04", network_mbps=None)
             effects, expected = measured(lab)
