@@ -127,7 +127,12 @@ class Work:
 
 
 def work_for(lab: Lab, number: int) -> Work:
-    """Give the next run something to do in each stage: another kernel on all nodes, another GPU in one."""
+    """Give the next run something to do in each stage: another kernel on all nodes, another GPU in one.
+
+    No part is exchanged under a burn-in that a killed run has left, which would not pass then.
+    """
+    for node in NODES:
+        lab.wait(lambda node=node: lab.burn_in(node).get("status") != "running", f"the burn-in of {node} ends", every=1)
     work = Work(NODES[number % 2], f"16509{number:08}", time.time())
     for node in NODES:
         more = {"gpu_serials": {"SXM3": work.serial}} if node == work.node else {}

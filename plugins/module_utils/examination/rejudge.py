@@ -90,14 +90,22 @@ def judged_again(evidence: Evidence, kept: Places, expect: Expectations, version
     """Return the evidence that the present rules make of a finished record's kept outputs.
 
     It is as old as the record, and no better: where an earlier examination of a burn-in found a fault, that stands.
-    What a load does to a host is not judged again; if another version of it is in force, the record stays outdated.
-    The same arguments give the same record. Raises SavedError where it cannot be made.
+    What a load does to a host is not judged again, nor is a check of which not all outputs were kept, as when it came
+    with a later version; where another version of these is in force, the record stays outdated. The same arguments give
+    the same record. Raises SavedError where it cannot be made.
     """
-    found = [finding for each in examinations_of(evidence, kept, expect).values() for finding in each.findings]
+    named = {name.rpartition("/")[2] for name in evidence.raw}
+    untold = {name for name, check in CHECKS.items() if not named.issuperset(check.PROBES)}
+    found = [
+        finding
+        for each in examinations_of(evidence, kept, expect).values()
+        for finding in each.findings
+        if finding.check not in untold
+    ]
     now = rules_of(evidence.stage, {name.rpartition("/")[2] for name in loads_of(evidence)})
     # What the run found about itself, and what its loads did, no output tells.
-    as_they_were = {name: each for name, each in evidence.rules.items() if name not in CHECKS}
-    rules = {**{name: each for name, each in now.items() if name in CHECKS}, **as_they_were}
+    as_they_were = {name: each for name, each in evidence.rules.items() if name not in CHECKS or name in untold}
+    rules = {**{name: each for name, each in now.items() if name in CHECKS and name not in untold}, **as_they_were}
     before = {name: evidence.rules.get(name) for name in rules if evidence.rules.get(name) != rules[name]}
     return replace(
         evidence,

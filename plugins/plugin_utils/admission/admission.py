@@ -62,6 +62,8 @@ BOOT_SECONDS = 120.0
 PASSED = "every required check passed"
 # Waivers that a reason names.
 _NAMED = 5
+# Stages whose conclusions have one version for all that they ask.
+ROUNDS = ("fabric", "storage", "acceptance")
 # What is asked behind all stages of a policy: the check that Slurm runs on nodes in service.
 HEALTH = "health"
 
@@ -501,7 +503,8 @@ def _compared(evidence: Evidence, case: Case, due: list[str]) -> Standing:
         if then is not None and current is not None:
             if then != current:
                 text = f"{name}: {component} was {then}, is {current}"
-                if not case.in_service or component in CLOSING:
+                # An error of a GPU is no other part, but a fault.
+                if not case.in_service or component in CLOSING or (component == "gpu_errors" and current != "none"):
                     return Standing(text)
                 due.append(text)
             continue
@@ -538,14 +541,25 @@ def identity_of_case(case: Case) -> tuple[list[str], list[str]]:
     named = misnamed(case.identity, case.node, case.others)
     if named is not None:
         (wrong if named.certain else unproven).append(named.text)
-    booted, known = case.slurm_booted, case.identity.get("boot_time")
-    if booted is not None and known is not None and abs(booted - float(known)) > BOOT_SECONDS:
-        wrong.append(
-            f"Slurm's node {case.node} booted {booted - float(known):+.0f} s from the machine that was examined"
-        )
+    booted, known = case.slurm_booted, _seconds(case.identity.get("boot_time"))
+    if booted is not None and known is None:
+        unproven.append("when the machine booted could not be read")
+    elif booted is not None and known is not None and abs(booted - known) > BOOT_SECONDS:
+        text = f"Slurm's node {case.node} booted {booted - known:+.0f} s from the machine that was examined"
+        # A host that was rebooted is not known to Slurm as such before its daemon has registered.
+        (unproven if case.in_service and booted < known else wrong).append(text)
     if case.claimed:
         unproven.append(case.claimed)
     return wrong, unproven
+
+
+def _seconds(text: str | None) -> float | None:
+    """Return a time that a node said, None where it is none."""
+    try:
+        seconds = float(text or "")
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) else None
 
 
 def _same(evidence: Evidence, case: Case) -> bool:
@@ -558,14 +572,15 @@ def _missing(stage: str, record: Record, case: Case, changed: Collection[str]) -
     required = case.required.get(stage, ())
     if not required:
         return [_stage_finding(stage, "the hardware class requires no check of this stage")]
-    # Evidence by which the node was admitted said all that was asked then: what came since is owed.
-    if changed and case.admitted_since is not None and record.imported <= case.admitted_since:
-        return []
+    # A node in service was tested before there was this check, or by another version: it owes the stage. What stages in
+    # rounds ask has the version of the stage.
+    owed = {each for each in changed if case.in_service}
+    owed |= {check for check, _part in required if stage in owed and stage in ROUNDS}
     given = {(finding.check, finding.subject) for finding in record.evidence.findings}
     return [
         Finding(check, subject, INCOMPLETE, reason="no finding in the evidence", action="investigate")
         for check, subject in required
-        if (check, subject) not in given
+        if (check, subject) not in given and check not in owed
     ]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import outdated
 from ansible_collections.muster.cluster.plugins.module_utils.slurm import drain_reason
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
-from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
     HEALTH,
     NO_REQUIREMENTS,
@@ -31,7 +32,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate impo
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import Partition
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import NodeRow
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import DECISIONS
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import DECISIONS, AdmittedBy
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Situation:
 
     ``rows`` and ``drains`` are the ledger's, ``info`` is the controller's answer, None where it gave none.
     ``quarantined`` are the nodes that their health check drained, with the reason; ``judgements`` those of the targeted
-    nodes. ``admitted_by`` is, by stage, the digest of the expectations by which a node was admitted that has a fault of
-    that stage now. ``faults`` is evidence of faults that came into the ledger after a node in service was judged last.
+    nodes. ``admitted_by`` is, by stage, by what a node was admitted that has a fault of that stage now.
+    ``faults`` is evidence of faults that came into the ledger after a node in service was judged last.
     """
 
     request: Request
@@ -51,7 +52,7 @@ class Situation:
     drains: Mapping[str, str]
     quarantined: Mapping[str, str]
     judgements: Mapping[str, Judgement]
-    admitted_by: Mapping[str, Mapping[str, str]]
+    admitted_by: Mapping[str, Mapping[str, AdmittedBy]]
     faults: Mapping[str, Evidence] = field(default_factory=dict)
 
 
@@ -207,8 +208,9 @@ def faulty_by_stage(judgements: Mapping[str, Judgement], stages: Sequence[str]) 
 def _confirmed(situation: Situation) -> set[str]:
     """Return the nodes for whose closing there is a reason of their own: a measured fault, or Slurm lost them too.
 
-    A fault counts if the node was admitted by the same expectations: a number mistyped in the fleet file makes all
-    nodes of a class fail at once. So does a fault that the health check of a drained node measured.
+    A fault counts if the node was admitted by the same expectations and by the same version of the check: a number
+    mistyped in the fleet file, or a check that is wrong, makes all nodes of a class fail at once. So does a fault that
+    the health check of a drained node measured.
     """
     request, info = situation.request, situation.info
     gone = info.unreachable if info is not None else frozenset()
@@ -218,15 +220,29 @@ def _confirmed(situation: Situation) -> set[str]:
     for stage, faulty in faulty_by_stage(situation.judgements, request.fleet.policy.stages).items():
         then = situation.admitted_by.get(stage, {})
         now = {name: rules.get(nodes[name].hardware_class or "", NO_REQUIREMENTS)[1].get(stage) for name in faulty}
-        confirmed |= {name for name in faulty if name in then and then[name] == now[name]}
+        confirmed |= {
+            name
+            for name in faulty
+            if name in then
+            and then[name].expect_digest == now[name]
+            and not outdated(then[name].rules, stage, _failed(situation.judgements[name].findings))
+        }
     confirmed |= {
         name
         for name, evidence in situation.faults.items()
-        if situation.admitted_by.get(evidence.stage, {}).get(name) == evidence.expect_digest
+        if (by := situation.admitted_by.get(evidence.stage, {}).get(name))
+        and by.expect_digest == evidence.expect_digest
+        and all(by.rules.get(check) == evidence.rules.get(check) for check in _failed(evidence.findings))
     }
     then = situation.admitted_by.get(HEALTH, {})
     checked = {name: item.expect_digest for name, item in situation.handed.health.items()}
-    return confirmed | {name for name in situation.quarantined if name in then and then[name] == checked.get(name)}
+    return confirmed | {
+        name for name in situation.quarantined if name in then and then[name].expect_digest == checked.get(name)
+    }
+
+
+def _failed(findings: Iterable[Finding]) -> list[str]:
+    return sorted({finding.check for finding in findings if finding.verdict == FAIL})
 
 
 def _drains(known: Mapping[str, str], info: GateInfo | None) -> dict[str, str]:

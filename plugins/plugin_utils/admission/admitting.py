@@ -69,7 +69,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger impor
     Transition,
     Writer,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import DECISIONS
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import DECISIONS, AdmittedBy
 
 # Slurm's partition of Muster's own user.
 TEST_PARTITION = "acceptance"
@@ -404,8 +404,8 @@ def faulty_in_this_run(request: Request, handed: Handed, now: float) -> list[str
 
 def _admitted_by(
     run: Run, judgements: Mapping[str, Judgement], quarantined: Mapping[str, str], faults: Mapping[str, Evidence]
-) -> dict[str, dict[str, str]]:
-    """Return, by stage, the digests by which nodes with a fault of that stage were admitted."""
+) -> dict[str, dict[str, AdmittedBy]]:
+    """Return, by stage, by what nodes with a fault of that stage were admitted."""
     asked = faulty_by_stage(judgements, run.request.fleet.policy.stages)
     for name, evidence in faults.items():
         asked.setdefault(evidence.stage, []).append(name)

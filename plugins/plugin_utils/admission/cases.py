@@ -47,7 +47,8 @@ def cases_of(  # noqa: PLR0913, PLR0917 -- all that a case is made of
     require_compute(fleet, preflights)
     records = reader.records(fleet.policy.stages, preflights)
     rows, decisions, doubts = reader.nodes(), reader.decisions(), reader.doubts()
-    claims, names = claimed(reader.shared_parts(), fleet.compute), frozenset(fleet.compute)
+    served = {name for name, row in rows.items() if row.state == "admitted"}
+    claims, names = claimed(reader.shared_parts(), fleet.compute, served), frozenset(fleet.compute)
     rules = requirements_of(fleet.classes, fleet.policy)
     moved, drawn = reclassified(fleet, rows), reader.drawn_and_not_judged()
     cases = {}
@@ -76,15 +77,22 @@ def cases_of(  # noqa: PLR0913, PLR0917 -- all that a case is made of
     return cases
 
 
-def claimed(shared: Iterable[tuple[str, str, str]], compute: Collection[str]) -> dict[str, str]:
-    """Return, by node, which parts of it another node of the fleet claims too; ``shared`` is (kind, serial, node)."""
+def claimed(
+    shared: Iterable[tuple[str, str, str]], compute: Collection[str], served: Collection[str]
+) -> dict[str, str]:
+    """Return, by node, which parts of it another node of the fleet claims too; ``shared`` is (kind, serial, node).
+
+    The node that comes first is no newcomer, and nobody's later word keeps it out; in service (``served``) it is told
+    of all the same.
+    """
     nodes_of: dict[tuple[str, str], list[str]] = {}
     for kind, serial, node in shared:
         if node in compute:
             nodes_of.setdefault((kind, serial), []).append(node)
     texts: dict[str, list[str]] = {}
     for (kind, serial), nodes in sorted(nodes_of.items()):
-        for node in nodes if len(nodes) > 1 else ():
+        told = [node for number, node in enumerate(nodes) if number or node in served]
+        for node in told if len(nodes) > 1 else ():
             others = ", ".join(sorted({*nodes} - {node}))
             texts.setdefault(node, []).append(f"{kind.replace('_', ' ')} {serial} is claimed by {others} too")
     return {node: "; ".join(found[:3]) for node, found in texts.items()}

@@ -14,6 +14,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.evidence impo
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import (
     AGREES,
     CLOCK_SKEW_SECONDS,
+    AdmittedBy,
     Doubt,
     Draw,
     JudgedBy,
@@ -128,10 +129,15 @@ class Reader:
     def shared_parts(self) -> list[tuple[str, str, str]]:
         """Return (kind, serial, node) of each part that more than one node showed when it was examined last.
 
-        Retired nodes are not asked any more.
+        Of each part the node comes first that showed it first. Retired nodes are not asked any more.
         """
         now = (PART.c.last_seen == NODE.c.examined) & (NODE.c.state != "retired") & (PART.c.kind != "module")
-        there = select(PART.c.kind, PART.c.serial, PART.c.node).join(NODE, NODE.c.name == PART.c.node).where(now)
+        there = (
+            select(PART.c.kind, PART.c.serial, PART.c.node, func.min(PART.c.seq).label("first"))
+            .join(NODE, NODE.c.name == PART.c.node)
+            .where(now)
+            .group_by(PART.c.kind, PART.c.serial, PART.c.node)
+        )
         twice = there.subquery()
         keys = (
             select(twice.c.kind, twice.c.serial)
@@ -139,7 +145,7 @@ class Reader:
             .having(func.count(func.distinct(twice.c.node)) > 1)
         ).subquery()
         same = (PART.c.kind == keys.c.kind) & (PART.c.serial == keys.c.serial)
-        query = there.join(keys, same).distinct().order_by(PART.c.kind, PART.c.serial, PART.c.node)
+        query = there.join(keys, same).order_by(PART.c.kind, PART.c.serial, "first")
         return [(row.kind, row.serial, row.node) for row in self._connection.execute(query)]
 
     def part_history(self, serial: str) -> list[Stay]:
@@ -196,8 +202,8 @@ class Reader:
             found |= {row.node: _evidence_of(row) for row in rows}
         return found
 
-    def admitted_under(self, stage: str, nodes: Iterable[str]) -> dict[str, str]:
-        """Return, by node that is admitted, the digest of what the stage was judged by when the node was admitted."""
+    def admitted_under(self, stage: str, nodes: Iterable[str]) -> dict[str, AdmittedBy]:
+        """Return, by node that is admitted, what the stage was judged by when the node was admitted."""
         wanted = set(nodes)
         then = (
             select(func.max(EVIDENCE.c.seq))
@@ -207,24 +213,21 @@ class Reader:
         )
         if len(wanted) <= NAMES_PER_QUERY:
             then = then.where(EVIDENCE.c.node.in_(sorted(wanted)))
-        query = select(EVIDENCE.c.node, EVIDENCE.c.expect_digest).where(EVIDENCE.c.seq.in_(then))
-        return {row.node: row.expect_digest for row in self._connection.execute(query) if row.node in wanted}
+        query = select(EVIDENCE.c.node, EVIDENCE.c.expect_digest, EVIDENCE.c.rules).where(EVIDENCE.c.seq.in_(then))
+        return {
+            row.node: AdmittedBy(row.expect_digest, row.rules if isinstance(row.rules, dict) else {})
+            for row in self._connection.execute(query)
+            if row.node in wanted
+        }
 
     def unjudged_faults(self) -> list[Evidence]:
         """Return evidence of measured faults of admitted nodes that came after each was judged last, newest first.
 
-        Of each stage the newest record counts, as in any judgement. A run may have been killed between the two.
+        A run may have been killed between the two. Whatever came of the stage since has not been judged either.
         """
-        newest = (
-            select(func.max(EVIDENCE.c.seq))
-            .join(NODE, NODE.c.name == EVIDENCE.c.node)
-            .where(NODE.c.state == "admitted", EVIDENCE.c.seq > NODE.c.judged)
-            .group_by(EVIDENCE.c.node, EVIDENCE.c.stage)
-        )
-        rows = self._connection.execute(
-            select(EVIDENCE).where(EVIDENCE.c.seq.in_(newest)).order_by(EVIDENCE.c.seq.desc())
-        )
-        return [each for each in map(_evidence_of, rows) if each.faulty]
+        since = (NODE.c.name == EVIDENCE.c.node) & (NODE.c.state == "admitted") & (EVIDENCE.c.seq > NODE.c.judged)
+        query = select(EVIDENCE).join(NODE, since).order_by(EVIDENCE.c.seq.desc())
+        return [each for each in map(_evidence_of, self._connection.execute(query)) if each.faulty]
 
     def doubts(self) -> list[Doubt]:
         """Return the doubts about nodes that no later evidence of the stage has answered, oldest first."""

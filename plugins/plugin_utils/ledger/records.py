@@ -85,6 +85,14 @@ class Doubt:
 
 
 @dataclass(frozen=True)
+class AdmittedBy:
+    """Against which expectations, and by which rules, a stage was judged by which a node was admitted."""
+
+    expect_digest: str
+    rules: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class JudgedBy:
     """By which rules, and against which expectations, a node's evidence was judged.
 

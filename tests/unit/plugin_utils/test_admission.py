@@ -540,6 +540,32 @@ def test_evidence_that_could_not_be_judged_here_is_owed_by_a_node_in_service(sta
     assert outcome(case("fail")) == ("rejected", stage)
 
 
+@pytest.mark.parametrize("said", ["soon", "nan", "inf", "", None])
+def test_time_of_boot_that_is_none_costs_its_own_node_alone(said: str | None) -> None:
+    case = replace(WHOLE, identity={**IDENTITY, "boot_time": said}, slurm_booted=NOW - HOUR)
+    assert outcome(case) == ("testing", "preflight")
+    judgement = judge(replace(case, admitted_since=NOW - 60), POLICY, NOW)
+    assert (judgement.state, list(judgement.due)) == ("admitted", ["preflight"])
+
+
+@pytest.mark.parametrize(("slurm", "state"), [(NOW - 9 * HOUR, "admitted"), (NOW - HOUR, "testing")])
+def test_node_in_service_that_slurm_has_not_seen_since_its_reboot_is_due(slurm: float, state: str) -> None:
+    """Slurm's boot before the host's is an old registration, one behind it another machine."""
+    case = replace(WHOLE, identity={**IDENTITY, "boot_time": str(NOW - 2 * HOUR)}, slurm_booted=slurm)
+    assert judge(replace(case, admitted_since=NOW - 60), POLICY, NOW).state == state
+    assert outcome(case) == ("testing", "preflight")
+
+
+def test_error_of_a_gpu_closes_a_node_in_service_and_its_end_does_not() -> None:
+    def case(then: str, now: str) -> Case:
+        before = evidence("burn_in", fingerprint={**FINGERPRINT, "gpu_errors": then})
+        seen = {**FINGERPRINT, "gpu_errors": now}
+        return replace(with_stage("burn_in", before), fingerprint=seen, admitted_since=NOW - 60)
+
+    assert judge(case("none", "0000:1b:00.0 Xid 79"), POLICY, NOW).state == "testing"
+    assert judge(case("0000:1b:00.0 Xid 13", "none"), POLICY, NOW).state == "admitted"
+
+
 @pytest.mark.parametrize("stage", ["burn_in", "acceptance"])
 def test_check_that_came_with_later_rules_closes_no_node_in_service_but_is_owed(stage: str) -> None:
     whole = evidence(stage)
@@ -550,8 +576,9 @@ def test_check_that_came_with_later_rules_closes_no_node_in_service_but_is_owed(
     judgement = judge(replace(case, admitted_since=NOW - HOUR / 2), POLICY, NOW)
     assert (judgement.state, list(judgement.due)) == ("admitted", [stage])
     assert "by other rules" in judgement.due[stage]
-    # What was measured while the node was in service has to be whole, and so has what today's rules judged.
-    assert judge(replace(case, admitted_since=NOW - HOUR * 3 / 4), POLICY, NOW).state == "testing"
+    # Nor one that was proven again in service before the check came. What today's rules judged has to be whole.
+    again = judge(replace(case, admitted_since=NOW - HOUR * 3 / 4), POLICY, NOW)
+    assert (again.state, list(again.due)) == ("admitted", [stage])
     today = with_stage(stage, replace(older, rules=whole.rules))
     assert judge(replace(today, admitted_since=NOW - HOUR / 2), POLICY, NOW).state == "testing"
 

@@ -28,7 +28,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger impor
     parts_of,
     states,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import AGREES, Doubt, Draw
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import AGREES, AdmittedBy, Doubt, Draw
 from sqlalchemy import String, create_engine, select, type_coerce
 
 ID, CLUSTER = "ledger-1", "lab"
@@ -306,7 +306,7 @@ def test_admitted_under_is_what_was_in_force_at_admission(ledger: Ledger) -> Non
         writer.add_evidence([replace(EVIDENCE, id="n2", node="n2")], 2.0)
         writer.move({"n1": ("admitted", "acceptance", "")}, "me", 2.0, compared=True)
         writer.add_evidence([replace(EVIDENCE, id="e2", expect_digest="later")], 3.0)
-        assert writer.admitted_under("preflight", ["n1", "n2"]) == {"n1": "d"}
+        assert writer.admitted_under("preflight", ["n1", "n2"]) == {"n1": AdmittedBy("d", {})}
         assert writer.admitted_under("burn_in", ["n1", "n2"]) == writer.admitted_under("preflight", []) == {}
 
 
@@ -405,8 +405,9 @@ def test_fault_that_nobody_judged_is_known_until_the_node_is_judged(ledger: Ledg
             [fault("e1", stage="burn_in"), fault("e2", "pass"), fault("e3", "incomplete", node="n2")], 100.0
         )
         assert {each.node: each.id for each in writer.unjudged_faults()} == {"n1": "e1"}
+        # Whatever came since, a pass or the beginning of another run, has not been judged either.
         writer.add_evidence([fault("e4", "pass", stage="burn_in")], 100.0)
-        assert writer.unjudged_faults() == []
+        assert [each.id for each in writer.unjudged_faults()] == ["e1"]
         writer.add_evidence([fault("e5", stage="burn_in", finished=None)], 100.0)
         writer.judged(["n1"], writer.mark().evidence)
         assert writer.unjudged_faults() == []
