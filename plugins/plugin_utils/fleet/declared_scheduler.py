@@ -57,10 +57,13 @@ OWN_KEYS = {
     "ControlAddr": "the hosts of role controller",
     "ControlMachine": "the hosts of role controller",
     "EnforcePartLimits": "nothing else, as the gate needs NO: a job waits for nodes that are closed now",
+    "Epilog": "scheduler.hooks.epilog",
+    "HealthCheckProgram": "scheduler.hooks.health",
     "Include": "nothing else, as the gate's file has to be the last word",
     "NodeName": "nodes and scheduler.node_parameters",
     "NodeSet": "scheduler.partitions[].hardware_classes",
     "PartitionName": "scheduler.partitions",
+    "Prolog": "scheduler.hooks.prolog",
     "SlurmctldAddr": "the hosts of role controller",
     "SlurmctldHost": "the hosts of role controller",
     "StateSaveLocation": "scheduler.state_directory",
@@ -414,6 +417,10 @@ def _check_parameters(scheduler: Scheduler) -> None:
     controller = scheduler.parameter("SlurmctldParameters")
     if controller is not None and "enable_configless" not in str(controller).lower().split(","):
         raise _fault(scheduler, "SlurmctldParameters", "enable_configless among them, by which nodes get their files")
+    # Slurm's default; without it a prolog and an epilog are named and never run.
+    programs = scheduler.parameter("PrEpPlugins")
+    if programs is not None and "prep/script" not in str(programs).lower().split(","):
+        raise _fault(scheduler, "PrEpPlugins", "prep/script among them, which runs prolog and epilog")
     for key in _WHOLE_NUMBERS:
         value = scheduler.parameter(key)
         if value is not None and not re.fullmatch(r"\d+", str(value)):
