@@ -44,7 +44,7 @@ END = "end"
 VERSION = "22.05"
 STATE_DIRECTORY = "/var/lib/slurm/slurmctld"
 CGROUP_TRACKING = "proctrack/cgroup"
-ADOPT = "pam_slurm_adopt"
+ADOPT, OPEN = "pam_slurm_adopt", "open"
 # At most two: a third would stand by for a case that neither this design nor its tests know.
 CONTROLLERS_LIMIT = 2
 
@@ -290,7 +290,7 @@ class Scheduler:
             return None
         own = self.parameter("HealthCheckInterval")
         # 0 switches the checks off, as Slurm has it.
-        return float(defaults()["hooks"]["health_interval"] if own is None else own) or None
+        return (shipped_health_interval() if own is None else float(own)) or None
 
     def parameter(self, key: str) -> Any:
         """Return the site's value of a key of slurm.conf, spelled in any case; None where it has none."""
@@ -303,6 +303,11 @@ def defaults() -> Mapping[str, Any]:
     path = Path(__file__).with_name("slurm_defaults.yml")
     data: Mapping[str, Any] = plain(read_yaml(path), str(path))
     return data
+
+
+def shipped_health_interval() -> float:
+    """Return the seconds between two health checks where a fleet file is silent."""
+    return float(defaults()["hooks"]["health_interval"])
 
 
 def read_scheduler(data: Any, classes: Collection[str], services: Services, file: str = "muster_fleet") -> Scheduler:

@@ -13,8 +13,16 @@ from typing import Any
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import shortfall
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain, shown
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import Policy
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import Hooks
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import Fabric
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import Policy, longest_heartbeat
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import (
+    ADOPT,
+    OPEN,
+    Scheduler,
+    shipped_health_interval,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import Storage
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import defaults as storage_defaults
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
 _Entry = Mapping[str, Any]
@@ -72,32 +80,97 @@ _PLACES = {
     "nic.frontend": ("interface",),
     "nic.rails": ("rail", "device", "address", "interface"),
 }
+# Slurm's flags with which the prolog runs on all nodes of a job before it starts (slurm.conf(5), PrologFlags).
+_PROLOG_AT_ALLOCATION = {"alloc", "contain", "runinjob", "x11"}
 # The promise of a rail, and how close to it a floor has to be to notice that all nodes are slow together: one lane of
 # four that is lost costs 25 %.
 LEAST_FLOOR_PERCENT = 80
 
 
-def weaker_policy(policy: Policy, shipped: Policy) -> tuple[str, ...]:
+def weaker_policy(policy: Policy, shipped: Policy, scheduler: Scheduler) -> tuple[str, ...]:
     """Return in what a policy asks less than the shipped one of the same fleet, one sentence each."""
     found = [f"stage {stage} is not required" for stage in shipped.stages if stage not in policy.stages]
-    if "burn_in" in policy.stages and (less := shortfall(policy.burn_in_steps, shipped.burn_in_steps)):
-        found.append(f"burn-in profile {policy.burn_in_profile} does less than {shipped.burn_in_profile}: {less}")
+    if "burn_in" in policy.stages:
+        found += _weaker_burn_in(policy, shipped)
     for stage in policy.stages:
         hours, most = policy.fresh_limit(stage), shipped.fresh_limit(stage)
         if hours > most:
             found.append(f"evidence of {stage} counts for {hours:g} h, shipped {most:g}")
-    if policy.heartbeat_seconds is None:
+    beat, longest = policy.heartbeat_seconds, longest_heartbeat(scheduler)
+    if beat is None:
         found.append("no health check is required in service")
+    elif beat > longest:
+        found.append(f"the last health check counts for {beat:g} s, shipped {longest:g}")
     return tuple(found)
 
 
-def weaker_hooks(hooks: Hooks) -> tuple[str, ...]:
-    """Return what nobody asks of nodes in service without the programs that Slurm runs on them."""
-    found = []
+def _weaker_burn_in(policy: Policy, shipped: Policy) -> Iterator[str]:
+    name, steps = policy.burn_in_profile, policy.burn_in_steps
+    if less := shortfall(steps, shipped.burn_in_steps):
+        yield f"burn-in profile {name} does less than {shipped.burn_in_profile}: {less}"
+    # Who does as much as a longer profile may look as seldom as that one does.
+    profiles = shipped.burn_in_profiles
+    as_much = [each for each in profiles.values() if not shortfall(steps, each.steps)]
+    most = max(each.interval_seconds for each in (profiles[shipped.burn_in_profile], *as_much))
+    if (interval := policy.burn_in_profiles[name].interval_seconds) > most:
+        yield f"burn-in profile {name} examines every {interval:g} s, shipped {most:g}"
+
+
+def weaker_scheduler(scheduler: Scheduler) -> tuple[str, ...]:
+    """Return what nobody asks of nodes, or keeps users from, as the section ``scheduler`` has it."""
+    hooks, found = scheduler.hooks, []
     if not hooks.prolog:
         found.append("hooks.prolog is false: no node is checked before a job, users reach the ports of rounds")
     if not hooks.epilog:
         found.append("hooks.epilog is false: no node is checked after a job, processes of users may stay")
+    found += _weaker_hook_parameters(scheduler)
+    if scheduler.ssh_access == OPEN:
+        found.append("ssh_access is open: users may log in to every node, also without a job there")
+    elif scheduler.ssh_access != ADOPT:
+        found.append(f"ssh_access is {scheduler.ssh_access}, shipped {ADOPT}: logins are outside the job's limits")
+    if scheduler.staff_partitions:
+        names = ", ".join(scheduler.staff_partitions)
+        found.append(f"staff_partitions: nodes that are not admitted may be in {names}")
+    return tuple(found)
+
+
+def _weaker_hook_parameters(scheduler: Scheduler) -> Iterator[str]:
+    """Yield which keys of slurm.conf make the hooks run more seldom, or later."""
+    own = {key.lower(): value for key, value in scheduler.parameters.items()}
+    interval, shipped = scheduler.health_interval_seconds, shipped_health_interval()
+    if interval is not None and interval > shipped:
+        yield f"scheduler.parameters.HealthCheckInterval is {interval:g}, shipped {shipped:g}"
+    states = _words(own.get("healthchecknodestate") or "ANY")
+    if scheduler.hooks.health and ("any" not in states or states - {"any", "cycle"}):
+        given = own["healthchecknodestate"]
+        yield f"scheduler.parameters.HealthCheckNodeState is {given}: nodes in other states are not checked"
+    if scheduler.hooks.prolog and "prologflags" in own and not _words(own["prologflags"]) & _PROLOG_AT_ALLOCATION:
+        yield "scheduler.parameters.PrologFlags lacks Alloc: a node is only checked when a job's first step is there"
+
+
+def _words(value: Any) -> set[str]:
+    return set(str(value).lower().split(","))
+
+
+def weaker_fabric(fabric: Fabric) -> tuple[str, ...]:
+    """Return what stage fabric does not ask, although the section ``fabric`` declares all it takes."""
+    if fabric.rdma and fabric.switches and not fabric.verify_cabling:
+        return ("fabric.verify_cabling is false: no rail is held against the cabling plan",)
+    return ()
+
+
+def weaker_storage(storage: Storage) -> tuple[str, ...]:
+    """Return in what tiers and checkpoint have limits below the shipped ones."""
+    shipped, found = storage_defaults(), []
+    for tier in storage.tiers:
+        if tier.write_ms > shipped["write_ms"]:
+            found.append(f"storage tier {tier.name}: write_ms is {tier.write_ms:g}, shipped {shipped['write_ms']:g}")
+        if tier.free_percent < shipped["free_percent"]:
+            said = f"free_percent is {tier.free_percent:g}, shipped {shipped['free_percent']:g}"
+            found.append(f"storage tier {tier.name}: {said}")
+    target = shipped["checkpoint"]["target_seconds"]
+    if storage.checkpoint and storage.checkpoint.target_seconds > target:
+        found.append(f"storage.checkpoint.target_seconds is {storage.checkpoint.target_seconds:g}, shipped {target:g}")
     return tuple(found)
 
 

@@ -115,6 +115,101 @@ def test_nodes_without_a_health_check_in_service_are_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("scheduler", "said"),
+    [
+        (
+            {"parameters": {"HealthCheckInterval": 86400}},
+            "scheduler.parameters.HealthCheckInterval is 86400, shipped 300",
+        ),
+        (
+            {"parameters": {"healthchecknodestate": "IDLE"}},
+            "scheduler.parameters.HealthCheckNodeState is IDLE: nodes in other states are not checked",
+        ),
+        (
+            {"parameters": {"PrologFlags": None}},
+            "scheduler.parameters.PrologFlags lacks Alloc: a node is only checked when a job's first step is there",
+        ),
+        ({"ssh_access": "open"}, "ssh_access is open: users may log in to every node, also without a job there"),
+        (
+            {"ssh_access": "pam_slurm"},
+            "ssh_access is pam_slurm, shipped pam_slurm_adopt: logins are outside the job's limits",
+        ),
+        ({"staff_partitions": ["ops", "lab"]}, "staff_partitions: nodes that are not admitted may be in ops, lab"),
+    ],
+)
+def test_what_the_scheduler_lets_pass_is_named(scheduler: dict[str, Any], said: str) -> None:
+    assert small_fleet(2, scheduler={**BATCH, **scheduler}).weaker["hgx_h100"] == (said,)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"HealthCheckInterval": 300},
+        {"HealthCheckInterval": "60", "HealthCheckNodeState": "ANY"},
+        {"PrologFlags": "Contain,X11"},
+        {"KillWait": 5},
+    ],
+)
+def test_what_the_scheduler_asks_as_well_is_not(parameters: dict[str, Any]) -> None:
+    assert small_fleet(2, scheduler={**BATCH, "parameters": parameters}).weaker["hgx_h100"] == ()
+
+
+def test_age_of_a_health_check_is_compared_with_the_shipped_one_whatever_the_interval() -> None:
+    scheduler = {**BATCH, "parameters": {"HealthCheckInterval": 30}}
+    for seconds, said in ((900, ()), (901, ("the last health check counts for 901 s, shipped 900",))):
+        fleet = small_fleet(2, scheduler=scheduler, policy={"heartbeat_seconds": seconds})
+        assert fleet.weaker["hgx_h100"] == said
+    # Where Slurm runs none, somebody else has to.
+    scheduler = {**BATCH, "hooks": {"health": False}}
+    fleet = small_fleet(2, scheduler=scheduler, policy={"heartbeat_seconds": 1e9})
+    assert fleet.weaker["hgx_h100"] == ("the last health check counts for 1e+09 s, shipped 900",)
+
+
+def examined_every(seconds: float, profile: str) -> dict[str, Any]:
+    steps = small_fleet(2).policy.to_dict()["burn_in_profiles"][profile]["steps"]
+    return {"burn_in_profile": "own", "burn_in_profiles": {"own": {"interval_seconds": seconds, "steps": steps}}}
+
+
+@pytest.mark.parametrize(("profile", "most"), [("standard", 60), ("full", 300)])
+def test_burn_in_that_looks_more_seldom_than_a_shipped_one_which_does_as_much_is_named(
+    profile: str, most: float
+) -> None:
+    assert weaker(examined_every(most, profile)) == []
+    (said,) = weaker(examined_every(1e9, profile))
+    assert said == f"burn-in profile own examines every 1e+09 s, shipped {most}"
+
+
+def test_limits_of_storage_are_compared_with_the_shipped_ones() -> None:
+    tier = {"name": "fast", "kind": "existing", "path": "/fast", "filesystem": "wekafs"}
+
+    def said(target: float, **own: float) -> tuple[str, ...]:
+        checkpoint = {"tier": "fast", "model": {"parameters": 1e9, "ranks": 8}, "target_seconds": target}
+        storage = {"tiers": [{**tier, **own}], "checkpoint": checkpoint}
+        return small_fleet(2, storage=storage).weaker["hgx_h100"]
+
+    assert said(60) == said(30, write_ms=500, free_percent=10) == ()
+    assert said(61, write_ms=1001, free_percent=4) == (
+        "storage tier fast: write_ms is 1001, shipped 1000",
+        "storage tier fast: free_percent is 4, shipped 5",
+        "storage.checkpoint.target_seconds is 61, shipped 60",
+    )
+
+
+def test_cabling_that_is_declared_and_not_verified_is_named() -> None:
+    fabric = {"kind": "roce", "speed_gbps": 400, "socket_interface": "bond0", "verify_cabling": False}
+    unplanned, planned = fabric, {**fabric, "switches": [{"name": "leaf-1", "tier": "leaf", "system": "sonic"}]}
+    rails = {
+        "devices": "mlx5_[0-7]",
+        "ports": "swp[1-16]",
+        "switches": {"name": "leaf-1", "nodes_each": 2, "rails_each": 8},
+    }
+    nodes = [{"name": "gpu-[1-2]", "hardware_class": "hgx_h100", "address": "10.1.16.1", "rails": rails}]
+    assert small_fleet(2, fabric=unplanned).weaker["hgx_h100"] == ()
+    said = ("fabric.verify_cabling is false: no rail is held against the cabling plan",)
+    assert small_fleet(2, fabric=planned, nodes=nodes).weaker["hgx_h100"] == said
+
+
+@pytest.mark.parametrize(
     ("policy", "own"),
     [
         ({"burn_in_profile": "full"}, {}),
