@@ -38,7 +38,10 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration i
     read_yaml,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import Fabric
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import Scheduler
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import (
+    Scheduler,
+    shipped_health_interval,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import Storage
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import LatencyProfile
@@ -242,6 +245,15 @@ def read_policy(data: Any, fabric: Fabric, storage: Storage, scheduler: Schedule
                 "heartbeat_seconds", shown(beat), f"at least {interval:g}, as a health check runs that often"
             )
     return policy
+
+
+def longest_heartbeat(scheduler: Scheduler) -> float:
+    """Return how old in seconds the last health check may be where a fleet file is silent.
+
+    It follows from the fleet's own interval where that is longer than the shipped one, which is named by itself.
+    """
+    intervals = float(plain(read_yaml(_DEFAULTS), str(_DEFAULTS))["policy"]["heartbeat_intervals"])
+    return intervals * max(shipped_health_interval(), scheduler.health_interval_seconds or 0)
 
 
 def _keep_shipped(key: str, given: Any, shipped: Mapping[str, Any]) -> None:

@@ -44,7 +44,7 @@ END = "end"
 VERSION = "22.05"
 STATE_DIRECTORY = "/var/lib/slurm/slurmctld"
 CGROUP_TRACKING = "proctrack/cgroup"
-ADOPT = "pam_slurm_adopt"
+ADOPT, OPEN = "pam_slurm_adopt", "open"
 # At most two: a third would stand by for a case that neither this design nor its tests know.
 CONTROLLERS_LIMIT = 2
 
@@ -57,10 +57,13 @@ OWN_KEYS = {
     "ControlAddr": "the hosts of role controller",
     "ControlMachine": "the hosts of role controller",
     "EnforcePartLimits": "nothing else, as the gate needs NO: a job waits for nodes that are closed now",
+    "Epilog": "scheduler.hooks.epilog",
+    "HealthCheckProgram": "scheduler.hooks.health",
     "Include": "nothing else, as the gate's file has to be the last word",
     "NodeName": "nodes and scheduler.node_parameters",
     "NodeSet": "scheduler.partitions[].hardware_classes",
     "PartitionName": "scheduler.partitions",
+    "Prolog": "scheduler.hooks.prolog",
     "SlurmctldAddr": "the hosts of role controller",
     "SlurmctldHost": "the hosts of role controller",
     "StateSaveLocation": "scheduler.state_directory",
@@ -287,7 +290,7 @@ class Scheduler:
             return None
         own = self.parameter("HealthCheckInterval")
         # 0 switches the checks off, as Slurm has it.
-        return float(defaults()["hooks"]["health_interval"] if own is None else own) or None
+        return (shipped_health_interval() if own is None else float(own)) or None
 
     def parameter(self, key: str) -> Any:
         """Return the site's value of a key of slurm.conf, spelled in any case; None where it has none."""
@@ -300,6 +303,11 @@ def defaults() -> Mapping[str, Any]:
     path = Path(__file__).with_name("slurm_defaults.yml")
     data: Mapping[str, Any] = plain(read_yaml(path), str(path))
     return data
+
+
+def shipped_health_interval() -> float:
+    """Return the seconds between two health checks where a fleet file is silent."""
+    return float(defaults()["hooks"]["health_interval"])
 
 
 def read_scheduler(data: Any, classes: Collection[str], services: Services, file: str = "muster_fleet") -> Scheduler:
@@ -414,6 +422,10 @@ def _check_parameters(scheduler: Scheduler) -> None:
     controller = scheduler.parameter("SlurmctldParameters")
     if controller is not None and "enable_configless" not in str(controller).lower().split(","):
         raise _fault(scheduler, "SlurmctldParameters", "enable_configless among them, by which nodes get their files")
+    # Slurm's default; without it a prolog and an epilog are named and never run.
+    programs = scheduler.parameter("PrEpPlugins")
+    if programs is not None and "prep/script" not in str(programs).lower().split(","):
+        raise _fault(scheduler, "PrEpPlugins", "prep/script among them, which runs prolog and epilog")
     for key in _WHOLE_NUMBERS:
         value = scheduler.parameter(key)
         if value is not None and not re.fullmatch(r"\d+", str(value)):

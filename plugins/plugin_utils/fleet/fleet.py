@@ -64,8 +64,10 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import 
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_comparison import (
     far_floors,
     weaker_class,
-    weaker_hooks,
+    weaker_fabric,
     weaker_policy,
+    weaker_scheduler,
+    weaker_storage,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.storage_of_host import exports_of, with_storage
 
@@ -418,7 +420,12 @@ class Fleet:
     @cached_property
     def weaker(self) -> dict[str, tuple[str, ...]]:
         """In what a node of each class is asked less than what Muster ships, one sentence each."""
-        common = (*weaker_policy(self.policy, self.shipped_policy), *weaker_hooks(self.scheduler.hooks))
+        common = (
+            *weaker_policy(self.policy, self.shipped_policy, self.scheduler),
+            *weaker_scheduler(self.scheduler),
+            *weaker_fabric(self.fabric),
+            *weaker_storage(self.storage),
+        )
         return {name: (*common, *weaker_class(expect, self.bases.get(name))) for name, expect in self.classes.items()}
 
     @property
