@@ -20,6 +20,7 @@ COMMANDS = {
     "roce": ("commands.roce_command:main", "set a RoCE port from its file, or check it"),
     "pcie": ("commands.pcie_command:main", "set the PCIe options that every reboot undoes"),
     "collective": ("collectives.collective:main", "run one rank of a collective"),
+    "watch-links": ("collectives.watched_program:main", "run a program as one rank, and tell what links did"),
     "fabric": ("rail_test.fabric_test:main", "run one end of a test of every rail"),
     "storage": ("save_test.storage_test:main", "run one node's part in a test of storage"),
     "storage-checkpoint": (

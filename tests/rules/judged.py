@@ -141,6 +141,8 @@ def _rails() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
 
 def _saves() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
     faults: dict[str, dict[str, Any]] = {"sound": {}, "slow": {"gpu_3": storage.at(2.0)}, "silent": {"gpu_2": None}}
+    # Data that is wrong for one of two, with a third that tells and without.
+    faults.update(wrong=storage.disputed("gpu-3", "gpu-1", gpu_2=0), disputed=storage.disputed("gpu-3", "gpu-1"))
     for name, changes in faults.items():
         yield from _of_nodes(name, name, storage.walk(**changes)[0].findings)
         alone = storage.walk(storage.NODES[2:3], storage.NODES[:2], **changes)[0]

@@ -6,11 +6,11 @@ A link that comes back within a second costs a few retransmissions: no median an
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
-from ..words.reader import Count
+from ..words.reader import Count, ReadError, read_as
 
 # Stands for every network interface that has hardware behind it and a carrier, where none is declared.
 ANY = "*"
@@ -71,6 +71,31 @@ class LinkWatch:
         if count is None:
             return _read(self._root / "sys/class/infiniband" / link / "ports/1/counters/link_downed")
         return count
+
+
+class LinksTold:
+    """What the nodes of a job tell of their links, of which each was to watch those that are ``watched``.
+
+    ``by_node`` has what each told, nothing of one that said nothing; one whose links all stayed is left out.
+    """
+
+    def __init__(self, group: Sequence[str], watched: Iterable[str]) -> None:
+        self.by_node: dict[str, list[Any]] = {node: [] for node in group}
+        self._watched = set(watched)
+
+    def take(self, node: str, told: Any) -> str:
+        """Keep what one node told; return what is wrong with it, empty if nothing is."""
+        try:
+            links = read_as(Told, told, "links")
+        except ReadError as exc:
+            return str(exc)
+        if not_told := sorted(self._watched - set(links)):
+            return f"nothing told of the links of {', '.join(not_told)}"
+        if any(links.values()):
+            self.by_node[node].append(told)
+        else:
+            del self.by_node[node]
+        return ""
 
 
 def _in_time(read: Callable[[], Counts], otherwise: Counts) -> Counts:

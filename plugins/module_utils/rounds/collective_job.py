@@ -10,9 +10,8 @@ from ..collectives.collective_guard import DONE, GATHERING, OWN
 from ..collectives.collective_program import Phase, pack_spec, read_program
 from ..collectives.collective_results import Results
 from ..collectives.collective_stalls import Stalls
-from ..collectives.link_changes import Told
+from ..collectives.link_changes import LinksTold
 from ..words.answer_lines import answers_in
-from ..words.reader import ReadError, read_as
 from .round_job import Reading
 from .slurm_round import Job
 
@@ -107,7 +106,7 @@ class CollectiveCodec:
             "ranks": sorted(crowd.ranks, key=lambda rank: rank["rank"]),
             "results": list(crowd.results.all()),
             "stalls": crowd.stalls.all(),
-            "links": crowd.links,
+            "links": crowd.links.by_node,
             **({"reached": reached} if reached else {}),
         }
         return Reading(found, missing, errors)
@@ -145,9 +144,7 @@ class Crowd:
         self.phases = codec.program_for(len(group))
         self.results = Results(group, self.phases, self.each)
         self.stalls = Stalls(group, self.phases, self.each)
-        self.watched = codec.links
-        # By node what it told of its links, nothing of one that said nothing; one whose links all stayed is left out.
-        self.links: dict[str, list[Any]] = {node: [] for node in group}
+        self.links = LinksTold(group, codec.links)
         self.ranks: list[dict[str, Any]] = []
         self.stood: dict[str, list[Stood | None]] = {node: [] for node in group}
         self.said: dict[str, list[str]] = {}
@@ -170,7 +167,8 @@ class Crowd:
         fault = self.results.take(node, local, answer.get("results"), early and bool(error))
         # A rank that failed before it met the others has no stalls to tell of.
         fault = fault or self.stalls.take(node, local, answer.get("stalls", {} if early else None))
-        fault = fault or self._links_of(node, local, answer)
+        # The first rank of a node watches for all.
+        fault = fault or ("" if local else self.links.take(node, answer.get("links")))
         if error or fault or early:
             self.said.setdefault(error or fault or "ended early without saying why", []).append(f"{node} rank {rank}")
         self.timed_out = self.timed_out or TIMED_OUT in error
@@ -186,22 +184,6 @@ class Crowd:
                 **({"transport": answer["transport"]} if "transport" in answer else {}),
             }
         )
-
-    def _links_of(self, node: str, local: int, answer: Mapping[str, Any]) -> str:
-        """Keep what the first rank of a node tells of its links; return what is wrong with it, empty if nothing is."""
-        if local:
-            return ""
-        try:
-            told = read_as(Told, answer.get("links"), "links")
-        except ReadError as exc:
-            return str(exc)
-        if not_told := sorted(set(self.watched) - set(told)):
-            return f"nothing told of the links of {', '.join(not_told)}"
-        if any(told.values()):
-            self.links[node].append(answer["links"])
-        else:
-            del self.links[node]
-        return ""
 
     def _place(self, stood: Any, doing: Any, error: str) -> Stood:
         names = [phase.name for phase in self.phases]

@@ -105,7 +105,7 @@ def _nccl_tests(asked: CollectiveRequest, data: Mapping[str, Any], jobs: Sequenc
             of.append(number)
     seconds = min(asked.deadline_seconds, int(phase.seconds) + NCCL_TESTS_START_SECONDS)
     container = asked.container if phase.kind == INSIDE else None
-    codec = NcclTestsCodec(asked.torch.tasks_per_node, phase, container)
+    codec = NcclTestsCodec(asked.torch.tasks_per_node, phase, asked.torch.executable, asked.torch.links, container)
     return Step(RoundJob(asked.partition, seconds, codec), tuple(parts), tuple(of))
 
 
@@ -118,10 +118,11 @@ def run_phases(
 ) -> list[dict[str, Any]]:
     """Run the program in as many steps as it needs and return one observation per job; raises SlurmError.
 
-    A job that ended early in one step is in none after it.
+    A job that ended early in one step is in none after it. A node whose links no step watched told nothing of them.
     """
     end = time.monotonic() + asked.deadline_seconds + start_seconds + patience.seconds
     merged: list[dict[str, Any] | None] = [None] * len(jobs)
+    watched: list[set[str]] = [set() for job in jobs]
     for step in steps(asked, jobs):
         left = min(asked.deadline_seconds, int(end - time.monotonic()) - start_seconds)
         chosen = [index for index, of in enumerate(step.of) if not _ended(merged[of])]
@@ -135,7 +136,14 @@ def run_phases(
         seen = run_round(slurm, [step.jobs[index] for index in chosen], work, start_seconds, patience)
         for index, item in zip(chosen, seen):
             _add(merged, step.of[index], jobs, _spread(item, jobs[step.of[index]].group))
-    return [item for item in merged if item is not None]
+            if "links" in item:
+                watched[step.of[index]].update(item["group"])
+    found = []
+    for whole, nodes in zip(merged, watched):
+        if whole is not None:
+            unwatched: dict[str, Any] = {node: [] for node in whole["group"] if node not in nodes}
+            found.append({**whole, "links": {**whole["links"], **unwatched}})
+    return found
 
 
 def _ended(item: Mapping[str, Any] | None) -> bool:
@@ -160,8 +168,9 @@ def _add(merged: list[dict[str, Any] | None], number: int, jobs: Sequence[Job], 
     group = list(jobs[number].group)
     if before is None:
         before = {"group": group, "ok": True, "started": False, "error": "", "ranks": [], "results": []}
-        before.update(stalls=[], links={}, missing=[], unavailable={})
+        before.update(links={}, missing=[], unavailable={})
     reached = {**before.get("reached", {}), **item.get("reached", {})}
+    stalls = [each["stalls"] for each in (before, item) if "stalls" in each]
     missing = {*before["missing"], *item.get("missing", ())}
     links = {node: list(told) for node, told in before["links"].items()}
     for node, told in item.get("links", {}).items():
@@ -173,7 +182,8 @@ def _add(merged: list[dict[str, Any] | None], number: int, jobs: Sequence[Job], 
         "error": "; ".join(text for text in (before["error"], item["error"]) if text)[:2000],
         "ranks": item.get("ranks") or before["ranks"],
         "results": _joined(before["results"], item.get("results", ())),
-        "stalls": [*before["stalls"], *item.get("stalls", ())],
+        # Absent where no step told of any: that is not the same as none.
+        **({"stalls": [stall for told in stalls for stall in told]} if stalls else {}),
         "links": links,
         "missing": [node for node in group if node in missing],
         "unavailable": {**before["unavailable"], **item.get("unavailable", {})},

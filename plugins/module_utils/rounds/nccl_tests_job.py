@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..collectives.collective_program import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, Phase, ProgramError
+from ..collectives.link_changes import LinksTold
 from ..nccl.nccl_tests import NcclTestsError, parse_nccl_tests
+from ..words.answer_lines import PREFIX, answers_in
 from .collective_job import container_options
 from .round_job import Reading
 from .slurm_round import Job
@@ -22,10 +24,16 @@ PROGRAMS = {
 
 @dataclass(frozen=True)
 class NcclTestsCodec:
-    """One phase measured by nccl-tests, a process for each GPU. ``container`` as for torch."""
+    """One phase measured by nccl-tests, a process for each GPU. ``container`` as for torch.
+
+    On the hosts the node program ``executable`` starts each process and watches ``links``. Inside an image nobody does:
+    it need not have the Python for that.
+    """
 
     tasks_per_node: int
     phase: Phase
+    executable: str
+    links: tuple[str, ...] = ()
     container: str | None = None
 
     def command(self, job: Job, deadline_seconds: int) -> list[str]:
@@ -37,6 +45,8 @@ class NcclTestsCodec:
             )
         # The processes find each other by the PMIx that Slurm gives them.
         options = ["--mpi=pmix", *container_options(self.container, None)]
+        if self.container is None:
+            options += [self.executable, "watch-links", *(f"--link={name}" for name in self.links), "--"]
         swept = f"-b {sizes[0]} -e {sizes[-1]} -f 2 -g 1 -d float"
         repeated = f"-n {self.phase.iterations} -w {self.phase.warmup} -c 1"
         return [*options, PROGRAMS[self.phase.collective], *swept.split(), *repeated.split()]
@@ -45,12 +55,14 @@ class NcclTestsCodec:
         """Return one group's report; nccl-tests tells one time for all, and no rank that was wrong.
 
         Without a whole report of checked data nothing is measured: a crash, a hang and a missing line are failures.
+        There are no ``stalls``, of which nccl-tests tells nothing, and no ``links`` where nobody watched them.
         """
         errors: list[str] = []
         results: list[dict[str, Any]] = []
         wrong: list[int] = []
+        links = self._links(group, stdout, errors)
         try:
-            found = parse_nccl_tests(stdout)
+            found = parse_nccl_tests("".join(line for line in stdout.splitlines(True) if PREFIX not in line))
         except NcclTestsError as exc:
             errors.append(f"nccl-tests: {exc}")
             found = {}
@@ -75,5 +87,20 @@ class NcclTestsCodec:
             )
         if wrong:
             errors.append(f"wrong elements in {', '.join(map(str, wrong))} bytes")
-        missing = [] if results else list(group)
-        return Reading({"ranks": [], "results": results}, missing, errors, explained=False)
+        silent = [node for node, told in links.items() if not told]
+        if silent and results:
+            errors.append(f"nothing told of the links of {', '.join(silent)}")
+        watched = {"links": links} if self.container is None else {}
+        missing = silent if results else list(group)
+        return Reading({"ranks": [], "results": results, **watched}, missing, errors, explained=False)
+
+    def _links(self, group: Sequence[str], stdout: str, errors: list[str]) -> dict[str, list[Any]]:
+        """Return what nodes told of their links, or nothing where nobody watched them."""
+        told = LinksTold(group if self.container is None else (), self.links)
+        for answer in answers_in(stdout, errors):
+            node = answer["node"]
+            if node not in told.by_node:
+                errors.append(f"an answer of {node!r} that nobody asked for")
+            elif fault := told.take(node, answer.get("links")):
+                errors.append(f"{node}: {fault}")
+        return told.by_node

@@ -22,7 +22,7 @@ class _Written:
 
 @dataclass(frozen=True)
 class _Read:
-    """What was found in the shards ``of`` another node; a read that was not possible says why instead."""
+    """What its reader, or a second one, found in the shards ``of`` another node; why instead where it could not."""
 
     of: str
     error: str = ""
@@ -68,6 +68,7 @@ class StorageAnswer:
     write: Optional[_Written]
     read: Optional[_Read]
     own: Optional[_Own]
+    second: Optional[_Read]
     metadata: Optional[_Metadata]
     checkpoint: Optional[_Made]
     links: Told

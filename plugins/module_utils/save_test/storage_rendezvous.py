@@ -37,14 +37,16 @@ class RendezvousError(MusterError):
 class Place:
     """Where a node stands among those that are still there.
 
-    It reads the shard of ``reads`` and ``read_by`` reads its own; both are empty where it is alone. Its checkpoint is
-    made by ``group_size`` nodes that are able to, of which it is number ``group_rank``; the first is at
-    ``group_address``. ``note`` is what nodes had to say to all, ``mail`` what they sent to this one, by sender.
+    It reads the shard of ``reads`` and ``read_by`` reads its own; both are empty where it is alone. Where that one
+    finds it wrong ``second`` reads it, too; empty where there is no third node. Its checkpoint is made by
+    ``group_size`` nodes that are able to, of which it is number ``group_rank``; the first is at ``group_address``.
+    ``note`` is what nodes had to say to all, ``mail`` what they sent to this one, by sender.
     """
 
     count: int
     reads: str
     read_by: str
+    second: str
     group_rank: int
     group_size: int
     group_address: str
@@ -73,6 +75,7 @@ def places_of(addresses: Mapping[str, str], able: Collection[str]) -> dict[str, 
             "count": count,
             "reads": names[(index + step) % count] if count > 1 else "",
             "read_by": names[(index - step) % count] if count > 1 else "",
+            "second": names[(index - step - 1) % count] if count > 2 else "",
             "group_rank": group.index(name),
             "group_size": len(group),
             "group_address": addresses[group[0]],

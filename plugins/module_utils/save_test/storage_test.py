@@ -147,22 +147,29 @@ class Trial:
     def _read(self, member: Member, where: Place, checks: Mapping[str, Any]) -> None:
         """Read the shards of another host, and look again at the own ones that another found wrong.
 
-        Alone, a node reads its own.
+        Where only one of the two finds them wrong a third host reads them, too. Alone, a node reads its own.
         """
         peer = where.reads or self.node
         if peer in checks:
-            self._read_of(peer, checks[peer])
+            self.report["read"] = self._read_of(peer, checks[peer])
         else:
             # It was lost since it wrote them.
             self.report["read"] = {"of": peer, "error": f"{peer} was lost before its shards could be read"}
         wrong = self.report["read"].get("wrong_parts")
-        accused = member.meet("read", {peer: wrong} if wrong else {}).mail
-        mine = {int(rank): blocks for each in accused.values() for rank, blocks in each.items()}
+        found = member.meet("read", {peer: wrong} if wrong else {})
+        mine = {int(rank): blocks for each in found.mail.values() for rank, blocks in each.items()}
         if mine:
             self._look_again(mine)
-        member.meet("rechecked")
+        third = found.second if mine and not self.report["own"]["wrong"] else ""
+        # Where nodes were lost since, it may be the reader itself.
+        asked = {third: checks[self.node]} if third and third not in found.mail else {}
+        told = member.meet("rechecked", asked)
+        for writer, theirs in told.mail.items():
+            self.report["second"] = self._read_of(writer, theirs)
+        member.meet("read again")
 
-    def _read_of(self, peer: str, checks: Sequence[Sequence[int]]) -> None:
+    def _read_of(self, peer: str, checks: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """Return what is found in the shards of another host, or in the own ones."""
         orders = {
             rank: {"path": self._file(peer, rank), "owner": self._owner(peer, rank), "checks": checks[rank]}
             for rank in self.ranks
@@ -174,11 +181,10 @@ class Trial:
                 raise
             # The writer has to be asked whether it is there.
             parts = {rank: [0] for rank in self.ranks}
-            self.report["read"] = {"of": peer, "wrong": 1, "fault": f"shards of {peer}: {exc}", "wrong_parts": parts}
-            return
+            return {"of": peer, "wrong": 1, "fault": f"shards of {peer}: {exc}", "wrong_parts": parts}
         wrong = {rank: answer["wrong_blocks"] for rank, answer in answers.items() if answer["wrong"]}
         faults = [f"shard {rank} of {peer}, {answers[rank]['fault']}" for rank in sorted(wrong)]
-        self.report["read"] = {
+        return {
             "of": peer,
             **_traffic(answers.values()),
             "wrong": sum(answer["wrong"] for answer in answers.values()),
@@ -256,7 +262,7 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
     started = time.monotonic()
     report: dict[str, Any] = {
         **{"phase": "start", "error": "", "code": "", "blocked": [], "nodes": 0},
-        **{"write": None, "read": None, "own": None, "metadata": None, "checkpoint": None},
+        **{"write": None, "read": None, "own": None, "second": None, "metadata": None, "checkpoint": None},
     }
     try:
         slurm = place_from(os.environ)

@@ -44,7 +44,8 @@ class Stalled:
     """What the rounds showed of ``limit`` milliseconds and more.
 
     ``pairs`` are stalls by node and partner (a node by itself is its own), ``together`` says of whole groups why they
-    are held. ``longest`` is by node any stall, also a shorter one: milliseconds, and where. ``heard`` told of theirs.
+    are held. ``longest`` is by node any stall, also a shorter one: milliseconds, and where. ``heard`` told of theirs;
+    ``unwatched`` ran what tells of none.
     """
 
     limit: float
@@ -53,14 +54,17 @@ class Stalled:
     longest: dict[str, tuple[float, str]] = field(default_factory=dict)
     exchanges: Counter[str] = field(default_factory=Counter)
     heard: set[str] = field(default_factory=set)
+    unwatched: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, seen: Seen, settings: Settings) -> Stalled:
         """Return what these rounds showed."""
         found = cls(limit_ms(settings))
         for _number, plan, item in seen:
-            if item.get("started") is True and isinstance(item.get("stalls"), list):
-                group = [str(node) for node in item["group"]]
+            group = [str(node) for node in item["group"]]
+            if item.get("started") is True and "stalls" not in item:
+                found.unwatched.update(group)
+            elif item.get("started") is True and isinstance(item["stalls"], list):
                 found.heard.update(set(group).difference(item.get("missing") or ()))
                 found.exchanges.update(_exchanges(plan, group))
                 for each in item["stalls"]:
@@ -118,6 +122,7 @@ class Stalled:
         count, most = sum(mine.values()), LEAST_CONFIRMED - 1
         if node not in self.heard:
             said = "nothing was told of its stalls"
+            said += ": it took part in nccl-tests alone, which tells of none" if node in self.unwatched else ""
             return Finding(STALL_CHECK, SUBJECT, INCOMPLETE, None, most, UNIT, said, "investigate")
         share = f" ({count / self.exchanges[node]:.2%})" if self.exchanges[node] else ""
         said = f"{count} of {self.exchanges[node]} exchanges{share} stalled for {self.limit:g} ms and more"

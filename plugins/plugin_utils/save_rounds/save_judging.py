@@ -1,7 +1,8 @@
 """What one save of many nodes says about each of them: good, bad, or nothing.
 
 Pure. A node is bad where it alone, or with fewer than are good, does not reach what is asked: what happens to more is
-likelier the storage's fault, or its network's, than theirs, and then no node is blamed.
+likelier the storage's fault, or its network's, than theirs, and then no node is blamed. What one node says of another
+convicts neither of the two: that takes a third.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ METADATA, CLOCK, CHECKPOINT, TARGET = "storage_metadata", "storage_clock", "stor
 UNITS = {WRITE: "GB/s", READ: "GB/s", DATA: "wrong blocks", METADATA: "ms", CLOCK: "s", CHECKPOINT: "s", TARGET: "GB/s"}
 
 GOOD, BAD = "good", "bad"
+# It or the other of two is at fault, and there was no third to tell which.
+HELD = "held"
 # Says nothing about the node: another one's fault kept it from being measured. Worth another try.
 VOID = "void"
 # Nothing either, by the storage's fault or for want of other hosts: another try would tell no more.
@@ -35,6 +38,8 @@ STAMP_SECONDS = 2.0
 _FULL = ("ENOSPC", "EDQUOT")
 # Somebody else has the directory of the test, or could move it: no host's fault either.
 _FOREIGN = "FOREIGN"
+_WRONG_STATE = "WrongState"
+_NO_THIRD = "no third host could tell which of the two is at fault"
 # Which check a node was at, by what its answer calls the step; small files come with what is not named.
 _CHECK_AT = {
     **dict.fromkeys(("start", "prepare", "make", "enter", "write"), WRITE),
@@ -205,10 +210,34 @@ def _read(save: Save, speeds: Mapping[str, float], node: str, limits: Limits, un
 
 
 def _data(save: Save, node: str, unmeasured: Outcome) -> Outcome:
-    """Judge by who else finds the same blocks wrong: what its writer cannot read either was not its reader's fault."""
+    """Judge by who else finds the same blocks wrong: what its writer cannot read either was not its reader's fault.
+
+    Where only one of the two finds them wrong a third has to say, who has read the same shards.
+    """
+    return _written(save, node) or _read_back(save, node, unmeasured)
+
+
+def _written(save: Save, node: str) -> Outcome | None:
+    """Return what speaks against a node by its own shards, None where nothing does."""
     own = _part(save, node, "own")
-    if own is not None and own["wrong"]:
-        return Outcome(BAD, own["wrong"], 0, f"its shards are wrong on the storage: {own['fault']}")
+    if own is None:
+        return None
+    if own["wrong"]:
+        said = f"its shards are wrong on the storage: {own['fault']}"
+        if len(save.group) == 2:
+            return Outcome(HELD, own["wrong"], 0, f"{said}; no third host could tell whether the storage is at fault")
+        return Outcome(BAD, own["wrong"], 0, said)
+    second = _second(save, node)
+    if second is not None and not second[1]:
+        return None
+    verdict, third = (HELD, _NO_THIRD) if second is None else (BAD, f"wrong for {second[0]}, too")
+    readers = {each: part["wrong"] for each in save.group if (part := _read_of(save, each, node)) is not None}
+    said = f"its shards are wrong for {', '.join(readers) or 'their reader'} and right for itself"
+    return Outcome(verdict, sum(readers.values()), 0, f"{said}; {third}")
+
+
+def _read_back(save: Save, node: str, unmeasured: Outcome) -> Outcome:
+    """Return what speaks for or against a node by the shards of another that it read."""
     part = save.answers.get(node, {}).get("read")
     if part and part.get("error"):
         return Outcome(VOID, expected=0, reason=str(part["error"]))
@@ -219,12 +248,30 @@ def _data(save: Save, node: str, unmeasured: Outcome) -> Outcome:
         return Outcome(OPEN, part["wrong"], 0, "no other host was there whose shards it could read")
     if not part["wrong"]:
         return Outcome(GOOD, 0, 0, f"shards of {writer} read back as they were written")
-    looked = _part(save, writer, "own")
+    looked, second = _part(save, writer, "own"), _second(save, writer)
     if looked is None:
         return Outcome(VOID, part["wrong"], 0, f"{part['fault']}; {writer} could not be asked to look again")
     if looked["wrong"]:
-        return Outcome(VOID, part["wrong"], 0, f"{part['fault']}; wrong for {writer}, who wrote it, too")
-    return Outcome(BAD, part["wrong"], 0, f"{part['fault']}; right for {writer}, who wrote it")
+        verdict = OPEN if len(save.group) == 2 else VOID
+        return Outcome(verdict, part["wrong"], 0, f"{part['fault']}; wrong for {writer}, who wrote it, too")
+    said = f"{part['fault']}; right for {writer}, who wrote it"
+    if second is None:
+        return Outcome(HELD, part["wrong"], 0, f"{said}; {_NO_THIRD}")
+    if second[1]:
+        return Outcome(VOID, part["wrong"], 0, f"{said}, and wrong for {second[0]}, too")
+    return Outcome(BAD, part["wrong"], 0, f"{said}, and for {second[0]}")
+
+
+def _read_of(save: Save, node: str, writer: str, name: str = "read") -> Mapping[str, Any] | None:
+    """Return what a node read of another's shards, as their reader or as the ``second`` one."""
+    part = _part(save, node, name)
+    return part if part is not None and part["of"] == writer else None
+
+
+def _second(save: Save, writer: str) -> tuple[str, int] | None:
+    """Return who else than its reader read a node's shards, and how many blocks were wrong then."""
+    found = ((node, _read_of(save, node, writer, "second")) for node in save.group)
+    return next(((node, int(part["wrong"])) for node, part in found if part is not None), None)
 
 
 def _metadata(save: Save, node: str, limits: Limits, unmeasured: Outcome) -> Outcome:
@@ -256,11 +303,15 @@ def _clock(save: Save, node: str, unmeasured: Outcome) -> Outcome:
 
 
 def _checkpoint(save: Save, node: str, unmeasured: Outcome) -> Outcome:
+    wrong = [each for each in save.group if _WRONG_STATE in _checkpoint_error(save, each)]
+    if wrong and len(save.group) == 2:
+        # One of the two loads what both have saved.
+        return Outcome(HELD, reason=f"PyTorch on {wrong[0]} loaded another state than both saved; {_NO_THIRD}")
     part = save.answers.get(node, {}).get("checkpoint")
     if part is None:
         return unmeasured
-    error = str(part["error"])
-    if "WrongState" in error:
+    error = _checkpoint_error(save, node)
+    if _WRONG_STATE in error:
         return Outcome(BAD, reason=f"PyTorch loaded another state than it saved: {error}")
     if error:
         return Outcome(VOID, reason=f"PyTorch: {error}")
@@ -271,6 +322,11 @@ def _checkpoint(save: Save, node: str, unmeasured: Outcome) -> Outcome:
         f"{part.get('blocking_seconds', 0):.3g} s), loaded by {part.get('loaded_by')} in {part['load_seconds']:.3g} s"
     )
     return Outcome(GOOD, float(part["save_seconds"]), None, said)
+
+
+def _checkpoint_error(save: Save, node: str) -> str:
+    part = save.answers.get(node, {}).get("checkpoint")
+    return "" if part is None else str(part["error"])
 
 
 def target(save: Save, limits: Limits, without: Sequence[str]) -> Outcome | None:

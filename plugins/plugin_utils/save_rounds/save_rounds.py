@@ -2,7 +2,7 @@
 
 Pure: the same observations always give the same answer. First all nodes under test at once, as a job would; then those
 that were bad, or could not be measured by another one's fault, together with nodes that were good. A node is at fault
-where it was bad in both and others were good; wrong data needs no second time.
+where it was bad in both and others were good; wrong data that a third node saw needs no second time.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.save_ju
     BAD,
     DATA,
     GOOD,
+    HELD,
     LEAST_PEERS,
     TARGET,
     UNITS,
@@ -96,7 +97,7 @@ class Campaign:
         return self.outcomes.get((node, check), [])
 
     def _was_good(self, node: str) -> bool:
-        if node in self.unavailable or self._pending(node):
+        if node in self.unavailable or self._pending(node) or self._question(node):
             return False
         return any(each.verdict == GOOD for each in self._of(node, WRITE)) and not self._at_fault(node)
 
@@ -110,6 +111,11 @@ class Campaign:
             return BAD in verdicts
         return confirmed(verdicts.count(BAD), verdicts.count(GOOD))
 
+    def _question(self, node: str) -> Outcome | None:
+        """Return what this node or another is to blame for, where no third could tell which."""
+        outcomes = (each for check in STORAGE_CHECKS for each in self._of(node, check))
+        return next((each for each in outcomes if each.verdict == HELD), None)
+
     def conclusion(self, stopped: str = "") -> Conclusion:
         """Return a finding of each check for every node under test."""
         held: dict[str, str] = {}
@@ -119,13 +125,16 @@ class Campaign:
             reached = self._target(node, stopped)
             findings[node] = (*found, reached)
             blamed = any(each.verdict == FAIL for each in found)
-            if reached.measured is not None and reached.verdict != PASS and not stopped and not blamed:
+            if (question := self._question(node)) and not blamed:
+                held[node] = question.reason
+            elif reached.measured is not None and reached.verdict != PASS and not stopped and not blamed:
                 held[node] = reached.reason
-        doubted = {
-            node: "; ".join(self._of(node, check)[-1].reason for check in checks)
-            for node in self.plan.partners
-            if (checks := self._at_fault(node))
-        }
+        doubted: dict[str, str] = {}
+        for node in self.plan.partners:
+            if checks := self._at_fault(node):
+                doubted[node] = "; ".join(self._of(node, check)[-1].reason for check in checks)
+            elif question := self._question(node):
+                doubted[node] = question.reason
         return Conclusion(findings, held, doubted)
 
     def _finding(self, node: str, check: str, stopped: str) -> Finding:
@@ -134,6 +143,9 @@ class Campaign:
             worst = next(each for each in reversed(outcomes) if each.verdict == BAD)
             again = "" if check == DATA else "; as bad when it was measured again with good ones"
             return _finding(check, FAIL, worst, worst.reason + again, "investigate")
+        question = next((each for each in outcomes if each.verdict == HELD), None)
+        if question:
+            return _finding(check, INCOMPLETE, question, question.reason, "investigate")
         if stopped:
             return _finding(check, INCOMPLETE, None, stopped)
         good = [each for each in outcomes if each.verdict == GOOD]

@@ -15,6 +15,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner im
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen, StageWork
 from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.save_judging import (
     BAD,
+    HELD,
     Limits,
     Save,
     gb_per_s,
@@ -111,7 +112,7 @@ class StorageRounds(StageWork):
             return f"{len(save.group)} nodes: {save.error[:200]}"
         bad = []
         for node, checks in judge(save, self.limits).items():
-            wrong = next((each for each in checks.values() if each.verdict == BAD), None)
+            wrong = next((each for each in checks.values() if each.verdict in (BAD, HELD)), None)
             if wrong:
                 bad.append(f"{node}: {wrong.reason[:160]}")
         reached = target(save, self.limits, ())
@@ -136,7 +137,7 @@ class StorageRounds(StageWork):
 
 def _round_of(save: Save, node: str) -> dict[str, Any]:
     answer = save.answers.get(node, {})
-    parts = ("write", "read", "own", "metadata", "checkpoint", "blocked", "elapsed_seconds")
+    parts = ("write", "read", "own", "second", "metadata", "checkpoint", "blocked", "elapsed_seconds")
     return {
         "number": save.number,
         "nodes": len(save.group),

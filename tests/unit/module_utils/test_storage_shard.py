@@ -164,9 +164,12 @@ def test_everybody_reads_and_is_read_by_one_other(count: int) -> None:
         assert places["gpu-0000"]["reads"] == places["gpu-0000"]["read_by"] == ""
         return
     assert sorted(place["reads"] for place in places.values()) == sorted(addresses)
+    # Nobody is asked to read for two.
+    assert sorted(place["second"] for place in places.values()) == (sorted(addresses) if count > 2 else ["", ""])
     for name, place in places.items():
         assert place["reads"] != name
         assert places[place["reads"]]["read_by"] == name
+        assert place["second"] not in (name, place["read_by"])
         assert 2 <= place["group_size"] <= GROUP_NODES
     groups: dict[str, list[int]] = {}
     for place in places.values():

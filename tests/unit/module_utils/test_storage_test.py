@@ -52,7 +52,7 @@ if fault == "read-only":
     def broken(path, *rest, **more):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
     os.mkdir = broken
-if fault in ("flipped", "missing", "short"):
+if fault in ("flipped", "missing", "short", "wrong-storage"):
     def broken(fd):
         fsync(fd)
         path = os.readlink(f"/proc/self/fd/{fd}")
@@ -74,6 +74,16 @@ if fault in ("flipped", "missing", "short"):
 if fault == "wrong-reader":
     def broken(fd, buffers, offset):
         got = preadv(fd, buffers, offset)
+        if offset == 2**16:
+            buffers[0][5000] ^= 1
+        return got
+    os.preadv = broken
+if fault == "wrong-storage":
+    # Others read what lies there; its writer what it has in its memory.
+    def broken(fd, buffers, offset):
+        got = preadv(fd, buffers, offset)
+        if offset == 2**16 and os.environ["SLURMD_NODENAME"] not in os.readlink(f"/proc/self/fd/{fd}"):
+            return got
         if offset == 2**16:
             buffers[0][5000] ^= 1
         return got
@@ -308,11 +318,25 @@ def test_wrong_shard_is_found_by_its_reader_and_by_its_writer(run: Callable[...,
     assert all(answer["own"] is None for node, answer in answers.items() if node != "gpu-02")
 
 
-def test_shard_that_is_right_for_its_writer_is_not_the_writers_fault(run: Callable[..., Any]) -> None:
-    answers = run(gpu_04="wrong-reader")
-    assert answers["gpu-04"]["read"]["wrong"] == 2
-    writer = answers[answers["gpu-04"]["read"]["of"]]
+@pytest.mark.parametrize(("fault", "wrong", "second"), [("wrong-reader", 2, 0), ("wrong-storage", 1, 1)])
+def test_shard_that_is_right_for_its_writer_is_read_by_a_third(
+    run: Callable[..., Any], fault: str, wrong: int, second: int
+) -> None:
+    answers = run(gpu_04=fault)
+    reader = next(answer for answer in answers.values() if answer["read"]["wrong"])
+    assert reader["read"]["wrong"] == wrong
+    writer = answers[reader["read"]["of"]]
     assert writer["own"] == {"wrong": 0, "fault": ""}
+    (third,) = (answer for answer in answers.values() if answer["second"])
+    assert third["node"] not in (reader["node"], writer["node"])
+    assert (third["second"]["of"], third["second"]["wrong"]) == (writer["node"], second)
+    assert all(answer["phase"] == "end" and not answer["error"] for answer in answers.values())
+
+
+def test_two_hosts_have_no_third_to_ask(run: Callable[..., Any]) -> None:
+    answers = run("gpu-01", "gpu-02", gpu_02="wrong-reader")
+    assert answers["gpu-02"]["read"]["wrong"] == 2 and answers["gpu-01"]["own"] == {"wrong": 0, "fault": ""}
+    assert [answer["second"] for answer in answers.values()] == [None, None]
 
 
 @pytest.mark.parametrize("fault", ["hanging-write", "hanging-read"])

@@ -51,6 +51,10 @@ while "hang" in nodes or "busy" in nodes:
     if not os.path.exists(mine):
         sys.exit("srun: error: job was cancelled")
 if any(word.endswith("_perf") for word in sys.argv):
+    for node in nodes if "watch-links" in sys.argv else ():
+        if node != os.environ.get("SILENT"):
+            changed = dict(eth0=[2, 4]) if node == "b" else dict()
+            print(answer_lines.pack(dict(node=node, links=dict(eth0=changed))), end="")
     print(open(os.path.join(jobs, "../nccl_tests")).read())
 else:
     moves = program.unpack_spec([given["--spec"]])["program"]["moves"]
@@ -93,7 +97,7 @@ MEASURE = {"sizes": [64], "iterations": 2, "warmup": 1, "seconds": 5}
 WALK = {"name": "walk", "kind": "pairs", "collective": "sendrecv", **MEASURE, "shifts": [0]}
 GROUPS = {"name": "all", "kind": "groups", "collective": "all_reduce", **MEASURE, "groups": [[0, 1]]}
 INSIDE = {"name": "inside", "kind": "inside", "collective": "all_reduce", **MEASURE}
-CODEC = CollectiveCodec("python3", "muster", "gloo", 1, {"moves": [WALK]}, 1)
+CODEC = CollectiveCodec("python3", "muster", "gloo", 1, {"moves": [WALK]}, 1, ("eth0",))
 
 
 @pytest.fixture
@@ -246,11 +250,40 @@ def test_nccl_tests_measures_groups_and_pytorch_pairs(slurm: Slurm, tmp_path: Pa
     }
     torch, group = started(tmp_path)
     assert "collective" in torch
-    at = group.index("all_reduce_perf")
+    at = group.index("muster")
     assert group[at + 1 :] == [
-        *("-b", "64", "-e", "64", "-f", "2", "-g", "1", "-d", "float", "-n", "2", "-w", "1", "-c", "1")
+        *("watch-links", "--link=eth0", "--", "all_reduce_perf"),
+        *("-b", "64", "-e", "64", "-f", "2", "-g", "1", "-d", "float", "-n", "2", "-w", "1", "-c", "1"),
     ]
     assert [word for word in group if word.startswith("--mpi=")][-1] == "--mpi=pmix"
+
+
+def test_links_are_watched_during_nccl_tests_too_and_nothing_is_told_of_stalls(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "nccl_tests").write_text(TABLE.format(wrong=0))
+    seen = walk(slurm, GROUPS, driver="nccl_tests")
+    assert seen["ok"], seen["error"]
+    # Those of the first all stayed.
+    assert seen["links"] == {"b": [{"eth0": {"eth0": [2, 4]}}]}
+    assert "stalls" not in seen
+    both = walk(slurm, WALK, GROUPS, driver="nccl_tests")
+    assert both["links"] == {"a": [{"eth0": {"eth0": [2, 4]}}], "b": [{"eth0": {"eth0": [2, 4]}}] * 2}
+    assert [each["move"] for each in both["stalls"]] == ["walk"]
+
+
+def test_links_that_no_step_watched_are_not_told_to_have_stayed(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "nccl_tests").write_text(TABLE.format(wrong=0))
+    # An image need not have what it takes.
+    seen = walk(slurm, INSIDE, driver="nccl_tests", container="image.sqsh")
+    assert seen["ok"] and "watch-links" not in started(tmp_path)[0]
+    assert seen["links"] == {"a": [], "b": []}
+    # Of one in no group of a program nothing was seen either.
+    seen = walk(slurm, {**GROUPS, "groups": [[0]]}, driver="nccl_tests")
+    assert seen["links"] == {"b": []}
+    slurm.environment["SILENT"] = "a"
+    seen = walk(slurm, GROUPS, driver="nccl_tests")
+    assert (seen["ok"], seen["missing"]) == (False, ["a"])
+    assert "nothing told of the links of a" in seen["error"]
+    assert seen["links"]["a"] == []
 
 
 def test_nccl_tests_of_several_groups_become_one_result(slurm: Slurm, tmp_path: Path) -> None:

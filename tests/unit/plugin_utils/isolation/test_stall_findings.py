@@ -114,6 +114,18 @@ def test_node_that_told_nothing_does_not_pass(item: dict[str, Any]) -> None:
     assert (found.verdict, found.reason) == (INCOMPLETE, "nothing was told of its stalls")
 
 
+def test_what_nccl_tests_ran_says_nothing_of_stalls() -> None:
+    group = {"group": list(NODES), "started": True, "ok": True, "missing": []}
+    before = Conclusion({"n1": (Finding("data", "network", PASS),)})
+    unwatched = (1, {"kind": "groups", "program": {"moves": []}}, group)
+    found = finding(with_stalls(before, [unwatched], settings()), "n1")
+    assert (found.verdict, found.measured) == (INCOMPLETE, None)
+    assert found.reason.endswith("it took part in nccl-tests alone, which tells of none")
+    # With the pairs, which PyTorch measures, it does not need to.
+    told = (2, PLAN, {**group, "stalls": []})
+    assert finding(with_stalls(before, [unwatched, told], settings()), "n1").verdict == PASS
+
+
 def test_partner_in_service_that_stalls_is_doubted() -> None:
     conclusion = concluded(*(stall("n8", other, ms=(100.0, 90.0)) for other in ("n1", "n2")), nodes=("n1", "n2"))
     assert open_(conclusion) == set()

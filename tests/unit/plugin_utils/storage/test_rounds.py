@@ -31,6 +31,7 @@ def answer(node: str, peer: str, **change: Any) -> dict[str, Any]:
         "write": {"bytes": 4_000_000_000, "seconds": 1.0, "direct": True, "blocking_seconds": 1.1},
         "read": {"of": peer, "bytes": 4_000_000_000, "seconds": 0.5, "direct": True, "wrong": 0, "fault": ""},
         "own": None,
+        "second": None,
         "metadata": {
             **{"operations": 2400, "p99_ms": {"create": 3.0, "stat": 1.0, "unlink": 2.0}},
             **{"skew_seconds": 0.01, "seconds": 0.5},
@@ -270,14 +271,96 @@ def test_shard_that_is_wrong_for_its_writer_too_rejects_the_writer() -> None:
     assert verdicts(conclusion) == {"gpu-1": PASS, "gpu-2": FAIL, "gpu-3": PASS, "gpu-4": PASS}
 
 
-def test_shard_that_is_right_for_its_writer_rejects_the_reader() -> None:
-    wrong = {"of": "gpu-2", "bytes": 4_000_000_000, "seconds": 0.5, "wrong": 1, "fault": "shard 0 of gpu-2, block 1: x"}
-    conclusion = next_round(
-        Plan(NODES, (), LIMITS), [save(gpu_4={"read": wrong}, gpu_2={"own": {"wrong": 0, "fault": ""}})]
-    )
-    assert isinstance(conclusion, Conclusion)
+def disputed(reader: str, writer: str, **second: int) -> dict[str, Any]:
+    """Return the changes where a reader finds shards wrong that their writer finds right; and what ``second`` finds."""
+    fault = {"bytes": 4_000_000_000, "seconds": 0.5, "fault": f"shard 0 of {writer}, block 1: checksum"}
+    changes: dict[str, Any] = {reader: {"read": {"of": writer, "wrong": 1, **fault}}}
+    changes[writer] = {"own": {"wrong": 0, "fault": ""}}
+    for node, wrong in second.items():
+        changes[node] = {"second": {"of": writer, "wrong": wrong, **fault}}
+    return {node.replace("-", "_"): change for node, change in changes.items()}
+
+
+def test_shard_that_is_right_for_its_writer_and_a_third_rejects_the_reader() -> None:
+    conclusion, rounds = walk(**disputed("gpu-4", "gpu-2", gpu_3=0))
+    assert len(rounds) == 1
     assert verdicts(conclusion) == {"gpu-1": PASS, "gpu-2": PASS, "gpu-3": PASS, "gpu-4": FAIL}
-    assert "right for gpu-2, who wrote it" in finding(conclusion, "gpu-4", "storage_data").reason
+    assert "right for gpu-2, who wrote it, and for gpu-3" in finding(conclusion, "gpu-4", "storage_data").reason
+
+
+def test_shard_that_is_wrong_for_reader_and_a_third_rejects_the_writer() -> None:
+    first = save(**disputed("gpu-4", "gpu-2", gpu_3=1))
+    step = next_round(Plan(NODES, (), LIMITS), [first])
+    assert isinstance(step, Round) and "gpu-4" in step.groups[0] and "gpu-2" not in step.groups[0]
+    conclusion = next_round(Plan(NODES, (), LIMITS), [first, save(step.groups[0], 2)])
+    assert isinstance(conclusion, Conclusion)
+    assert verdicts(conclusion) == {"gpu-1": PASS, "gpu-2": FAIL, "gpu-3": PASS, "gpu-4": PASS}
+    reason = finding(conclusion, "gpu-2", "storage_data").reason
+    assert reason == "its shards are wrong for gpu-4 and right for itself; wrong for gpu-3, too"
+
+
+NO_THIRD = "no third host could tell which of the two is at fault"
+
+
+@pytest.mark.parametrize(("reader", "writer"), [("gpu-1", "gpu-9"), ("gpu-9", "gpu-1")])
+def test_single_partner_convicts_nobody_and_is_doubted(reader: str, writer: str) -> None:
+    conclusion, rounds = walk(("gpu-1",), ("gpu-9",), **disputed(reader, writer))
+    # The same two would tell nothing more.
+    assert len(rounds) == 1
+    assert verdicts(conclusion) == {"gpu-1": INCOMPLETE}
+    assert finding(conclusion, "gpu-1", "storage_data").measured == 1
+    assert list(conclusion.held) == ["gpu-1"] and list(conclusion.doubted) == ["gpu-9"]
+    assert conclusion.held["gpu-1"].endswith(NO_THIRD) and conclusion.doubted["gpu-9"].endswith(NO_THIRD)
+
+
+def test_node_that_spoils_what_it_writes_and_reads_fails_by_the_word_of_two_partners() -> None:
+    # It reads gpu-8 wrong, which gpu-9 reads right; gpu-9 and gpu-8 read it wrong.
+    faults = disputed("gpu-9", "gpu-1", gpu_8=1)
+    faults["gpu_1"].update(disputed("gpu-1", "gpu-8")["gpu_1"])
+    faults["gpu_8"]["own"] = {"wrong": 0, "fault": ""}
+    faults["gpu_9"].update(disputed("gpu-1", "gpu-8", gpu_9=0)["gpu_9"])
+    conclusion, _ = walk(("gpu-1",), ("gpu-8", "gpu-9"), **faults)
+    assert (verdicts(conclusion), conclusion.held, conclusion.doubted) == ({"gpu-1": FAIL}, {}, {})
+
+
+def test_two_alone_that_disagree_are_both_held() -> None:
+    conclusion, _ = walk(NODES[:2], **disputed("gpu-1", "gpu-2"))
+    assert verdicts(conclusion) == {"gpu-1": INCOMPLETE, "gpu-2": INCOMPLETE}
+    assert sorted(conclusion.held) == ["gpu-1", "gpu-2"]
+
+
+def test_two_that_disagree_are_held_where_the_third_was_lost_and_when_stopped() -> None:
+    seen = [save(**disputed("gpu-4", "gpu-2"))]
+    conclusion = next_round(Plan(NODES, (), LIMITS), seen)
+    assert isinstance(conclusion, Conclusion)
+    assert verdicts(conclusion) == {"gpu-1": PASS, "gpu-2": INCOMPLETE, "gpu-3": PASS, "gpu-4": INCOMPLETE}
+    for concluded in (conclusion, conclude_early(Plan(NODES, (), LIMITS), seen, "budget used up")):
+        assert sorted(concluded.held) == ["gpu-2", "gpu-4"]
+
+
+def test_single_partner_whose_shards_are_wrong_for_both_is_doubted() -> None:
+    faults = disputed("gpu-1", "gpu-9")
+    faults["gpu_9"]["own"] = {"wrong": 1, "fault": "block 1 of shard 0 is wrong for its writer, too"}
+    conclusion, rounds = walk(("gpu-1",), ("gpu-9",), **faults)
+    assert (verdicts(conclusion), len(rounds)) == ({"gpu-1": INCOMPLETE}, 1)
+    assert "no third host could tell whether the storage is at fault" in conclusion.doubted["gpu-9"]
+    # A member's own are no word against its partner.
+    faults = disputed("gpu-9", "gpu-1")
+    faults["gpu_1"]["own"] = {"wrong": 1, "fault": "block 1 of shard 0 is wrong for its writer, too"}
+    conclusion, _ = walk(("gpu-1",), ("gpu-9",), **faults)
+    assert (verdicts(conclusion), list(conclusion.held), conclusion.doubted) == (
+        {"gpu-1": INCOMPLETE},
+        ["gpu-1"],
+        {},
+    )
+
+
+def test_state_that_two_saved_and_one_loaded_wrong_convicts_neither() -> None:
+    wrong = {"checkpoint": {"error": "WrongState: 3 wrong elements"}}
+    lost = {"checkpoint": {"error": "RuntimeError: Connection closed by peer"}}
+    conclusion, rounds = walk(("gpu-1",), ("gpu-9",), gpu_1=wrong, gpu_9=lost)
+    assert (verdicts(conclusion), len(rounds)) == ({"gpu-1": INCOMPLETE}, 1)
+    assert list(conclusion.held) == ["gpu-1"] and list(conclusion.doubted) == ["gpu-9"]
 
 
 def test_storage_that_spoils_most_shards_blames_nobody() -> None:
