@@ -132,12 +132,7 @@ class Reader:
         Of each part the node comes first that showed it first. Retired nodes are not asked any more.
         """
         now = (PART.c.last_seen == NODE.c.examined) & (NODE.c.state != "retired") & (PART.c.kind != "module")
-        there = (
-            select(PART.c.kind, PART.c.serial, PART.c.node, func.min(PART.c.seq).label("first"))
-            .join(NODE, NODE.c.name == PART.c.node)
-            .where(now)
-            .group_by(PART.c.kind, PART.c.serial, PART.c.node)
-        )
+        there = select(PART.c.kind, PART.c.serial, PART.c.node).join(NODE, NODE.c.name == PART.c.node).where(now)
         twice = there.subquery()
         keys = (
             select(twice.c.kind, twice.c.serial)
@@ -145,7 +140,11 @@ class Reader:
             .having(func.count(func.distinct(twice.c.node)) > 1)
         ).subquery()
         same = (PART.c.kind == keys.c.kind) & (PART.c.serial == keys.c.serial)
-        query = there.join(keys, same).order_by(PART.c.kind, PART.c.serial, "first")
+        stay = PART.alias()
+        # A part that was seen elsewhere in between begins another stay where it was before.
+        own = (stay.c.kind == PART.c.kind) & (stay.c.serial == PART.c.serial) & (stay.c.node == PART.c.node)
+        first = select(func.min(stay.c.seq)).where(own).scalar_subquery().label("first")
+        query = there.join(keys, same).add_columns(first).distinct().order_by(PART.c.kind, PART.c.serial, first)
         return [(row.kind, row.serial, row.node) for row in self._connection.execute(query)]
 
     def part_history(self, serial: str) -> list[Stay]:

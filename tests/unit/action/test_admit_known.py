@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.lookup.due import due
-from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import STRESSES
+from ansible_collections.muster.cluster.plugins.module_utils.examination import rules
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS, STRESSES
 from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import Reservation
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
@@ -543,6 +544,54 @@ def test_serial_that_two_nodes_claim_keeps_the_newcomer_out_and_the_one_in_servi
     site.run(repaired, nodes=["n0001"])
     result = site.run(newcomer, nodes=["n0002"])
     assert (state_of(result), result["opened"]) == ({"n0002": "admitted"}, ["n0002"])
+
+
+def test_node_that_showed_a_part_first_is_kept_out_by_nobodys_later_claim(site: Site) -> None:
+    first = {**FINGERPRINT, "gpu_serials": "0000:1b:00.0=1650222000123"}
+    owner = [replace(site.evidence("n0001", stage), fingerprint=first) for stage in STAGES]
+    site.run(owner)
+    site.run([replace(site.failing("n0002", "preflight"), fingerprint=first), owner[0]], stages=["preflight"])
+    site.run([replace(site.failing("n0001", "preflight"), fingerprint=first)], nodes=["n0001"], stages=["preflight"])
+    assert site.states()["n0001"] == "rejected"
+    result = site.run(owner[:1], nodes=["n0001"], stages=["preflight"])
+    assert state_of(result)["n0001"] == "admitted", verdict_of(result, "n0001")["findings"][0]["reason"]
+    late = replace(site.evidence("n0002", "preflight"), fingerprint=first)
+    assert state_of(site.run([late], nodes=["n0002"], stages=["preflight"]))["n0002"] == "testing"
+
+
+@pytest.fixture
+def other_disk_rules(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """What gives check disk another version."""
+
+    def change() -> None:
+        monkeypatch.setattr(CHECKS["disk"], "RULES", 2)
+        rules._needed.cache_clear()
+
+    yield change
+    monkeypatch.undo()
+    rules._needed.cache_clear()
+
+
+def test_faults_by_a_check_that_changed_stop_at_the_breaker(site: Site, other_disk_rules: Callable[[], None]) -> None:
+    """A check that is wrong now is no fault of half a partition; of one node it may be."""
+    full = {
+        name: replace(
+            whole,
+            findings=tuple(
+                replace(each, verdict="fail", reason="full") if each.check == "disk" else each
+                for each in whole.findings
+            ),
+        )
+        for name in site.names[:4]
+        for whole in (site.evidence(name, "preflight"),)
+    }
+    site.run()
+    other_disk_rules()
+    now = {name: replace(each, rules={**each.rules, "disk": 2}) for name, each in full.items()}
+    assert site.run([now["n0001"]], stages=["preflight"])["closed"] == ["n0001"]
+    stopped = site.run(list(now.values()), stages=["preflight"])
+    assert stopped["failed"] and "3 of 7" in stopped["msg"]
+    assert site.gate.open == set(site.names) - {"n0001"}
 
 
 @pytest.mark.parametrize(

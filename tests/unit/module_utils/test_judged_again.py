@@ -255,3 +255,20 @@ def test_program_judges_what_its_host_keeps(node_program, tmp_path, burned_once)
         assert ask(wrong).returncode == 2 and told in ask(wrong).stderr
     (EvidenceStore(str(tmp_path)).path("burn_in", "run-1").with_name("last") / "lscpu.txt").write_text("")
     assert ask("run-1").returncode == 2 and "last/lscpu" in ask("run-1").stderr
+
+
+def test_check_whose_output_was_not_kept_is_not_judged_again_and_stays_owed(burned, monkeypatch):
+    """As one that came with a later version: an upgrade must not make every node's burn-in incomplete."""
+    evidence, kept, expect = burned
+    assert any(name.endswith("/numa") for name in evidence.raw)
+    raw = {name: digest for name, digest in evidence.raw.items() if not name.endswith("/numa")}
+    older = replace(
+        evidence,
+        raw=raw,
+        findings=tuple(each for each in evidence.findings if each.check != "numa"),
+        rules={name: version for name, version in evidence.rules.items() if name != "numa"},
+    )
+    less = {place: {name: each for name, each in outputs.items() if name != "numa"} for place, outputs in kept.items()}
+    record = judged_again(older, less, expect, "2", PROGRAM)
+    assert {each.verdict for each in record.findings} == {PASS}
+    assert outdated(record.rules, "burn_in", {each.check for each in evidence.findings} | {"numa"}) == ("numa",)
