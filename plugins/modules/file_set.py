@@ -10,7 +10,7 @@ version_added: 0.1.0
 author: The Muster developers (@muster-cluster)
 description:
   - Writes all files and sees to their units in one task, because every task costs a connection. Missing directories are
-    created. All files are read before the first is written.
+    created, for everybody to enter. All files are read before the first is written.
   - Files that no longer belong to the set are removed.
   - A unit is restarted if it started before one of its files changed, also when the run that wrote the file was killed.
 attributes:

@@ -152,6 +152,7 @@ class FileSet:
             if (found.content, found.mode, found.owner) == (content, mode, file.owner or found.owner):
                 continue
             if not check and content is not None:
+                _make_directories(file.path)
                 replace_file(file.path, content, mode, _ids(file.owner))
             done.written.append(file.path)
             done.diff.append(_difference(file, found, content, mode))
@@ -244,6 +245,14 @@ def _ids(owner: str | None) -> tuple[int, int] | None:
     except KeyError as exc:
         raise FileSetError(f"there is no user {owner}") from exc
     return user.pw_uid, user.pw_gid
+
+
+def _make_directories(path: str) -> None:
+    # Whatever the umask of the task: what reads the files may run as a user of its own, and have a place there too.
+    for place in reversed(Path(path).parents):
+        if not place.exists():
+            place.mkdir()
+            place.chmod(0o755)
 
 
 def _difference(file: FileWanted, found: _Found, content: bytes | None, mode: int | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,10 @@ from .hook_settings import read_hook_settings
 SCONTROL_SECONDS = 1.0
 # To end what an epilog could not end, on the few nodes where there is something: asked, it is a moment.
 LEFTOVER_SECONDS = 3.0
+# To look for strays, a moment, and to end those of one user; before the wrapper's limit (8 s) whatever went before.
+STRAY_SECONDS = 3.0
+STRAY_ONE_SECONDS = 2.0
+OVER_SECONDS = 7.5
 # Left where the node was drained, by this program or by its wrapper, until it is given back.
 MARK = "health_drain"
 
@@ -54,6 +58,7 @@ def run(expect_path: str, settings_path: str, state_directory: str, node: str, h
         _forget(beat, state_directory, marked)
     seconds = round(time.monotonic() - started, 3)
     report(beat, evidence_of(beat, state_directory), slurm=told, seconds=seconds)
+    _end_strays(host, settings_path, state_directory, node, started + OVER_SECONDS - time.monotonic())
     return EXIT_STATUS[beat.verdict]
 
 
@@ -107,13 +112,25 @@ def mark(state_directory: str) -> str:
 
 def _end_remembered(host: Host, settings_path: str, state_directory: str, node: str) -> None:
     def work() -> str:
-        def operators() -> Collection[str]:
-            return read_hook_settings(settings_path).operator_groups
-
+        operators = _operators(settings_path)
         leftover_processes.end_remembered(host, node, state_directory, operators, LEFTOVER_SECONDS)
         return "done"
 
     within(LEFTOVER_SECONDS, work)
+
+
+def _end_strays(host: Host, settings_path: str, state_directory: str, node: str, left_seconds: float) -> None:
+    def work() -> str:
+        operators = _operators(settings_path)
+        leftover_processes.end_strays(host, node, state_directory, operators, STRAY_ONE_SECONDS)
+        return "done"
+
+    if left_seconds > 0:
+        within(min(STRAY_SECONDS, left_seconds), work)
+
+
+def _operators(settings_path: str) -> Callable[[], Collection[str]]:
+    return lambda: read_hook_settings(settings_path).operator_groups
 
 
 def _forget(beat: Heartbeat, state_directory: str, marked: Path) -> None:

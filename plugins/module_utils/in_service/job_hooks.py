@@ -33,7 +33,7 @@ from ..words.reader import plain
 from . import health_drain, round_ports
 from .health import HealthHost, in_use, new_id, within
 from .hook_settings import read_hook_settings, read_waivers
-from .leftover_processes import Job, end_leftovers, remember
+from .leftover_processes import MUSTER, Job, end_leftovers, note_user, remember
 from .user_directories import make_all
 
 # Each takes a fraction of a second. A host that is only busy must not lose a job for it, nor be drained until a person
@@ -69,6 +69,10 @@ def run(  # noqa: PLR0913, PLR0917 -- where everything lies
             findings, boot = after_job(host, expect, kept, read_waivers(settings_path))
             ports = round_ports.after_job(here, Path(run_directory), os.environ)
             left = end_leftovers(here, job, lambda: read_hook_settings(settings_path).operator_groups)
+            if os.environ.get("SLURM_JOB_USER") != MUSTER:
+                # A state directory that cannot be written fails the health check.
+                with suppress(OSError):
+                    note_user(state_directory, job)
             findings = [*left, *findings, *ports]
         if not findings:
             return _answer(findings, hook, boot)

@@ -3,6 +3,9 @@
 Ended are processes of people, but not of operators, who may log in without a job, nor of a user with a job here. The
 host and the controller say whether that is so; they are asked only where something is left. An answer that cannot be
 read ends nobody's processes: the node is drained, and its health check tries again.
+
+What starts later (by cron, at or mail) no epilog sees. The health check looks for such strays of users who had a job
+here and ends them in the same way.
 """
 
 from __future__ import annotations
@@ -38,10 +41,14 @@ ASK_AGAIN_SECONDS = 1.0
 TERM_SECONDS = 2.0
 KILL_SECONDS = 0.5
 END_SECONDS = 12.0
+# Where ssh lets in users without a job, theirs are no strays.
+SSH_RULES = "/etc/pam.d/sshd"
+JOB_RULE = re.compile(r"^account\s.*\bpam_slurm(_adopt)?\.so\b", re.MULTILINE)
 # Slurm's states of a job in which its steps may still be ending.
 ENDING = ("COMPLETING", "STAGE_OUT")
 # Debian calls the program slurmstepd-wlm where it is not started by its link.
 _STEP_DAEMON = "slurmstepd"
+_STATUS = re.compile(r"^(Name|PPid|Uid):\t(.*)$", re.MULTILINE)
 _STEP = re.compile(rf"{_STEP_DAEMON}[\w-]*: \[(\d+)[.+]")
 
 Kill = Callable[[int, int], None]
@@ -164,11 +171,40 @@ def processes_of(host: Host, uid: int) -> list[Process]:
 def steps_here(host: Host) -> set[str]:
     """Return the jobs whose step daemons run here, by the titles of root's: a user's process may have any title."""
     titles = [
-        host.read(path.replace("/status", "/cmdline")).stdout
-        for path, keys in _statuses(host)
-        if _user(keys) == "0" and keys.get("Name", "").startswith(_STEP_DAEMON)
+        host.read(path.replace("/status", "/cmdline")).stdout for path, keys in _statuses(host) if _is_step_daemon(keys)
     ]
     return {match.group(1) for title in titles if (match := _STEP.match(title))}
+
+
+def users_outside_steps(host: Host) -> set[str]:
+    """Return the numbers of the users who have processes, none of which descends from a step daemon."""
+    found = {path.split("/")[2]: keys for path, keys in _statuses(host)}
+    daemons = {pid for pid, keys in found.items() if _is_step_daemon(keys)}
+    inside = {_user(keys) for pid, keys in found.items() if _descends(pid, daemons, found)}
+    return {_user(keys) for keys in found.values()} - inside
+
+
+def note_user(state_directory: str, job: Job) -> None:
+    """Keep that a user had a job here, for the health check to look for strays of; raises OSError."""
+    replace_file(_users(state_directory) / str(job.uid), f"{job.id}\n", 0o600)
+
+
+def end_strays(  # noqa: PLR0913, PLR0917 -- those of end_leftovers
+    host: Host, node: str, state_directory: str, operators: Operators, seconds: float, kill: Kill = os.kill
+) -> None:
+    """End processes of users who had a job here and have none, and remember what cannot be killed.
+
+    Slurm is asked only where no process of such a user is a job step's; without an answer nothing is ended, and nothing
+    is held against the node, as a user with a job may have logged in. Raises OSError or ValueError.
+    """
+    noted = {path.name: path for path in _users(state_directory).glob("[0-9]*")}
+    if not noted or not JOB_RULE.search(host.read(SSH_RULES).stdout):
+        return
+    for uid in sorted(set(noted) & users_outside_steps(host)):
+        # Not that job: it may be here again.
+        findings = end_leftovers(host, Job("", int(uid), node), operators, kill, seconds)
+        if any(each.verdict == FAIL for each in findings):
+            remember(state_directory, Job(noted[uid].read_text("ascii").strip(), int(uid), node))
 
 
 def remember(state_directory: str, job: Job) -> None:
@@ -218,8 +254,20 @@ def _wait(host: Host, left: Iterable[Process], seconds: float) -> None:
 
 def _statuses(host: Host) -> Iterator[tuple[str, Mapping[str, str]]]:
     for path in host.paths("/proc/[0-9]*/status"):
-        lines = (line.partition(":") for line in host.read(path).stdout.splitlines())
-        yield path, {key: value.strip() for key, _, value in lines}
+        yield path, dict(_STATUS.findall(host.read(path).stdout))
+
+
+def _is_step_daemon(keys: Mapping[str, str]) -> bool:
+    return _user(keys) == "0" and keys.get("Name", "").startswith(_STEP_DAEMON)
+
+
+def _descends(pid: str, ancestors: Collection[str], found: Mapping[str, Mapping[str, str]]) -> bool:
+    # Numbers are used again: of two processes, read one after the other, each may seem the other's parent.
+    for _ in found:
+        if pid in ancestors or pid not in found:
+            break
+        pid = found[pid].get("PPid", "")
+    return pid in ancestors
 
 
 def _user(keys: Mapping[str, str]) -> str:
@@ -246,6 +294,10 @@ def _text(output: Output, what: str) -> str:
         return output.stdout
     said = output.error or output.stderr or output.stdout
     raise Unreadable(f"{what}: exit status {output.rc}: {' '.join(said.split())[:200] or 'no message'}")
+
+
+def _users(state_directory: str) -> Path:
+    return Path(state_directory) / "job_users"
 
 
 def _records(state_directory: str) -> Path:

@@ -142,6 +142,18 @@ def test_unit_that_does_not_start_is_an_error_that_tells_what_was_done(tmp_path:
     assert (done.written, done.restarted) == ([str(tmp_path / "munge.key")], [])
 
 
+def test_directories_are_made_for_all_to_enter_and_others_left_as_they_are(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    umask = os.umask(0o077)
+    try:
+        apply(Units(), [FileWanted(str(tmp_path / "new/below/a"), b""), FileWanted(str(closed / "b"), b"")])
+    finally:
+        os.umask(umask)
+    modes = {place: place.stat().st_mode & 0o777 for place in (tmp_path / "new", tmp_path / "new/below", closed)}
+    assert modes == {tmp_path / "new": 0o755, tmp_path / "new/below": 0o755, closed: 0o700}
+
+
 def test_secret_without_content_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
     files = [FileWanted(str(tmp_path / "first"), b"first"), secret(tmp_path, None)]
     assert apply(Units(), files, check=True).written == [str(tmp_path / "first"), str(tmp_path / "munge.key")]

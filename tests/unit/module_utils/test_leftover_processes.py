@@ -14,8 +14,10 @@ from ansible_collections.muster.cluster.plugins.module_utils.in_service.leftover
     Job,
     end_leftovers,
     end_remembered,
+    end_strays,
     keeper,
     left_from_before,
+    note_user,
     parse_uid_range,
     remember,
     remembered,
@@ -39,6 +41,7 @@ class Machine:
         self.users = users or {}
         self.names = {pid: f"p{pid}" for pid in self.users}
         self.titles: dict[int, str] = {}
+        self.parents: dict[int, int] = {}
         self.zombies: set[int] = set()
         # Which signals end a process; none of them one that is stuck.
         self.ends_by = {pid: {TERM, KILL} for pid in self.users}
@@ -56,6 +59,7 @@ class Machine:
             "id bob": Output("bob\0users\0"),
             "id muster": Output("muster\0"),
         }
+        self.ssh_rules = Output("account required pam_nologin.so\naccount required pam_slurm.so\n")
         self.definitions = Output("#UID_MIN 5000\nUID_MIN\t\t\t 1000\nUID_MAX\t\t\t60000\n")
         self.asked: list[str] = []
 
@@ -76,6 +80,8 @@ class Machine:
     def read(self, path: str) -> Output:
         if path == "/etc/login.defs":
             return self.definitions
+        if path == "/etc/pam.d/sshd":
+            return self.ssh_rules
         _, _, number, what = path.split("/")
         pid = int(number)
         if pid not in self.users:
@@ -83,7 +89,8 @@ class Machine:
         state = "Z" if pid in self.zombies else "S"
         return Output(
             {
-                "status": f"Name:\t{self.names[pid]}\nState:\t{state}\nPid:\t{pid}\nUid:\t{self.users[pid]}\t0\t0\t0\n",
+                "status": f"Name:\t{self.names[pid]}\nState:\t{state}\nPid:\t{pid}\nPPid:\t{self.parents.get(pid, 1)}\n"
+                f"Uid:\t{self.users[pid]}\t0\t0\t0\n",
                 "stat": f"{pid} (a ) b) {state} {' '.join(str(field) for field in range(4, 22))} {pid * 100} 0 0\n",
                 "cmdline": self.titles.get(pid, "") + "\0",
             }[what]
@@ -359,6 +366,102 @@ def test_what_was_left_is_tried_again_and_shown_until_it_is_gone(tmp_path: Path)
     machine.answers["squeue"] = Output("")
     end_remembered(machine, "gpu-01", state, tuple, 1.0, machine.kill)
     assert machine.sent == [(50, TERM)] and left_from_before(state) == []
+
+
+def sweep(machine: Machine, state: Path, seconds: float = 0.05) -> None:
+    """Look for strays where jobs of alice and bob have ended."""
+    note_user(str(state), JOB)
+    note_user(str(state), Job("6", OTHER, "gpu-01"))
+    end_strays(machine, "gpu-01", str(state), lambda: ("sudo",), seconds, machine.kill)
+
+
+def test_what_starts_a_user_again_after_the_last_job_is_ended(tmp_path: Path) -> None:
+    machine = Machine({1: 0, 30: 0, 50: USER, 51: USER, 52: 3000}, "")
+    # Of cron, with a child.
+    machine.parents |= {30: 1, 50: 30, 51: 50}
+    sweep(machine, tmp_path)
+    # Who never had a job here may be anybody: a service of the site, say.
+    assert machine.sent == [(50, TERM), (51, TERM)] and 52 in machine.users
+    assert remembered(str(tmp_path)) == []
+
+
+def test_slurm_is_not_asked_where_a_step_runs_something_of_the_user(tmp_path: Path) -> None:
+    machine = Machine({50: USER, 51: USER, 60: OTHER}, "8|2001|RUNNING\n9|2002|RUNNING\n")
+    machine.daemon(40, "slurmstepd: [8.batch]")
+    machine.daemon(41, "slurmstepd-wlm: [9.0]")
+    machine.parents |= {50: 40, 51: 1, 60: 41}
+    sweep(machine, tmp_path)
+    assert (machine.asked, machine.sent) == ([], [])
+
+
+@pytest.mark.parametrize("queue", ["8|2001|RUNNING\n", "7|2001|RUNNING\n", "8|2001|CONFIGURING\n"])
+def test_a_login_of_a_user_whose_job_runs_nothing_yet_goes_on(tmp_path: Path, queue: str) -> None:
+    machine = Machine({50: USER}, queue)
+    sweep(machine, tmp_path)
+    assert machine.sent == [] and "squeue" in machine.asked[-1]
+
+
+def test_a_job_that_is_here_again_is_let_save_its_work(tmp_path: Path) -> None:
+    machine = Machine({50: USER}, "7|2001|COMPLETING\n")
+    machine.daemon(40, "slurmstepd: [7.batch]")
+    sweep(machine, tmp_path)
+    assert machine.sent == []
+
+
+def test_a_users_process_makes_no_step_by_its_name(tmp_path: Path) -> None:
+    machine = Machine({50: USER}, "")
+    machine.daemon(40, "slurmstepd: [8.batch]", USER)
+    machine.parents[50] = 40
+    machine.ends_by[40] = {TERM}
+    sweep(machine, tmp_path)
+    assert machine.sent == [(50, TERM), (40, TERM)]
+
+
+def test_parents_in_a_circle_are_no_step(tmp_path: Path) -> None:
+    machine = Machine({50: USER, 51: USER}, "")
+    machine.parents |= {50: 51, 51: 50}
+    sweep(machine, tmp_path)
+    assert machine.users == {}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_an_answer_that_cannot_be_read_ends_no_stray_and_is_not_held_against_the_node(
+    tmp_path: Path, case: str
+) -> None:
+    machine = Machine({50: USER}, "")
+    key, machine.answers[key] = UNREADABLE[case][0], UNREADABLE[case][1]
+    sweep(machine, tmp_path)
+    assert (machine.sent, remembered(str(tmp_path))) == ([], [])
+
+
+def test_operators_and_systems_users_are_no_strays(tmp_path: Path) -> None:
+    machine = Machine({50: USER, 51: 999}, "")
+    machine.answers |= {"id alice": Output("alice\0sudo\0"), "passwd 999": Output("munge:x:999:999::/:/bin/false\n")}
+    note_user(str(tmp_path), Job("5", 999, "gpu-01"))
+    sweep(machine, tmp_path)
+    assert machine.sent == [] and not any("squeue" in each for each in machine.asked)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        Output("account required pam_nologin.so\n"),
+        Output("# account required pam_slurm.so\n"),
+        Output(rc=None, error="/etc/pam.d/sshd: no such file"),
+    ],
+)
+def test_where_ssh_needs_no_job_there_are_no_strays(tmp_path: Path, rules: Output) -> None:
+    machine = Machine({50: USER}, "")
+    machine.ssh_rules = rules
+    sweep(machine, tmp_path)
+    assert (machine.asked, machine.sent) == ([], [])
+
+
+def test_a_stray_that_cannot_be_killed_is_remembered_by_its_users_last_job(tmp_path: Path) -> None:
+    machine = Machine({50: USER}, "")
+    machine.ends_by[50] = set()
+    sweep(machine, tmp_path)
+    assert remembered(str(tmp_path)) == ["7"] and left_from_before(str(tmp_path))
 
 
 def test_the_end_leaves_time_for_the_rest_of_the_epilog() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
+from ansible_collections.muster.cluster.plugins.module_utils.in_service.health_drain import OVER_SECONDS
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import defaults
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
@@ -57,6 +58,10 @@ class Lab:
 
     def slurm(self, state: str, reason: str = "") -> None:
         (self.place / "node").write_text(f"{state}|{reason}")
+
+    def ssh_rules(self, text: str) -> None:
+        """Give the host other rules for ssh; only where it is entered by ``inside``."""
+        (self.place / "pam.d" / "sshd").write_text(text)
 
     def told(self, question: str, answer: str) -> None:
         (self.place / "told" / question).write_text(answer)
@@ -381,6 +386,11 @@ def test_hooks_give_up_before_slurm_does() -> None:
     assert 0 < granted["prolog"] == granted["epilog"] < defaults()["hooks"]["timeout"]
 
 
+def test_health_check_is_over_before_its_wrapper_ends_it() -> None:
+    program, *_ = LIMIT.findall((WRAPPERS / "health").read_text())
+    assert float(program[1]) > OVER_SECONDS
+
+
 @pytest.mark.parametrize("job", [{}, {"SLURM_JOB_ID": "7"}, {"SLURM_JOB_ID": "../7", "SLURM_JOB_UID": "1000"}])
 def test_hook_without_a_job_fails(lab: Lab, job: dict[str, str]) -> None:
     assert lab.hook("prolog", job).returncode == 1
@@ -397,7 +407,10 @@ def login(lab: Lab) -> Iterator[subprocess.Popen[bytes]]:
     lab.told("id-alice", "alice\0")
     lab.told("squeue---format=%A|%U|%T", f"7|{USER}|COMPLETING\n")
     # Processes of its own: jobs of the container hosts that other tests run on this machine are none of this host's.
-    unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", "echo ready; exec sleep 600"]
+    (lab.place / "pam.d").mkdir()
+    lab.ssh_rules("account required pam_slurm.so\n")
+    own = f"mount --bind {lab.place}/pam.d /etc/pam.d && echo ready; exec sleep 600"
+    unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", own]
     first = subprocess.Popen(unshare, stdout=subprocess.PIPE)
     assert first.stdout is not None and first.stdout.readline() == b"ready\n"
     own = f"--pid=/proc/{first.pid}/ns/pid_for_children"
@@ -438,6 +451,22 @@ def test_epilog_that_slurm_does_not_answer_drains_until_the_login_is_ended(
     lab.told("squeue---format=%A|%U|%T", "")
     assert lab.hook("health").returncode == 0
     assert (login.wait(5), lab.node) == (-signal.SIGTERM, "IDLE|")
+
+
+def test_health_check_ends_what_starts_after_a_users_last_job(lab: Lab, login: subprocess.Popen[bytes]) -> None:
+    # Who never had a job here may be anybody.
+    assert lab.hook("health").returncode == 0 and login.poll() is None
+    lab.hook("epilog", JOB)
+    assert login.wait(5) == -signal.SIGTERM
+    again = subprocess.Popen([*lab.inside, "setpriv", f"--reuid={USER}", "/bin/sleep", "60"], cwd="/")
+    for rules, squeue in (("", ""), (None, None), (None, f"8|{USER}|RUNNING\n")):
+        lab.ssh_rules("account required pam_slurm.so\n" if rules is None else rules)
+        answer = lab.place / "told" / "squeue---format=%A|%U|%T"
+        answer.unlink() if squeue is None else answer.write_text(squeue)
+        assert lab.hook("health").returncode == 0 and again.poll() is None
+    lab.told("squeue---format=%A|%U|%T", "")
+    assert lab.hook("health").returncode == 0
+    assert (again.wait(5), lab.node, lab.updates) == (-signal.SIGTERM, "IDLE|", [])
 
 
 def test_a_fault_found_beside_a_login_is_not_given_back_with_it(

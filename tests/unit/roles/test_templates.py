@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.in_service.leftover_processes import JOB_RULE
 
 from tests import warm_ansible
 
@@ -126,6 +129,45 @@ def test_a_login_that_cannot_be_put_into_its_jobs_cgroup_is_refused(render, tmp_
     # Root skips two rules, an administrator one: what is left is the refusal.
     assert ["success=2" in exempt[0], "success=1" in exempt[1], len(exempt)] == [True, True, 2]
     assert adopt.split()[2:] == ["pam_slurm_adopt.so", "action_adopt_failure=deny", "action_generic_failure=deny"]
+
+
+@pytest.mark.parametrize("access", ["pam_slurm", "pam_slurm_adopt", "open"])
+def test_only_root_may_have_things_started_where_logins_need_a_job(render, tmp_path, access):
+    wanted = tmp_path / "files.j2"
+    wanted.write_text("{{ __slurm_compute_files | to_json }}\n")
+    for name in ("templates", "files"):
+        (tmp_path / name).symlink_to(ROOT / "roles/slurm" / name)
+    given = {"slurm_controllers": [{"address": "10.0.0.1"}], "slurm_containers": {}, "slurm_ssh_access": access}
+    found = {each["path"]: each for each in json.loads(render("slurm", str(wanted), given))}
+    # By this the health check knows that logins need a job.
+    assert bool(JOB_RULE.search(found["/etc/pam.d/sshd"]["content"])) == (access != "open")
+    allowed = [found.get(f"/etc/{name}.allow", {}).get("content") for name in ("cron", "at")]
+    assert allowed == ([None] * 2 if access == "open" else ["root\n"] * 2)
+    assert ("/etc/polkit-1/rules.d/00-muster.rules" in found) == (access != "open")
+
+
+LINGER = "org.freedesktop.login1.set-{}-linger"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js, as polkit's rules are JavaScript")
+@pytest.mark.parametrize(
+    ("action", "user", "answer"),
+    [
+        (LINGER.format("self"), "alice", "no"),
+        (LINGER.format("user"), "alice", "no"),
+        (LINGER.format("self"), "root", "none"),
+        (LINGER.format("user"), "root", "none"),
+        ("org.freedesktop.login1.reboot", "alice", "none"),
+    ],
+)
+def test_nobody_but_root_lingers(action, user, answer):
+    rule = (ROOT / "roles/slurm/files/linger.rules").read_text()
+    program = (
+        "let rule; const polkit = {Result: {NO: 'no'}, addRule: (given) => { rule = given; }};"
+        f"{rule} console.log(rule({{id: '{action}'}}, {{user: '{user}'}}) ?? 'none');"
+    )
+    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout.strip() == answer
 
 
 @pytest.mark.parametrize(("tls", "packages"), [({}, []), (TLS, ["stunnel4"])])
