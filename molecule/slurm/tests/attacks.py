@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from cluster import LOGIN, USER, job, node_state, on, ssh, wait_for, wait_for_job
+from cluster import LOGIN, OTHER_USER, USER, job, node_state, on, ssh, wait_for, wait_for_job
 
 # Longer than any answer takes on a busy machine; what waits for a node that does not open is given up then.
 SECONDS = 25
@@ -111,6 +111,16 @@ INTO_JOBS = (
     Attack("srun enters it by Muster's name", "srun --jobid={job} --overlap --uid=muster {run}"),
     Attack("scontrol hands the job over", "scontrol update JobId={job} UserID=alice", refused=True),
     Attack("scancel ends the job", "scancel {job}"),
+)
+
+# What a user types on a node where a job runs, to run there when it is closed. Each has to be refused.
+COMEBACKS = (
+    Attack("crontab", "echo '* * * * * touch /tmp/again' | crontab -"),
+    Attack("at", "echo touch /tmp/again | at now + 1 minute"),
+    Attack("batch", "echo touch /tmp/again | batch"),
+    Attack("loginctl lets the user linger", "loginctl enable-linger"),
+    Attack("loginctl lets another linger", f"loginctl enable-linger {OTHER_USER}"),
+    Attack("systemd runs it later", "systemd-run --on-active=60 touch /tmp/again"),
 )
 
 
