@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from attacks import COMEBACKS
 from cluster import (
     CONTROLLERS,
     DATABASE,
@@ -46,6 +47,11 @@ def processes(user: str = USER) -> list[str]:
 def reason() -> str:
     """Return why the node is drained, ``none`` if it is not."""
     return on(LOGIN, f"sinfo --noheader --all --nodes={NODE} --format=%E").strip()
+
+
+def health_check() -> str:
+    """Return when the node's last health check began, by the file that its wrapper touches."""
+    return on(NODE, "stat -c %y /var/lib/muster/.health_began").strip()
 
 
 @contextmanager
@@ -118,6 +124,61 @@ def test_without_slurms_answer_nobody_is_killed_and_the_node_is_kept_off_jobs_un
             on(NODE, "rm -f /usr/local/bin/squeue")
         wait_for("the login's end", lambda: session.poll() is not None)
         wait_for(f"{NODE} given back", lambda: "drain" not in node_state(NODE))
+
+
+def test_no_user_has_anything_started_later() -> None:
+    number = running()
+    try:
+        done = {each.name: ssh(NODE, each.command, USER) for each in COMEBACKS}
+        # Not for want of cron.
+        on(NODE, "echo '# nothing' | crontab - && crontab -r")
+    finally:
+        on(LOGIN, f"scancel {number}")
+        wait_for_job(number, "CANCELLED")
+    assert not [name for name, told in done.items() if told.returncode == 0], done
+
+
+def test_what_starts_without_a_job_is_ended_by_the_health_check() -> None:
+    number = running()
+    on(LOGIN, f"scancel {number}")
+    wait_for_job(number, "CANCELLED")
+    wait_for(f"{NODE} free", lambda: node_state(NODE) == "idle")
+    # As cron would, by a crontab that is older than the role.
+    start = f"rm -f /tmp/ended; runuser -u {USER} -- sleep 7722; echo $? >/tmp/ended"
+    on(NODE, f"setsid sh -c '{start}' </dev/null >/dev/null 2>&1 &")
+    wait_for("the end of what was started", lambda: ssh(NODE, "test -s /tmp/ended").returncode == 0)
+    assert on(NODE, "cat /tmp/ended").strip() == "143", "not ended by SIGTERM"
+    assert "drain" not in node_state(NODE)
+
+
+def test_a_login_into_a_job_that_runs_nothing_outlives_health_checks() -> None:
+    # Of a user whom the health check looks for.
+    number = running()
+    on(LOGIN, f"scancel {number}")
+    wait_for_job(number, "CANCELLED")
+    on(LOGIN, f"salloc --no-shell --nodelist={NODE}", USER)
+    with login() as session:
+        for _ in range(2):
+            before = health_check()
+            wait_for("a health check", lambda before=before: health_check() != before)
+        assert session.poll() is None and len(processes()) > 2
+
+
+def test_a_user_with_a_job_blocks_no_burn_in_and_reads_and_writes_nothing_of_musters() -> None:
+    lock = "exec 9</var/lib/muster/burn_in/lock && flock --exclusive --nonblock 9"
+    evidence = on(NODE, "ls /var/lib/muster/evidence/*/*/evidence.json").split()[0]
+    attacks = [lock, f"cat {evidence}"]
+    for attack in attacks:
+        on(NODE, attack)
+    places = on(NODE, "find /etc/muster /usr/libexec/muster /var/lib/muster /run/muster -maxdepth 1 -type d").split()
+    number = running()
+    try:
+        for attack in (*attacks, *(f"touch {place}/mine" for place in places)):
+            told = ssh(NODE, attack, USER)
+            assert told.returncode != 0 and not told.stdout, (attack, told)
+    finally:
+        on(LOGIN, f"scancel {number}")
+        wait_for_job(number, "CANCELLED")
 
 
 @pytest.mark.parametrize("host", [NODE, LOGIN, DATABASE, *CONTROLLERS])
