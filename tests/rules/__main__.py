@@ -34,7 +34,7 @@ def main() -> int:
         rule
         for column, each in said.items()
         for rule, what in each.items()
-        if unversioned(table.get(rule, {}), column, what.digests(), versions[rule])
+        if unversioned(table.get(rule, {}), column, what, versions[rule])
     }
     if refused and not options.keep_versions:
         print("\n".join(f"{rule} changed without a new version: raise {place_of(rule)}" for rule in sorted(refused)))

@@ -38,24 +38,32 @@ from tests.unit.plugin_utils.storage import test_rounds as storage
 # Of each sick output so many mutations: the oracle and the fuzz try more.
 MUTATIONS = 4
 HOSTS = 8
+# Enough to tell the cases of one rule apart, of which the largest has 200, and for a table that people can compare.
+INPUT_DIGITS = 8
+VERDICT_DIGITS = 6
 
 
 @dataclass
 class Said:
-    """What one rule said, case by case: digests of all of it, and of what it was asked."""
+    """What one rule said, case by case: of each a short digest of what it was asked, and one of what it said.
 
-    verdicts: dict[str, Any] = field(default_factory=dict)
-    inputs: dict[str, str] = field(default_factory=dict)
+    A case is what was asked, by no name that somebody may change; ``names`` is for people.
+    """
+
+    cases: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     def add(self, case: str, inputs: Any, findings: Iterable[Finding]) -> None:
         """Keep what was said of one case, without prose."""
         rows = [[each.check, each.subject, each.verdict, digest.value(each.measured)] for each in findings]
-        self.verdicts[case] = sorted(rows, key=digest.canonical)
-        self.inputs[case] = digest.sha(inputs)
+        self.keep(case, inputs, sorted(rows, key=digest.canonical))
 
-    def digests(self) -> list[str]:
-        """Return the digests of verdicts and of inputs."""
-        return [digest.sha(self.verdicts), digest.sha(self.inputs)]
+    def keep(self, case: str, inputs: Any, said: Any) -> None:
+        """Keep what was said of one case; raise ValueError where the same inputs gave something else before."""
+        asked, came = digest.sha(inputs)[:INPUT_DIGITS], digest.sha(said)[:VERDICT_DIGITS]
+        if self.cases.setdefault(asked, came) != came:
+            raise ValueError(f"{case} and {self.names[asked]}: the same inputs, and not the same verdicts")
+        self.names.setdefault(asked, case)
 
 
 def versions() -> dict[str, int]:
@@ -72,11 +80,11 @@ def own() -> dict[str, Said]:
     said: dict[str, Said] = {name: Said() for name in versions()}
     for check, case, outputs, variant in (*_healthy(), *_sick()):
         inputs = {name: vars(output) for name, output in outputs.items()}
-        said[check].add(case, inputs, said_of(check, outputs, variant))
+        said[check].add(case, [variant, inputs], said_of(check, outputs, variant))
     texts, files = {name: healthy(name) for name in known()}, {"/proc/meminfo": healthy("meminfo")}
     for name in STRESS_CHECKS:
         settings = {"level": 3} if name == "dcgm_diag" else {}
-        said[f"{LOAD}{name}"].verdicts["asked"] = entry.stress_asks(name, texts, files, healthy_expect(), settings)
+        said[f"{LOAD}{name}"].keep("asked", "asked", entry.stress_asks(name, texts, files, healthy_expect(), settings))
     for stage, played in (("burn_in", _runs), ("fabric", _rails), ("storage", _saves), ("acceptance", _collectives)):
         for case, inputs, findings in played():
             said[stage].add(case, inputs, findings)
@@ -84,17 +92,20 @@ def own() -> dict[str, Said]:
 
 
 def recorded(place: Path) -> dict[str, Said]:
-    """Return what the rules say of what real machines printed, of those that say anything."""
+    """Return what the rules say of what real machines printed, of those that are asked."""
     said: dict[str, Said] = {}
-    for number, row in enumerate(sorted(ROWS, key=lambda row: (row.file, row.checks))):
+    for row in sorted(ROWS, key=lambda row: (row.file, row.checks)):
         if not (place / row.file).exists():
             continue
-        inputs = [row.file, digest.sha((place / row.file).read_bytes().hex())]
-        by_rule: dict[str, list[Finding]] = {}
+        data = (place / row.file).read_bytes()
+        output = vars(row.run(data)) if row.run else data.hex()
+        inputs = [row.probe, row.checks, row.expect, output]
+        # A rule that has nothing to say any more says something else.
+        by_rule: dict[str, list[Finding]] = {_rule_of(check): [] for check in row.checks}
         for finding in findings_of(row, place):
             by_rule.setdefault(_rule_of(finding.check), []).append(finding)
         for rule, findings in by_rule.items():
-            said.setdefault(rule, Said()).add(f"{row.file} {number}", inputs, findings)
+            said.setdefault(rule, Said()).add(f"{row.file} {row.why}".strip(), inputs, findings)
     return said
 
 
@@ -134,9 +145,9 @@ def _runs() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
 def _rails() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
     sites = {"sound": fabric.Site, "crashed": lambda: fabric.Site(crashed={"n3"}), **dict(fabric.FAULTS)}
     for name, site in sites.items():
-        yield from _of_nodes(name, name, site().conclude().findings)
+        yield from _of_nodes(name, site().conclude().findings)
         # The one that is sick alone under test, with nodes in service as partners.
-        yield from _of_nodes(f"{name} alone", name, site().conclude(("n3",)).findings)
+        yield from _of_nodes(f"{name} alone", site().conclude(("n3",)).findings)
 
 
 def _saves() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
@@ -144,9 +155,9 @@ def _saves() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
     # Data that is wrong for one of two, with a third that tells and without.
     faults.update(wrong=storage.disputed("gpu-3", "gpu-1", gpu_2=0), disputed=storage.disputed("gpu-3", "gpu-1"))
     for name, changes in faults.items():
-        yield from _of_nodes(name, name, storage.walk(**changes)[0].findings)
+        yield from _of_nodes(name, storage.walk(**changes)[0].findings)
         alone = storage.walk(storage.NODES[2:3], storage.NODES[:2], **changes)[0]
-        yield from _of_nodes(f"{name} alone", name, alone.findings)
+        yield from _of_nodes(f"{name} alone", alone.findings)
 
 
 def _collectives() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
@@ -155,11 +166,9 @@ def _collectives() -> Iterator[tuple[str, Any, Iterable[Finding]]]:
         nodes, partners = fleet.nodes[:under_test], fleet.nodes[under_test:]
         _, concluded = entry.acceptance(nodes, partners, expectations(fleet.spec), fleet.places(), fleet.run)
         findings = {node: [Finding(**each) for each in found] for node, found in concluded["findings"].items()}
-        yield from _of_nodes(f"{fault} {under_test}", fault, findings)
+        yield from _of_nodes(f"{fault} {under_test}", findings)
 
 
-def _of_nodes(
-    name: str, inputs: Any, findings: Mapping[str, Iterable[Finding]]
-) -> Iterator[tuple[str, Any, Iterable[Finding]]]:
+def _of_nodes(name: str, findings: Mapping[str, Iterable[Finding]]) -> Iterator[tuple[str, Any, Iterable[Finding]]]:
     for node, found in findings.items():
-        yield f"{name} {node}", inputs, found
+        yield f"{name} {node}", [name, node], found

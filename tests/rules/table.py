@@ -1,4 +1,4 @@
-"""The table of rules: which version of each came to which verdicts, and what is wrong with it now."""
+"""The table of rules: which version of each came to which verdicts, case by case, and what is wrong with it now."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ FILE = Path(__file__).with_name("rules.yml")
 # Of what lies in the checkout, and of what real machines printed, which not everybody has.
 OWN, RECORDED = "own", "recorded"
 WRITE = "PYTHONPATH=collections:. python -m tests.rules --write"
+ABOUT = "Written by tests/rules: of each rule its version, and by digests of what it was asked that of what it said."
 
 Table = Mapping[str, Mapping[str, Any]]
 
 
 def known() -> dict[str, dict[str, Any]]:
-    """Return the table: by rule its version, and digests of verdicts and of inputs."""
+    """Return the table: by rule its version, and by digests of inputs those of the verdicts on them."""
     return yaml.safe_load(FILE.read_text(encoding="utf-8")) or {} if FILE.exists() else {}
 
 
@@ -39,35 +40,40 @@ def faults(table: Table, column: str, said: Mapping[str, Said], versions: Mappin
         if rule not in versions:
             found.append(f"{rule}: there is no such rule any more; {WRITE}")
             continue
-        row, digests = table.get(rule, {}), said[rule].digests() if rule in said else None
-        if row.get(column) == digests and row.get("version") == versions[rule]:
+        row, now = table.get(rule, {}), said.get(rule, Said())
+        if row.get(column, {}) == now.cases and row.get("version") == versions[rule]:
             continue
-        if unversioned(row, column, digests, versions[rule]):
-            why = f"comes to other verdicts on the same outputs, and is version {versions[rule]} as before"
+        if changed := unversioned(row, column, now, versions[rule]):
+            what = f"{len(changed)} of {len(now.cases)} outputs, as of {changed[0]!r}"
+            why = f"comes to other verdicts on {what}, and is version {versions[rule]} as before"
             found.append(f"{rule}: {why}: raise {place_of(rule)}, then {WRITE}")
         else:
             found.append(f"{rule}: its version or its test outputs are new; {WRITE}")
     return found
 
 
-def unversioned(row: Mapping[str, Any], column: str, digests: list[str] | None, version: int) -> bool:
-    """Return whether a rule says something else of the same outputs without a new version."""
-    before = row.get(column)
-    if before is None or digests is None or row.get("version") != version:
-        return False
-    return bool(before[1] == digests[1] and before[0] != digests[0])
+def unversioned(row: Mapping[str, Any], column: str, now: Said, version: int) -> list[str]:
+    """Return the names of the cases of which a rule says something else without a new version.
+
+    What came or went beside them changes nothing: each case that was there before and is there now is compared.
+    """
+    if row.get("version") != version:
+        return []
+    before = row.get(column, {})
+    return [name for asked, name in now.names.items() if before.get(asked, now.cases[asked]) != now.cases[asked]]
 
 
 def written(table: Table, said: Mapping[str, Mapping[str, Said]], versions: Mapping[str, int]) -> str:
     """Return the table's text for what was said, by column; a column that nobody could ask stays as it is."""
-    lines = ["---", "# Written by tests/rules: of each rule its version, and digests of what it says of which outputs."]
+    rows: dict[str, dict[str, Any]] = {}
     for rule in sorted(versions):
-        row: dict[str, Any] = {"version": versions[rule]}
+        rows[rule] = {"version": versions[rule]}
         for column in (OWN, RECORDED):
             if column in said:
-                digests = said[column][rule].digests() if rule in said[column] else None
+                cases = said[column][rule].cases if rule in said[column] else {}
             else:
-                digests = table.get(rule, {}).get(column)
-            row |= {column: digests} if digests else {}
-        lines.append(f"{rule}: {yaml.safe_dump(row, default_flow_style=True, sort_keys=False, width=200).strip()}")
-    return "\n".join(lines) + "\n"
+                cases = table.get(rule, {}).get(column, {})
+            rows[rule] |= {column: dict(sorted(cases.items()))} if cases else {}
+    # PyYAML puts the lines of one mapping below its rule, yamllint wants them below its bracket.
+    head = f"---\n# {ABOUT}\n# yamllint disable rule:indentation\n"
+    return head + yaml.safe_dump(rows, default_flow_style=None, sort_keys=False, width=118)

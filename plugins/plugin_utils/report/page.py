@@ -31,6 +31,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.acceptance_s
     RoundView,
     campaign_view,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.report.owed import owed_of, owed_text
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows import (
     QUIET_STATES,
     STATES_SHOWN,
@@ -246,9 +247,12 @@ def _work(nodes: Sequence[NodeView]) -> list[Work]:
 
 def _remarks(nodes: Sequence[NodeView]) -> list[Remark]:
     """Return what an admission was not asked, was forgiven or still owes, by what it is."""
+    owed: dict[tuple[str, str], list[NodeView]] = {}
     found: dict[tuple[str, str], list[NodeView]] = {}
     for node in nodes:
-        said = [("Due again", f"{due.stage}: {due.reason}") for due in node.verdict.due]
+        for key in dict.fromkeys((due.stage, each) for due in node.verdict.due for each in owed_of(due)):
+            owed.setdefault(key, []).append(node)
+        said = []
         for waived in node.verdict.waived:
             finding, waiver = waived.finding, waived.waiver
             what = f"{finding.check} {finding.subject}: {finding.reason or finding.verdict}"
@@ -256,7 +260,10 @@ def _remarks(nodes: Sequence[NodeView]) -> list[Remark]:
         said += [("Asked less than shipped", text) for text in node.verdict.weaker]
         for key in dict.fromkeys(said):
             found.setdefault(key, []).append(node)
-    return [Remark(kind, text, named) for (kind, text), named in found.items()]
+    return [
+        *(Remark("Due again", owed_text(stage, each, len(named)), named) for (stage, each), named in owed.items()),
+        *(Remark(kind, text, named) for (kind, text), named in found.items()),
+    ]
 
 
 def _node(
