@@ -92,6 +92,14 @@ def test_identity_of_nothing_is_unread_and_of_what_is_not_there_is_none(expect):
         *("03000200-0400-0500-0006-000700080009", "00020003-0004-0005-0006-000700080009", "1"),
         *("00000000-0000-0000-0000-000000000000", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", "Not Settable"),
         *("12345678-1234-5678-90ab-cddeefaabbcc", "00010203-0405-0607-0809-0A0B0C0D0E0F"),
+        # As osquery, GLPI and reports of machines have them.
+        *("03020100-0504-0706-0809-0a0b0c0d0e0f", "10000000-0000-8000-0040-000000000000"),
+        *("78563412-3412-7856-90AB-CDDEEFAABBCC", "01234567-8910-1112-1314-151617181920"),
+        *("01234567890123456789AB", "0123456789AB", "0123456789ABCDEF0123", "12345678901234567", "123456789000"),
+        *("BSN12345678901234567", "MB-1234567890", "SYS-1234567890", "SYS-9876543210", "SN-12345", "sn-0000000000"),
+        *("87654321", "9876543210", "0987654321", "FEDCBA98", "0x00000000", "0xFFFFFFFF", "0x", "NNNNNNN"),
+        *("Type2 - Board Serial Number", "Type1 - TBD by OEM", "Filled By OEM", "Fill By OEM", "To Be Set By OEM"),
+        *("No Asset Tag", "Not Defined", "(null string)", "Unknow", "EVAL", "Serial Number xxxxxx"),
         *("00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff", "00:11:22:33:44:55", "0000:0000:0000:0000"),
     ],
 )
@@ -112,6 +120,14 @@ def test_what_a_maker_left_there_is_no_identifier(text):
         (" 7C:C2:55:09:5B:E0 ", "7cc255095be0"),
         ("1650222000123", "1650222000123"),
         ("51000000", "51000000"),
+        # Counted for a while; a number behind the same letters; a date; a number that begins like one in sixteens.
+        ("1234567891", "1234567891"),
+        ("12345679", "12345679"),
+        ("98765433", "98765433"),
+        ("MB-1234567899", "mb1234567899"),
+        ("MB12", "mb12"),
+        ("SN-20241123", "sn20241123"),
+        ("0X81F00273", "0x81f00273"),
     ],
 )
 def test_identifiers_are_compared_without_case_and_signs(text, bare):
