@@ -52,8 +52,8 @@ def closed_after(cluster: ModuleType, node: str, fault: dict[str, Any], after: f
     time.sleep(after)
     # A check that had begun before the repair may have said its word since.
     give_back(cluster, node, drained)
-    cluster.show(node, **fault)
     began = time.monotonic()
+    cluster.show(node, **fault)
     try:
         cluster.wait_for(f"{node} closed for {fault}", drained, every=0.1)
         return time.monotonic() - began
