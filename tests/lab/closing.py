@@ -28,13 +28,12 @@ from tests.figures import ROOT, write_figures
 
 SEED = 15
 SCENARIO = ROOT / "molecule/slurm"
-# A GPU that is gone, one that the driver lost, and a tool that never answers, which takes the check to its own limit.
-FAULTS: tuple[dict[str, Any], ...] = (
-    {"gpus_missing": ["SXM6"]},
-    {"gpus_lost": ["SXM2"]},
-    {"tool_faults": {"nvidia-smi": "hang"}},
-)
-REPAIRED = dict.fromkeys((key for fault in FAULTS for key in fault), None)
+# A GPU that is gone, one that the driver lost, and a file of sysfs that never answers, which takes the check to its own
+# limit (it starts no tool that could hang).
+FAULTS: tuple[dict[str, Any], ...] = ({"gpus_missing": ["SXM6"]}, {"gpus_lost": ["SXM2"]}, {})
+FILE = "/opt/lab/root/sys/bus/pci/devices/0000:05:00.0/current_link_width"
+STUCK = f"mv {FILE} {FILE}.kept && mkfifo {FILE}"
+REPAIRED = f"test ! -p {FILE} || mv {FILE}.kept {FILE}"
 
 
 def share(values: Sequence[float], part: float) -> float:
@@ -53,12 +52,17 @@ def closed_after(cluster: ModuleType, node: str, fault: dict[str, Any], after: f
     # A check that had begun before the repair may have said its word since.
     give_back(cluster, node, drained)
     began = time.monotonic()
-    cluster.show(node, **fault)
+    if fault:
+        cluster.show(node, **fault)
+    else:
+        cluster.on(node, STUCK)
     try:
-        cluster.wait_for(f"{node} closed for {fault}", drained, every=0.1)
+        cluster.wait_for(f"{node} closed for {fault or STUCK}", drained, every=0.1)
         return time.monotonic() - began
     finally:
-        cluster.show(node, **REPAIRED)
+        # The file first: who reads it waits.
+        cluster.on(node, REPAIRED)
+        cluster.show(node, **dict.fromkeys(fault, None))
 
 
 def give_back(cluster: ModuleType, node: str, drained: Callable[[], bool]) -> None:
