@@ -60,7 +60,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controlle
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate import NODES_AT_LEAST
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate_ledger import require_match
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import last_generation
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.last_seen import remember
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import (
     Ledger,
     LedgerError,
@@ -141,7 +141,8 @@ def _admitted_with_ledger(request: Request, handed: Handed, gate: Gate, now: flo
             return _admitted(Run(request, handed, rehearsal, gate, now, who))
     with ledger.locked():
         outcome = _admitted(Run(request, handed, ledger, gate, now, who))
-        last_generation.remember(ledger.id, outcome.generation)
+        with ledger.reading() as reader:
+            remember(ledger.id, reader.progress())
     return outcome
 
 
@@ -308,7 +309,7 @@ def _keep_evidence(run: Run, info: GateInfo | None) -> tuple[Handed, Mark]:
     given = [each for items in run.handed.preflights.values() for each in items]
     unread = dict(run.handed.unread)
     with run.book.writing() as writer:
-        require_match(run.request.fleet.ledger.id, writer.generation(), info, run.request.trust_ledger)
+        require_match(run.request.fleet.ledger.id, writer.progress(), info, run.request.trust_ledger)
         writer.declare(_classes(run), run.now)
         for item in writer.add_evidence(given, run.now):
             unread.setdefault(item.node, item.reason)

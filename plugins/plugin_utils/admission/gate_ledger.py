@@ -10,24 +10,30 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controlle
     GateInfo,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.last_generation import last_seen
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.last_seen import last_seen
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Progress
 
 RESTORE_HINT = "restore the ledger from its newest copy (docs/admission.md)"
 SWITCH = "-e ledger_recreate=true"
 TRUST_SWITCH = "ledger_trust=true"
 
 
-def require_match(ledger_id: str, generation: int, info: GateInfo | None, trust: bool = False) -> None:
+def require_match(ledger_id: str, progress: Progress, info: GateInfo | None, trust: bool = False) -> None:
     """Raise LedgerError if the gate was rendered from another ledger, or this is, or may be, an older copy of it.
 
     ``trust`` is the operator's word that a ledger is the newest where no gate can tell.
     """
-    seen = last_seen(ledger_id)
-    if seen is not None and seen > generation:
+    seen, generation = last_seen(ledger_id), progress.generation
+    if seen is not None and seen.generation > generation:
         raise LedgerError(
-            f"ledger {ledger_id} is at generation {generation}, this control machine has seen generation {seen}: this "
-            f"is an older copy; {RESTORE_HINT}; nothing was changed"
+            f"ledger {ledger_id} is at generation {generation}, this control machine has seen generation "
+            f"{seen.generation}: this is an older copy; {RESTORE_HINT}; nothing was changed"
+        )
+    if seen is not None and seen.transition > progress.transition:
+        raise LedgerError(
+            f"ledger {ledger_id} has transitions up to {progress.transition}, this control machine has seen "
+            f"{seen.transition}: this is an older copy; {RESTORE_HINT}; nothing was changed"
         )
     if info is None:
         return
@@ -61,10 +67,12 @@ def guard(fleet: Fleet, gate: Gate, trust: bool = False, check: bool = False) ->
     upgraded = not check and Ledger.upgrade(address.url, address.id, fleet.cluster)
     ledger = Ledger.open(address.url, address.id, fleet.cluster, read_only=True)
     with ledger.reading() as reader:
-        generation, nodes = reader.generation(), len(reader.states())
-    result: dict[str, Any] = {"changed": upgraded, "generation": generation, "nodes": nodes, "compared": True}
+        progress, nodes = reader.progress(), len(reader.states())
+    result: dict[str, Any] = {"changed": upgraded, "generation": progress.generation, "nodes": nodes, "compared": True}
+    # What this control machine knows itself it knows whether the controller answers or not.
+    require_match(ledger.id, progress, None)
     try:
-        require_match(ledger.id, generation, gate.read(), trust)
+        require_match(ledger.id, progress, gate.read(), trust)
     except ControllerError as exc:
         result |= {"compared": False, "warnings": [f"the ledger could not be compared with the gate: {exc}"]}
     return result

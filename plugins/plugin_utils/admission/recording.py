@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import STAGES, Evidence, EvidenceError
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate_ledger import require_match
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.last_seen import remember
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError, Refused
 
 RELEASE = "release"
@@ -84,7 +86,13 @@ def decide(fleet: Fleet, given: Decision, who: str, now: float, check: bool = Fa
     # An admission under way would go on to render what it read before.
     lock = nullcontext() if check else ledger.locked()
     with lock, ledger.rehearsed(check) as book, book.writing() as writer:
+        # Into an older copy nothing is decided: it would come to look like the newest.
+        require_match(ledger.id, writer.progress(), None)
         writer.declare({node: fleet.compute[node].hardware_class}, now)
         move = writer.decide(node, "none" if given.decision == RELEASE else given.decision, given.reason, who, now)
         state = writer.states()[node]
+        progress = writer.progress()
+    if not check:
+        # The gate follows later, perhaps only when its controller is back; a copy from before this is older already.
+        remember(ledger.id, progress)
     return {"changed": move is not None, "node": node, "state": state, "transition": vars(move) if move else None}

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import wait_until
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import last_generation
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.database import (
     BUSY_SECONDS,
     JSON_OF_ROUNDS,
@@ -31,11 +30,13 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.database imp
     shown_url,
     sqlite_name,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.last_seen import remember
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger_reader import Reader
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger_writer import Writer, parts_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import (
     Mark,
     NodeRow,
+    Progress,
     Refused,
     StoredRound,
     Transition,
@@ -102,7 +103,7 @@ class Ledger:
             row = {"ledger_id": ledger_id, "cluster": cluster, "schema_version": SCHEMA, "owed": 0}
             connection.execute(insert(META), {**row, "generation": generation, "created": created})
         # It knows nothing that could admit a node: it may begin again.
-        last_generation.remember(ledger_id, generation)
+        remember(ledger_id, Progress(generation, 0))
         return cls(engine, parsed, ledger_id, cluster)
 
     @classmethod

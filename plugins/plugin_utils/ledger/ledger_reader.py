@@ -20,6 +20,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records impo
     JudgedBy,
     Mark,
     NodeRow,
+    Progress,
     Record,
     Stay,
     StoredRound,
@@ -56,6 +57,10 @@ class Reader:
     def generation(self) -> int:
         """Return how many changes the gate has to follow."""
         return int(self._connection.execute(select(META.c.generation)).scalar_one())
+
+    def progress(self) -> Progress:
+        """Return how far the decisions have come."""
+        return Progress(self.generation(), self._last(TRANSITION))
 
     def mark(self) -> Mark:
         """Return how far the ledger has come, for ``moved_on`` to compare with."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 
@@ -145,6 +145,16 @@ class StoredRound:
     observations: list[Any] | None
     started: float
     finished: float | None
+
+
+class Progress(NamedTuple):
+    """How far the decisions of a ledger had come; a copy of which either is less is older.
+
+    The generation counts what the gate has to follow, the last transition also what was decided without a gate.
+    """
+
+    generation: int
+    transition: int
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,9 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_outp
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import GateInfo
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import last_generation
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.gate_ledger import guard
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.recording import Decision, decide
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger import last_seen
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Doubt
 
@@ -179,11 +181,34 @@ def test_gate_without_an_id_and_a_ledger_with_a_history_stop(site: Site, tmp_pat
     site.gate.info, site.gate.open = GateInfo(None, 0, {}), set()
     with pytest.raises(LedgerError, match=r"generation 1, this control machine has seen generation 3: .*older copy"):
         site.run(nodes=["n0001"], stages=["preflight"])
-    last_generation.path_of("ledger-1").unlink()
+    last_seen.path_of("ledger-1").unlink()
     with pytest.raises(LedgerError, match=r"has a history .* nobody knows .* ledger_trust=true"):
         site.run(nodes=["n0001"], stages=["preflight"])
     result = site.run(nodes=["n0001"], stages=["preflight"], trust_ledger=True)
     assert (result["opened"], site.gate.open) == (["n0001"], {"n0001"})
+
+
+def test_copy_from_before_a_decision_that_no_gate_followed_stops(site: Site, tmp_path: Path) -> None:
+    """The controller is away while a node is quarantined, and the ledger restored from a copy of before."""
+    path = tmp_path / "ledger.sqlite"
+    site.run()
+    shutil.copy(path, tmp_path / "copy")
+    fleet = fleet_of(site.fleet)
+    decision = Decision("n0003", "quarantined", "smoke")
+    decide(fleet, decision, "me", site.now)
+    shutil.copy(path, tmp_path / "newest")
+    shutil.copy(tmp_path / "copy", path)
+    older = r"transitions up to 8, this control machine has seen 9: .*older copy"
+    with pytest.raises(LedgerError, match=older):
+        site.run(nodes=["n0001"], stages=["preflight"])
+    with pytest.raises(LedgerError, match=older):
+        decide(fleet, replace(decision, node="n0004"), "me", site.now)
+    site.gate.fail = {"read"}
+    with pytest.raises(LedgerError, match=older):
+        guard(fleet, site.gate)
+    site.gate.fail = set()
+    shutil.copy(tmp_path / "newest", path)
+    assert site.run(nodes=["n0001"], stages=["preflight"])["closed"] == ["n0003"]
 
 
 def test_gate_that_could_not_be_written_the_first_time_needs_no_switch(site: Site) -> None:
