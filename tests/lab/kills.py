@@ -84,7 +84,8 @@ class Traced:
         # Of the killed run, those that it had started.
         self.workers: list[int] = []
         self.started = threading.Event()
-        pipe = Path(tempfile.mkdtemp(prefix="muster-kills-")) / "effects"
+        self.place = tempfile.TemporaryDirectory(prefix="muster-kills-")
+        pipe = Path(self.place.name) / "effects"
         os.mkfifo(pipe)
         self.reader = threading.Thread(target=self._read, args=(pipe,), daemon=True)
         self.reader.start()
@@ -114,6 +115,7 @@ class Traced:
         status = self.process.wait(timeout=RUN_SECONDS)
         # What it did last has to come through the pipe, which stays open.
         self.reader.join(1)
+        self.place.cleanup()
         return status
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
 import zipfile
 from pathlib import Path
 
 import pytest
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import build
 
-# What a control machine remembers of ledgers: none of this machine's, and each worker's own.
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="muster-tests-")
+
+@pytest.fixture(scope="session", autouse=True)
+def remembered_here(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Give each worker a place of its own for what a control machine remembers of ledgers."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
 @pytest.fixture(scope="session")
