@@ -144,7 +144,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host import Lo
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GATE_FILE, GateFile, Partition
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import Examined, NodeHandling
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import SlurmGateError
-from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import Controller
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import TIMES, Controller
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate import STATE_SAVE_LOCATION, Gate
 
 PARTITION = {
@@ -182,7 +182,7 @@ def main() -> None:
     try:
         examined = {name: Examined.from_params(name, data) for name, data in params["resume"].items()}
         gate = Gate(
-            Controller(LocalHost(), params["timeout_seconds"]),
+            Controller(LocalHost(environment=TIMES), params["timeout_seconds"]),
             params["path"],
             params["state_save_location"],
             NodeHandling(examined, params["leaving_jobs"] == "end"),

@@ -122,7 +122,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GATE_FILE
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import SlurmGateError
-from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import Controller
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_controller import TIMES, Controller
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate import STATE_SAVE_LOCATION, Gate
 
 ARGUMENTS = {
@@ -149,7 +149,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     params = module.params
     gate = Gate(
-        Controller(LocalHost(), params["timeout_seconds"]),
+        Controller(LocalHost(environment=TIMES), params["timeout_seconds"]),
         params["path"],
         params["state_save_location"],
     )

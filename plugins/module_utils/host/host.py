@@ -10,9 +10,10 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 from ..words.errors import MusterError
@@ -66,11 +67,15 @@ class LocalHost:
     """The host this process runs on.
 
     ``tool_path`` is the PATH in which tools are looked up; ``root`` stands before every path that is read (as
-    node_exporter's ``--path.rootfs``), so that both can be settings of a site.
+    node_exporter's ``--path.rootfs``), so that both can be settings of a site. ``environment`` is what tools find there
+    besides this process' own.
     """
 
-    def __init__(self, tool_path: str = TOOL_PATH, root: str = "/") -> None:
+    def __init__(
+        self, tool_path: str = TOOL_PATH, root: str = "/", environment: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.tool_path = tool_path
+        self.environment = environment
         self.root = root
         # How long any tool has run; what an examination takes beyond that is ours.
         self.tool_seconds = 0.0
@@ -101,7 +106,7 @@ class LocalHost:
                 self.tool_seconds += 0.0 if self._at_once else time.monotonic() - self._since
 
     def _run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
-        environment = {**os.environ, "PATH": self.tool_path, "LC_ALL": "C", "LANGUAGE": "C"}
+        environment = {**os.environ, **self.environment, "PATH": self.tool_path, "LC_ALL": "C", "LANGUAGE": "C"}
         try:
             process = subprocess.Popen(
                 list(argv),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -109,9 +110,9 @@ def returns(node: NodeState, examined: Examined) -> bool:
 
 
 def seconds_of(text: str) -> float | None:
-    """Return a time of scontrol's, which prints this host's own, in seconds since the epoch."""
+    """Return a time of scontrol's, asked for in UTC (slurm_controller.TIMES), in seconds since the epoch."""
     try:
-        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+        return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
     except (ValueError, OverflowError):
         return None
 

@@ -23,6 +23,8 @@ from .scontrol_output import (
 
 # Linux takes 128 KiB in one argument (MAX_ARG_STRLEN); with room for the words before it.
 ARGUMENT_BYTES = 100 * 1024
+# Scontrol prints local time, in which an hour comes twice when clocks are set back, and in a form that may be chosen.
+TIMES = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
 
 
 class Controller:

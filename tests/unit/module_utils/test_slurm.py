@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import asdict
 
 import pytest
@@ -16,6 +15,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan imp
     leaving,
     plan,
     returns,
+    seconds_of,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import (
     UNREADABLE,
@@ -411,7 +411,7 @@ def test_closing_touches_the_named_nodes_alone():
 # What slurmctld 22.05.8 was seen to say: a node that rebooted by itself, one that was drained before it did.
 REBOOTED = "Node unexpectedly rebooted"
 BEFORE, BOOTED, DURING, LATE = (f"2026-11-20T{hour}:00:00" for hour in ("08", "09", "10", "11"))
-BEGAN = time.mktime(time.strptime(DURING, "%Y-%m-%dT%H:%M:%S"))
+BEGAN = seconds_of(DURING)
 
 
 def node(state="DOWN", reason=REBOOTED, at=BOOTED, booted=BOOTED, by="root"):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost, Output
 from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import expand, fold
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_file import GateFile, Partition, parse_gate_file
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.gate_plan import Examined, NodeHandling
@@ -374,7 +376,7 @@ def test_closing_by_name_stops_at_a_file_that_is_not_ours(slurm, close):
 
 
 def test_module_closes_by_name(slurm, close, tmp_path, monkeypatch):
-    monkeypatch.setattr("ansible_collections.muster.cluster.plugins.modules.slurm_gate.LocalHost", lambda: slurm)
+    monkeypatch.setattr("ansible_collections.muster.cluster.plugins.modules.slurm_gate.LocalHost", lambda **_: slurm)
     places = {"path": str(slurm.path), "state_save_location": str(tmp_path)}
     for check in (True, False):
         answer = run_module("slurm_gate", check, close=["n2"], **places)
@@ -536,7 +538,9 @@ def test_description_tells_what_others_have_and_what_cannot_be_read(slurm, recon
 
 
 def test_module_tells_reservations_as_plain_data(slurm, reconcile, tmp_path, monkeypatch):
-    monkeypatch.setattr("ansible_collections.muster.cluster.plugins.modules.slurm_gate_info.LocalHost", lambda: slurm)
+    monkeypatch.setattr(
+        "ansible_collections.muster.cluster.plugins.modules.slurm_gate_info.LocalHost", lambda **_: slurm
+    )
     slurm.reservations = (
         "ReservationName=course StartTime=a EndTime=b Nodes=n[2-3] Flags= "
         "Users=ann Groups=(null) Accounts=(null) State=ACTIVE"
@@ -544,6 +548,28 @@ def test_module_tells_reservations_as_plain_data(slurm, reconcile, tmp_path, mon
     answer = run_module("slurm_gate_info", path=str(slurm.path), state_save_location=str(tmp_path))
     course = answer["reservations"]["course"]
     assert (course["nodes"], Reservation.from_dict(course).nodes) == (["n2", "n3"], ("n2", "n3"))
+
+
+def test_module_knows_the_hours_apart_that_a_clock_change_gives_the_same_name(tmp_path, monkeypatch):
+    booted = (1792888200, 1792891800)
+    lines = "".join(
+        f"echo NodeName=n{number} OS=Linux State=IDLE BootTime=$(date -d @{at} +%Y-%m-%dT%H:%M:%S)\n"
+        for number, at in enumerate(booted)
+    )
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(f"#!/bin/sh\ncase $1$2 in shownode) {lines};; show*) ;; *) echo UP;; esac\n")
+    scontrol.chmod(0o755)
+    monkeypatch.setattr(
+        "ansible_collections.muster.cluster.plugins.modules.slurm_gate_info.LocalHost",
+        partial(LocalHost, f"{tmp_path}:/usr/bin:/bin"),
+    )
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    assert {time.strftime("%H:%M", time.localtime(at)) for at in booted} == {"02:30"}
+    answer = run_module("slurm_gate_info", path=str(tmp_path / "gate"), state_save_location=str(tmp_path))
+    monkeypatch.undo()
+    time.tzset()
+    assert [node["boot_time"] for node in answer["nodes"].values()] == [*booted]
 
 
 def test_reservations_that_slurm_does_not_tell_hide_nothing_else(slurm, reconcile, tmp_path):
