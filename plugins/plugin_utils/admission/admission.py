@@ -390,13 +390,8 @@ def fault_counts(evidence: Evidence, policy: Policy, now: float) -> bool:
 
 def waived_of(node: str, findings: Iterable[Finding], policy: Policy, now: float) -> Iterator[Waived]:
     """Yield the findings that did not pass and that the policy accepts on this node today."""
-    if not policy.waivers:
-        return
     for finding in findings:
-        if finding.verdict == PASS:
-            continue
-        waiver = next((each for each in policy.waivers if each.covers(node, finding, now)), None)
-        if waiver is not None:
+        if finding.verdict != PASS and (waiver := policy.waiver_for(node, finding, now)) is not None:
             yield Waived(finding, waiver)
 
 

@@ -196,6 +196,10 @@ class Policy:
         limits = {limit.gpus: float(limit.microseconds) for limit in asked.limits}
         return LatencyProfile(self.latency_profile, asked.collective, asked.sizes_bytes, limits)
 
+    def waiver_for(self, node: str, finding: Finding, now: float) -> Waiver | None:
+        """Return the waiver by which a finding that did not pass is accepted today, None where there is none."""
+        return next((each for each in self.waivers if each.covers(node, finding, now)), None)
+
     def fresh_limit(self, stage: str) -> float:
         """Return up to which age in hours evidence of a stage counts; one that is not named does not age."""
         preflight = PREFLIGHT_FRESH_HOURS if stage == "preflight" else math.inf

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,7 +58,12 @@ def draw(handed: Handed, seed: str, now: float, check: bool = False) -> dict[str
     """
     fleet = handed.fleet
     result: dict[str, Any] = {"seed": seed, "drawn": []}
-    names = [node for node, record in handed.evidence.items() if node in fleet.compute and may_be_drawn(record)]
+
+    def waived(node: str) -> Callable[[Finding], bool]:
+        return lambda finding: fleet.policy.waiver_for(node, finding, now) is not None
+
+    told = handed.evidence.items()
+    names = [node for node, record in told if node in fleet.compute and may_be_drawn(record, waived(node))]
     if check or not names:
         return result
     ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster)

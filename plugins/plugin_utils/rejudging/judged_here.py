@@ -5,7 +5,7 @@ Pure: the same evidence and the same outputs give the same answer. It reads noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import Examination
@@ -132,13 +132,18 @@ def _other_parts(evidence: Evidence, examinations: Mapping[str, Examination], ex
     ]
 
 
-def may_be_drawn(record: Any) -> bool:
-    """Return whether what a node gave says that it is finished, and of a burn-in that it passed; never raises."""
+def may_be_drawn(record: Any, accepted: Callable[[Finding], bool]) -> bool:
+    """Return whether what a node gave says that it is finished, and of a burn-in that it counts as passed.
+
+    ``accepted`` says of a finding that did not pass whether it is waived. Never raises.
+    """
     if not isinstance(record, Mapping) or record.get("finished") is None:
         return False
     if record.get("stage") != "burn_in":
         return True
     findings = record.get("findings")
-    return isinstance(findings, list) and all(
-        isinstance(each, Mapping) and each.get("verdict") == PASS for each in findings
-    )
+    try:
+        told = [Finding.from_dict(each) for each in findings] if isinstance(findings, list) else None
+    except ValueError:
+        return False
+    return told is not None and all(each.verdict == PASS or accepted(each) for each in told)

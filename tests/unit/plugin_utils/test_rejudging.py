@@ -6,6 +6,7 @@ import functools
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,11 @@ from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint
 from ansible_collections.muster.cluster.plugins.module_utils.judging.identity import identity_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, digest_of, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
-from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain, read_as
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission_request import Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admitting import admit
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import program_digest
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import Waiver
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import AGREES
 from ansible_collections.muster.cluster.plugins.plugin_utils.rejudging import drawing
@@ -413,6 +415,19 @@ def test_burn_in_that_failed_is_not_drawn(burned: Site) -> None:
         said = burned.said[name]
         burned.said[name] = replace(said, findings=(*said.findings, replace(said.findings[0], verdict=FAIL)))
     assert [each["node"] for each in draw(burned.handed(), "any", burned.now)["drawn"]] == ["gpu-01"]
+
+
+def test_burn_in_with_a_waived_fault_is_drawn(burned: Site) -> None:
+    """Or a program could keep away from being looked at by a fault that is accepted."""
+    said = burned.said["gpu-03"]
+    fault = next(each for each in said.findings if each.check == "memory")
+    burned.said = {"gpu-03": replace(said, findings=(*said.findings, replace(fault, verdict=FAIL)))}
+    until = datetime.fromtimestamp(NOW, UTC).strftime("%Y-%m-%d")
+    waiver = {"nodes": "gpu-03", "check": "memory", "reason": "a module too few", "who": "ann", "until": until}
+    waivers = read_as(tuple[Waiver, ...], [waiver])
+    burned.fleet = replace(burned.fleet, policy=replace(burned.fleet.policy, waivers=waivers))
+    assert outcomes_of(burned, "any")[0] == {"gpu-03": AGREES}
+    assert draw(burned.handed(), "any", NOW + 2 * 86400)["drawn"] == []
 
 
 def test_burn_ins_of_other_rules_are_named_and_no_others(burned: Site) -> None:
