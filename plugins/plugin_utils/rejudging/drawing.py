@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge import STAGES as STAGES  # noqa: PLC0414 - handed on to actions
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge import STAGES
 from ansible_collections.muster.cluster.plugins.module_utils.host.raw_outputs import RawError, places_in
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, EvidenceError, digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
@@ -22,6 +22,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import 
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import AGREES, Draw
 from ansible_collections.muster.cluster.plugins.plugin_utils.rejudging.judged_here import judged_here, may_be_drawn
+
+# What actions use of this module; the stages are those of which raw output is kept.
+__all__ = ["STAGES", "Handed", "draw", "drawn", "rejudge"]
 
 # Nodes drawn in a run, beside those that did not agree before. A program that lies everywhere is found in the first
 # run, one that lies on one of 232 nodes within 80 runs with a chance of one half.
