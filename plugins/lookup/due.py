@@ -26,6 +26,13 @@ options:
         whose preflight cannot be read.
     type: dict
     required: true
+  collected:
+    description:
+      - Ids of evidence that this run has collected from nodes. A stage of which such evidence says something about the
+        node as it is now is not due. It is this run's result, and what failed is tested again by the next run.
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment: muster.cluster.fleet
 """
 
@@ -49,7 +56,7 @@ _list:
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleLookupError
@@ -58,6 +65,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.errors import
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, EvidenceError
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
+    StageVerdict,
     runnable_stages,
     stage_verdict,
 )
@@ -66,7 +74,14 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import 
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
 
 
-def due(fleet: Fleet, stage: str, nodes: Sequence[str], evidence: Mapping[str, Any], now: float) -> list[str]:
+def due(  # noqa: PLR0913, PLR0917 -- what a run knows of its nodes
+    fleet: Fleet,
+    stage: str,
+    nodes: Sequence[str],
+    evidence: Mapping[str, Any],
+    now: float,
+    collected: Collection[str] = (),
+) -> list[str]:
     """Return the nodes on which the stage has to run; raises LedgerError or PolicyError."""
     policy = fleet.policy
     if stage not in policy.stages:
@@ -75,7 +90,12 @@ def due(fleet: Fleet, stage: str, nodes: Sequence[str], evidence: Mapping[str, A
     ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=True)
     with ledger.reading() as reader:
         cases = cases_of(fleet, reader, preflights, now)
-    found = [name for name in preflights if stage in runnable_stages(cases[name], policy, now)]
+    found = [
+        name
+        for name in preflights
+        if stage in runnable_stages(cases[name], policy, now)
+        and not _has_result(stage_verdict(stage, cases[name], policy, now), collected)
+    ]
     # Of those in service, nodes that still pass are proven again a ring at a time: users have the rest meanwhile.
     served = [name for name, case in cases.items() if case.in_service]
     passes = {name for name in served if stage_verdict(stage, cases[name], policy, now).verdict == PASS}
@@ -98,6 +118,11 @@ def ring(fleet: Fleet, due_again: Sequence[str], in_service: Sequence[str]) -> l
     return chosen
 
 
+def _has_result(verdict: StageVerdict, collected: Collection[str]) -> bool:
+    """Return whether the stage's evidence came in this run, and says something about the node as it is now."""
+    return verdict.evidence in collected and verdict.usable and not verdict.due
+
+
 def _preflight(node: str, given: Any) -> Evidence | None:
     """Return the node's preflight, None where it gave none that can be read: admission says why."""
     try:
@@ -113,8 +138,9 @@ class LookupModule(LookupBase):
     def run(self, terms: Sequence[Any], variables: Any = None, **kwargs: Any) -> list[str]:
         """Return the nodes' names; raises AnsibleLookupError."""
         self.set_options(var_options=variables, direct=kwargs)
-        fleet, stage, evidence = (self.get_option(key) for key in ("fleet", "stage", "evidence"))
+        fleet, stage, evidence, collected = map(self.get_option, ("fleet", "stage", "evidence", "collected"))
+        nodes = [str(term) for term in terms]
         try:
-            return due(Fleet.from_variables(fleet), stage, [str(term) for term in terms], evidence, time.time())
+            return due(Fleet.from_variables(fleet), stage, nodes, evidence, time.time(), collected)
         except MusterError as exc:
             raise AnsibleLookupError(f"due: {exc}") from exc
