@@ -28,8 +28,9 @@ options:
     required: true
   collected:
     description:
-      - Ids of evidence that this run has collected from nodes. A stage of which such evidence says something about the
-        node as it is now is not due. It is this run's result, and what failed is tested again by the next run.
+      - Ids of evidence that this run has collected from nodes. A stage of which such evidence shows a fault, or says
+        something about the node as it is now, is not due. It is this run's result, and what failed is tested again by
+        the next run.
     type: list
     elements: str
     default: []
@@ -63,7 +64,7 @@ from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, EvidenceError
-from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, PASS
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
     StageVerdict,
     runnable_stages,
@@ -119,8 +120,12 @@ def ring(fleet: Fleet, due_again: Sequence[str], in_service: Sequence[str]) -> l
 
 
 def _has_result(verdict: StageVerdict, collected: Collection[str]) -> bool:
-    """Return whether the stage's evidence came in this run, and says something about the node as it is now."""
-    return verdict.evidence in collected and verdict.usable and not verdict.due
+    """Return whether the stage's evidence came in this run, and says something about the node as it is now.
+
+    A fault does so in any case. A run that a reboot cut off before it had read its host is not usable otherwise, and to
+    repeat it at once would hide the reboot.
+    """
+    return verdict.evidence in collected and (verdict.usable or verdict.verdict == FAIL) and not verdict.due
 
 
 def _preflight(node: str, given: Any) -> Evidence | None:

@@ -49,6 +49,7 @@ sys.stdin.read()
 asked = dict(zip((word[2:] for word in sys.argv[2::2]), sys.argv[3::2]))
 print(json.dumps({{**json.loads({preflight!r}), **asked}}))
 """
+BURN_IN = yaml.safe_load((ROOT / "playbooks/burn_in.yml").read_text(encoding="utf-8"))[0]["tasks"][-1]["block"][0]
 # What the playbooks that follow ask: is the stage due, and what was told of the node?
 ASK = {
     "name": "Ask",
@@ -58,11 +59,12 @@ ASK = {
         {
             "name": "Ask",
             "run_once": True,
+            "vars": {"known": BURN_IN["vars"]["burn_in_known"]},
             "ansible.builtin.copy": {
                 "dest": "{{ playbook_dir }}/told.json",
                 "mode": "0600",
                 "content": "{{ {'stopped': muster_stopped_reasons, 'recorded': muster_recorded,"
-                " 'brought': muster_brought_ids,"
+                " 'known': known,"
                 " 'drawn': dict(muster_last_brought.keys() | zip(muster_last_brought.values() | map(attribute='id'))),"
                 " 'due': query('muster.cluster.due', *muster_alive,"
                 " stage='burn_in', fleet=muster_fleet, evidence=muster_preflights,"
@@ -193,10 +195,16 @@ def test_burn_in_of_parts_that_were_exchanged_since_is_repeated_at_once(site: Si
     site.ran(evidence(1, fingerprint={**site.preflight.fingerprint, "gpu_serials": "others"}))
     told = site.examine("burn_in")
     assert (site.state()[0], told["due"], site.known()) == ("testing", [NODE], ["run-1"])
-    (play, *_) = yaml.safe_load((ROOT / "playbooks/burn_in.yml").read_text(encoding="utf-8"))
-    known = play["tasks"][-1]["block"][0]["vars"]["burn_in_known"]
     # By which burn_in_job starts another.
-    assert "muster_brought_ids" in known and told["brought"] == ["run-1"]
+    assert told["known"] == ["run-1"]
+
+
+def test_reboot_that_cut_a_burn_in_off_before_it_had_read_its_host_is_not_hidden_by_a_repetition(site: Site) -> None:
+    reboot = Finding("reboot", "host", "fail", reason="the host rebooted in mid burn-in")
+    site.ran(evidence(1, fingerprint={}, identity={}, findings=(reboot,)))
+    told = site.examine("burn_in")
+    assert (site.state()[0], told["due"]) == ("rejected", [])
+    assert site.examine("burn_in")["due"] == [NODE]
 
 
 @pytest.mark.parametrize("playbook", ["examine", "admit"])
