@@ -52,6 +52,10 @@ PLAYS = [
     },
 ]
 
+PLAIN = '#!/bin/sh\nexec ssh "$@"\n'
+# An SSH client that a busy machine lets live for a while after it has closed its input.
+DEAF = '#!/bin/sh\nexec <&-\nsleep 0.5\nexec ssh "$@"\n'
+
 
 class Session(paramiko.ServerInterface):
     """Lets everybody with a key in, and runs what they ask for."""
@@ -120,7 +124,7 @@ def sockets() -> Iterator[str]:
 
 
 @pytest.fixture
-def run(sockets: str, server: Server, tmp_path: Path) -> Callable[[], str]:
+def run(sockets: str, server: Server, tmp_path: Path) -> Callable[..., str]:
     """Run the plays on the server as gpu-01, whose first key is the known one; return what was printed."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key")], check=True)
     known = tmp_path / "known_hosts"
@@ -148,15 +152,16 @@ def run(sockets: str, server: Server, tmp_path: Path) -> Callable[[], str]:
         "ANSIBLE_SSH_CONTROL_PATH_DIR": sockets,
     }
 
-    def play() -> str:
-        done = warm_ansible.run(command, cwd=tmp_path, env=environment)
+    def play(ssh: str = "ssh") -> str:
+        done = warm_ansible.run([*command, "-e", f"ansible_ssh_executable={ssh}"], cwd=tmp_path, env=environment)
         return done.stdout + done.stderr
 
     return play
 
 
+@pytest.mark.parametrize("client", [PLAIN, DEAF], ids=["plain", "deaf"])
 def test_changed_host_key_is_noticed_within_controlpersist_and_is_the_reason(
-    run: Callable[[], str], server: Server
+    run: Callable[..., str], server: Server, tmp_path: Path, client: str
 ) -> None:
     first = run()
     assert "TASK [Identify the host]" in first and "unreachable=0" in first.partition("gpu-01  ")[2], first
@@ -164,5 +169,7 @@ def test_changed_host_key_is_noticed_within_controlpersist_and_is_the_reason(
     assert 'REASONS {"gpu-01": "Examine the node' in first, first
     assert [transport.is_active() for transport in server.transports] == [True], "the connection persists"
     server.key = paramiko.ECDSAKey.generate()
-    second = " ".join(run().split())
+    (tmp_path / "ssh").write_text(client)
+    (tmp_path / "ssh").chmod(0o755)
+    second = " ".join(run(str(tmp_path / "ssh")).split())
     assert 'REASONS {"gpu-01": "host key changed: another machine, or reinstalled; found SHA256:' in second, second
