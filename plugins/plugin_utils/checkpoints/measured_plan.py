@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpoint_plan import (
@@ -18,9 +17,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.checkpoints.checkpo
     plan_of,
     rate_of,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import read_yaml
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import Checkpoint
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_defaults import sourced_defaults
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger, LedgerError, Reader
 from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.save_judging import TARGET
 
@@ -29,7 +28,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.save_ju
 RESTART_SECONDS = 300.0
 # What a few more nodes make up for.
 WANTED_LOSS_PERCENT = 5.0
-_DEFAULTS = Path(__file__).parents[1] / "fleet" / "fleet_defaults.yml"
 
 
 class PlanningError(MusterError, ValueError):
@@ -120,7 +118,7 @@ def measured_save(ledger: Reader, nodes: Sequence[str], checkpoint_bytes: float)
 def declared_rate(checkpoint: Checkpoint) -> FailureRate:
     """Return the declared failure rate, the shipped one with its source."""
     rate = checkpoint.failures_per_1000_node_days
-    shipped = read_yaml(_DEFAULTS)["storage"]["checkpoint"]["failures_per_1000_node_days"]
+    shipped = sourced_defaults()["storage"]["checkpoint"]["failures_per_1000_node_days"]
     return FailureRate(float(rate), shipped["source"] if rate == shipped["value"] else "declared")
 
 

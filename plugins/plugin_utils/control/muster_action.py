@@ -16,7 +16,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.errors import
 from ansible_collections.muster.cluster.plugins.module_utils.words.printable import printable
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.worker import end_with_the_run
 
-
 # What Ansible says where the SSH client went away before it had taken its input, and lived on for a millisecond.
 NOT_SENT = "Data could not be sent to remote host"
 

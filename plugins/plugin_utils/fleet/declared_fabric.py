@@ -6,7 +6,6 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import (
@@ -28,9 +27,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration i
     filled,
     internet,
     name_pattern,
-    read_yaml,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import plain
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_defaults import shipped_defaults
 
 ROCE, INFINIBAND, ETHERNET = "roce", "infiniband", "ethernet"
 # How the switches choose among equal paths. ecmp: by addresses and ports; e_ecmp: by the destination queue pair too
@@ -49,7 +47,6 @@ _ADAPTIVE_ENGINES = ("ar_", "dfp")
 # Said in place of the classes where neither network nor hosts keep any apart: nothing is lossless, nothing is marked.
 BEST_EFFORT = "best_effort"
 
-_DEFAULTS = Path(__file__).with_name("fleet_defaults.yml")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?").fullmatch
 _PORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:-]*").fullmatch
 # Keys that only one kind of fabric has a use for; elsewhere they would look as if they did something.
@@ -284,7 +281,7 @@ def fabric_of(data: Any) -> Fabric:
             # An empty list says nothing, as the variables of another kind of fabric have it.
             if kind != owner and data.get(key) not in (None, []):
                 raise ReadError(key, shown(data[key]), f"nothing, as only a fabric of kind {owner} has it")
-    values = filled(data, plain(read_yaml(_DEFAULTS), str(_DEFAULTS))["fabric"].get(kind, {}))
+    values = filled(data, shipped_defaults("fabric").get(kind, {}))
     if values.get("qos") == BEST_EFFORT:
         values["qos"] = None
     if data.get("dcqcn") is None and values.get("backend") != "doca":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import Step, Steps
@@ -35,7 +34,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration i
     faults_of,
     filled,
     names,
-    read_yaml,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import Fabric
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import (
@@ -43,10 +41,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_sche
     shipped_health_interval,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import Storage
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import LatencyProfile
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_defaults import shipped_defaults
 
-_DEFAULTS = Path(__file__).with_name("fleet_defaults.yml")
 # A preflight belongs to its run; the limit only keeps last week's from being handed in again.
 PREFLIGHT_FRESH_HOURS = 24.0
 
@@ -222,7 +219,7 @@ def _if_any(key: str, entries: list[Any]) -> dict[str, Any]:
 
 def read_policy(data: Any, fabric: Fabric, storage: Storage, scheduler: Scheduler, file: str) -> Policy:
     """Return the section ``policy`` of a fleet file, filled up with the defaults. Raises FleetError."""
-    shipped = plain(read_yaml(_DEFAULTS), str(_DEFAULTS))["policy"]
+    shipped = shipped_defaults("policy")
     intervals = shipped.pop("heartbeat_intervals")
     # Stages for which nothing is declared, and why.
     idle = {
@@ -256,7 +253,7 @@ def longest_heartbeat(scheduler: Scheduler) -> float:
 
     It follows from the fleet's own interval where that is longer than the shipped one, which is named by itself.
     """
-    intervals = float(plain(read_yaml(_DEFAULTS), str(_DEFAULTS))["policy"]["heartbeat_intervals"])
+    intervals = float(shipped_defaults("policy")["heartbeat_intervals"])
     return intervals * max(shipped_health_interval(), scheduler.health_interval_seconds or 0)
 
 

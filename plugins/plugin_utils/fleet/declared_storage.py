@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import pci_address
@@ -29,17 +29,15 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration i
     each_once,
     filled,
     internet,
-    read_yaml,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import Repository
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import plain
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_defaults import shipped_defaults
 
 STORAGE = "storage"
 LOCAL, NFS, LUSTRE, EXISTING = "local", "nfs", "lustre", "existing"
 # Connections of one NFS mount that Linux allows (fs/nfs/fs_context.c, NFS_MAX_CONNECTIONS).
 CONNECTIONS_LIMIT = 16
 
-_DEFAULTS = Path(__file__).with_name("fleet_defaults.yml")
 # Keys that only tiers of one kind have a use for, and those of them that it cannot do without.
 _ONLY = {
     LOCAL: ("per_numa_node",),
@@ -206,16 +204,10 @@ def _plain(value: Any) -> Any:
     return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
-def defaults() -> dict[str, Any]:
-    """Return what holds where the section ``storage`` of a fleet file is silent."""
-    found: dict[str, Any] = plain(read_yaml(_DEFAULTS), str(_DEFAULTS))["storage"]
-    return found
-
-
 def storage_of(data: Any) -> Storage:
     """Return the section ``storage`` of a fleet file, filled up with the defaults. Raises ReadError."""
     check_keys(data, ("tiers", "checkpoint"))
-    shipped = defaults()
+    shipped = shipped_defaults("storage")
     given = {"tiers": [], **data}
     tiers: tuple[Tier, ...] = read_as(tuple[_Filled, ...], given["tiers"] or (), "tiers")
     for index, tier in enumerate(tiers):
@@ -244,7 +236,7 @@ def _tier(data: Any) -> Tier:
         for key in keys:
             if kind != owner and data.get(key) is not None:
                 raise ReadError(key, shown(data[key]), f"nothing, as only a tier of kind {owner} has it")
-    shipped = defaults()
+    shipped = shipped_defaults("storage")
     common = {key: shipped[key] for key in ("write_ms", "free_percent")}
     silent: dict[str, dict[str, Any]] = {
         LOCAL: {"per_numa_node": False},

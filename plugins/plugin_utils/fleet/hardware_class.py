@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +66,18 @@ def _sources(name: str, overrides: Mapping[str, Any], file: str) -> list[_Source
     sources = []
     shipped = name in shipped_classes()
     if shipped:
-        path = HARDWARE / f"{name}.yml"
-        sources.append(_Source(read_yaml(path), str(path), "", strict=True))
+        sources.append(_shipped(HARDWARE / f"{name}.yml"))
     if name in overrides:
         own, key = overrides[name], f"hardware_classes.{name}"
         if shipped and isinstance(own, Mapping) and "extends" in own:
             raise FleetError(file, f"{key}.extends", shown(own["extends"]), "none, as this class comes with Muster")
         sources.append(_Source(own, file, key, strict=False))
     return sources
+
+
+@cache
+def _shipped(path: Path) -> _Source:
+    return _Source(read_yaml(path), str(path), "", strict=True)
 
 
 def _resolved(name: str, overrides: Mapping[str, Any], file: str, through: tuple[str, ...]) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_sche
     shipped_health_interval,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import Storage
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import defaults as storage_defaults
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_defaults import shipped_defaults
 
 _Entry = Mapping[str, Any]
 
@@ -161,7 +161,7 @@ def weaker_fabric(fabric: Fabric) -> tuple[str, ...]:
 
 def weaker_storage(storage: Storage) -> tuple[str, ...]:
     """Return in what tiers and checkpoint have limits below the shipped ones."""
-    shipped, found = storage_defaults(), []
+    shipped, found = shipped_defaults("storage"), []
     for tier in storage.tiers:
         if tier.write_ms > shipped["write_ms"]:
             found.append(f"storage tier {tier.name}: write_ms is {tier.write_ms:g}, shipped {shipped['write_ms']:g}")

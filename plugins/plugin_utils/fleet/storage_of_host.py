@@ -16,8 +16,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_stor
     NFS,
     Storage,
     Tier,
-    defaults,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_defaults import shipped_defaults
 
 
 def with_storage(expect: Expectations, storage: Storage, addresses: Mapping[str, str], file: str) -> Expectations:
@@ -27,7 +27,7 @@ def with_storage(expect: Expectations, storage: Storage, addresses: Mapping[str,
     """
     if not storage.tiers:
         return replace(expect, mounts=None, checkpoint=None)
-    shipped = defaults()
+    shipped = shipped_defaults("storage")
     mounts: list[Mount] = []
     for number, tier in enumerate(storage.tiers):
         where = f"storage.tiers[{number}]"
