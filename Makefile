@@ -17,7 +17,8 @@ export ANSIBLE_HOME := $(CURDIR)/build/ansible
 unexport PYTHONDONTWRITEBYTECODE
 
 # Files of tests stay together: their fixtures are made once. Some tests wait: two workers a core keep it busy.
-PARALLEL = --numprocesses=$$(($$(nproc) * 2)) --dist=loadfile --no-loadscope-reorder
+export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(nproc) * 2)))
+PARALLEL := --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 BENCH := PYTHONPATH=collections:. $(BIN)/python -m tests.bench
 PARTS := PYTHONPATH=. $(BIN)/python -m tests.parts
 # One version of each package for all Pythons where there can be one: the tested set.

@@ -3,7 +3,7 @@
     python -m tests.parts test
 
 Parts with container hosts run one after the other. Those that need none (``beside``) run at the same time, also one
-after the other; parts that must be alone start when both are done.
+after the other and on half of the cores; parts that must be alone start when both are done.
 
 What a part prints goes to build/test/PART.log, the seconds of all of them to build/test_times.json. A part that fails
 stops none of the others: the failing lines of all of them stand at the end, and the status is 1. The time of a whole
@@ -84,9 +84,11 @@ def read_budget(file: Path) -> Budget:
     return Budget(quick=tuple(data.pop("quick")), **lists, **data)
 
 
-def run(part: Part) -> dict[str, Any]:
-    """Run one part and return its record."""
+def run(part: Part, alone: bool = True) -> dict[str, Any]:
+    """Run one part and return its record; one that is not ``alone`` leaves half of the cores to the others."""
     environment = dict(os.environ)
+    if not alone:
+        environment["PYTEST_XDIST_AUTO_NUM_WORKERS"] = str(max(1, (os.cpu_count() or 1) // 2))
     if part.main_road:
         environment["PYTEST_ADDOPTS"] = MAIN_ROAD
     began = time.monotonic()
@@ -115,17 +117,19 @@ def main(arguments: list[str] | None = None) -> int:
     began = time.monotonic()
     records: dict[str, dict[str, Any]] = {}
 
-    def run_all(lane: list[Part]) -> None:
+    def run_all(lane: list[Part], alone: bool = True) -> None:
         for part in lane:
-            records[part.name] = run(part)
+            records[part.name] = run(part, alone)
             # Written each time: a run that is cut off tells how far it came.
             TIMES.write_text(json.dumps({"list": chosen, "commit": commit(), "parts": dict(records)}, indent=1) + "\n")
 
     alone = [part for part in parts if part.alone]
     beside = [part for part in parts if part.beside]
-    other = threading.Thread(target=run_all, args=(beside,))
+    hosts = [part for part in parts if not part.beside and not part.alone]
+    # Hosts in containers take the longest, so theirs is the first claim on the cores.
+    other = threading.Thread(target=run_all, args=(beside, not hosts))
     other.start()
-    run_all([part for part in parts if not part.beside and not part.alone])
+    run_all(hosts)
     other.join()
     run_all(alone)
     seconds = round(time.monotonic() - began, 1)

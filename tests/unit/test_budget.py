@@ -111,6 +111,27 @@ def test_failed_part_stops_no_other_and_is_named_with_its_lines(
     assert not (budget.parent / "bench.json").exists(), "the time of a run that failed is no figure"
 
 
+def test_what_runs_beside_container_hosts_leaves_them_half_of_the_cores(
+    budget: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_XDIST_AUTO_NUM_WORKERS", "as the Makefile has it")
+    monkeypatch.setattr("os.cpu_count", lambda: 6)
+    told = "seconds: 1, run: 'sh -c \"echo $PYTEST_XDIST_AUTO_NUM_WORKERS\"'"
+    budget.write_text(
+        f"limit_seconds: 2\nquick: [beside]\ntest_long: {{}}\n"
+        f"test:\n  beside: {{{told}, beside: true}}\n  hosts: {{{told}}}\n  kernels: {{{told}, alone: true}}\n"
+    )
+    logs = {name: budget.parent / f"logs/{name}.log" for name in ("beside", "hosts", "kernels")}
+    assert main(["test"]) == 0
+    assert {name: log.read_text() for name, log in logs.items()} == {
+        "beside": "3\n",
+        "hosts": "as the Makefile has it\n",
+        "kernels": "as the Makefile has it\n",
+    }
+    assert main(["quick"]) == 0
+    assert logs["beside"].read_text() == "as the Makefile has it\n", "nothing else runs"
+
+
 def test_time_of_a_list_that_passed_is_a_figure(budget: Path) -> None:
     budget.write_text("limit_seconds: 2\nquick: [a]\ntest_long: {}\ntest: {a: {seconds: 1, run: 'true'}}\n")
     assert main(["quick"]) == 0
