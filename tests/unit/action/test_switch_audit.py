@@ -14,6 +14,8 @@ import yaml
 from ansible_collections.muster.cluster.plugins.modules import switch_audit as documented
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_judging import QUESTIONS
 
+from tests import warm_ansible
+
 from ..plugin_utils.switches.leaf import declared, fleet_of, leaf_of
 from ..plugin_utils.switches.ssh_switch import PASSWORD, USER, SshSwitch
 from ..plugin_utils.switches.wiring import outputs_of, wired
@@ -32,7 +34,7 @@ def site(tmp_path: Path) -> Path:
 
 def play(site: Path, playbook: str, *arguments: str, **variables: Any) -> subprocess.CompletedProcess[str]:
     (site / "variables.json").write_text(json.dumps(variables))
-    return subprocess.run(
+    return warm_ansible.run(
         [
             ANSIBLE,
             "-i",
@@ -43,13 +45,9 @@ def play(site: Path, playbook: str, *arguments: str, **variables: Any) -> subpro
             ROOT / "playbooks" / playbook,
         ],
         cwd=site,
-        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_HOME": str(site / "ansible")}
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
         | {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"), "ANSIBLE_NOCOLOR": "1"}
         | {"ANSIBLE_DISPLAY_ARGS_TO_STDOUT": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
     )
 
 

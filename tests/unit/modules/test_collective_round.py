@@ -130,7 +130,7 @@ def test_groups_run_at_once_and_come_back_in_order(slurm: Slurm) -> None:
 
 
 def test_hanging_group_is_cancelled_at_its_deadline_and_others_are_unaffected(slurm: Slurm, tmp_path: Path) -> None:
-    hung, fine = play(slurm, ("a", "hang"), ("c", "d"), deadline_seconds=3)
+    hung, fine = play(slurm, ("a", "hang"), ("c", "d"), start_seconds=6, deadline_seconds=3)
     assert fine["ok"]
     assert (hung["ok"], hung["started"], hung["missing"]) == (False, True, ["a", "hang"])
     assert "not finished after 3 s, cancelled" in hung["error"]

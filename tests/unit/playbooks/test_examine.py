@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import yaml
 
+from tests import warm_ansible
 from tests.fleets import small_fleet, variables_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -48,8 +48,6 @@ def test_host_that_hangs_is_left_out_and_the_run_goes_on(tmp_path):
     environment["ANSIBLE_COLLECTIONS_PATH"] = str(ROOT / "collections")
     command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.yml", "play.yml"]
     command += ["-e", "muster_examine_seconds=2"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=50
-    )
+    done = warm_ansible.run(command, cwd=tmp_path, env=environment, timeout=50)
     said = " ".join(done.stdout.split())
     assert "without Examine the node: " in said and "Timed out after 2 second" in said, done.stdout + done.stderr

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import yaml
+
+from tests import warm_ansible
 
 ROOT = Path(__file__).resolve().parents[3]
 # Crashes as often as its file of crashes has lines.
@@ -35,11 +36,11 @@ def test_crashed_tool_is_asked_again_and_no_crash_is_an_answer(tmp_path):
         ],
     }
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
-    own = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    environment["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
+    environment["ANSIBLE_COLLECTIONS_PATH"] = str(ROOT / "collections")
     command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "localhost,", "-c", "local", "play.yml"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, **own}, capture_output=True, text=True, check=False, timeout=120
-    )
+    done = warm_ansible.run(command, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     said = yaml.safe_load((tmp_path / "said").read_text(encoding="utf-8"))
     assert [(each["rc"], each["stdout"]) for each in said] == [(0, "answered"), (0, "answered"), (-11, "")]
