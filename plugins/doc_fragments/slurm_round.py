@@ -27,6 +27,10 @@ options:
     description: Variables that the tests get, beyond a plain PATH.
     type: dict
     default: {}
+  gpus_per_node:
+    description: GPUs that Slurm hands out on each node, all of which the jobs ask for; 0 where it knows of none.
+    type: int
+    required: true
   partition:
     description: Slurm partition that only the user may use.
     type: str

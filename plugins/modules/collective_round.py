@@ -73,6 +73,7 @@ EXAMPLES = r"""
     campaign: 5f2a9c
     number: 1
     groups: [[gpu-01, gpu-02], [gpu-03, gpu-04]]
+    gpus_per_node: 8
     port: 29400
     collective:
       driver: torch

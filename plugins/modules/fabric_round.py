@@ -50,6 +50,7 @@ EXAMPLES = r"""
     campaign: 5f2a9c
     number: 2
     groups: [[gpu-01, gpu-02]]
+    gpus_per_node: 8
     port: 29400
     nodes:
       gpu-01: {address: 10.0.0.1, rails: {mlx5_0: 172.16.0.1}}

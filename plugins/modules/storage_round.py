@@ -51,6 +51,7 @@ EXAMPLES = r"""
     campaign: 5f2a9c
     number: 1
     groups: [[gpu-01, gpu-02]]
+    gpus_per_node: 8
     port: 27300
     addresses: {gpu-01: 10.0.0.1, gpu-02: 10.0.0.2}
     test:

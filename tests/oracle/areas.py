@@ -301,6 +301,7 @@ def jobs() -> Iterator[Case]:
                         "program": entry.plain(plan["program"]),
                         "addresses": {node: f"192.0.2.{number}" for number, node in enumerate(fleet.nodes, 1)},
                         "port": 29400,
+                        "gpus_per_node": 8,
                     }
                     image = "in an image" if container else "on hosts"
                     argv = entry.job_argv("acceptance", given, plan["groups"])

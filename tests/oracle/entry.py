@@ -273,7 +273,8 @@ def job_argv(stage: str, arguments: Mapping[str, Any], groups: Sequence[Sequence
         codecs: list[Codec] = [FabricCodec(program, given["nodes"], given["test"], timeout)]
     else:
         codecs = [StorageCodec(program, given["test"], timeout)] if stage == "storage" else []
-    works = [(RoundJob(given["partition"], given["deadline_seconds"], codec), jobs) for codec in codecs]
+    place = given["partition"], given["gpus_per_node"], given["deadline_seconds"]
+    works = [(RoundJob(*place, codec), jobs) for codec in codecs]
     works = works or [(step.work, list(step.jobs)) for step in steps(CollectiveRequest.of(given), jobs)]
     return [_readable(work.argv(job), job) for work, parts in works for job in parts]
 

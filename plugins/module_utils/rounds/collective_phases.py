@@ -31,6 +31,7 @@ class CollectiveRequest:
     driver: str
     container: str | None
     partition: str
+    gpus_per_node: int
     deadline_seconds: int
     torch: CollectiveCodec
 
@@ -50,7 +51,8 @@ class CollectiveRequest:
             links=tuple(given.get("links", ())),
         )
         driver, container = collective["driver"], collective["container"]
-        return cls(driver, container, given["partition"], given["deadline_seconds"], torch)
+        place = given["partition"], given["gpus_per_node"], given["deadline_seconds"]
+        return cls(driver, container, *place, torch)
 
     def check(self, nodes: int) -> None:
         """Raise ProgramError unless the program can be run by a job of so many nodes."""
@@ -59,7 +61,7 @@ class CollectiveRequest:
     def torch_job(self, phases: Sequence[Mapping[str, Any]], container: str | None = None) -> RoundJob:
         """Return the work of the jobs in which PyTorch runs a part of the program."""
         codec = replace(self.torch, program={"moves": phases}, container=container)
-        return RoundJob(self.partition, self.deadline_seconds, codec)
+        return RoundJob(self.partition, self.gpus_per_node, self.deadline_seconds, codec)
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def _nccl_tests(asked: CollectiveRequest, data: Mapping[str, Any], jobs: Sequenc
     seconds = min(asked.deadline_seconds, int(phase.seconds) + NCCL_TESTS_START_SECONDS)
     container = asked.container if phase.kind == INSIDE else None
     codec = NcclTestsCodec(asked.torch.tasks_per_node, phase, asked.torch.executable, asked.torch.links, container)
-    return Step(RoundJob(asked.partition, seconds, codec), tuple(parts), tuple(of))
+    return Step(RoundJob(asked.partition, asked.gpus_per_node, seconds, codec), tuple(parts), tuple(of))
 
 
 def _groups(phase: Phase, nodes: int) -> Sequence[Sequence[int]]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ..host.host import Output
 from ..words.answer_lines import unpack
 from ..words.reader import ReadError, read
-from .slurm_round import Job, ending_of, srun_argv, trouble_of
+from .slurm_round import Job, NodeShare, ending_of, srun_argv, trouble_of
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,18 @@ class Codec(Protocol):
 
 @dataclass(frozen=True)
 class RoundJob:
-    """What each job of a round is: a program that has ``deadline_seconds`` on the nodes of its group."""
+    """What each job of a round is: a program that has ``deadline_seconds`` and these GPUs on the nodes of its group."""
 
     partition: str
+    gpus_per_node: int
     deadline_seconds: int
     codec: Codec
 
     def argv(self, job: Job) -> list[str]:
         """Return the whole command of one group's job, beginning with srun."""
         command = self.codec.command(job, self.deadline_seconds)
-        return srun_argv(job, self.partition, self.codec.tasks_per_node, self.deadline_seconds, command)
+        each = NodeShare(self.codec.tasks_per_node, self.gpus_per_node)
+        return srun_argv(job, self.partition, each, self.deadline_seconds, command)
 
     def observe(self, group: Sequence[str], output: Output, states: Mapping[str, str]) -> dict[str, Any]:
         """Return what one group's job showed. ``output`` is srun's, with ``rc`` None when it was ended at its deadline.

@@ -24,6 +24,7 @@ def arguments(timeout_seconds: int, deadline_seconds: int, **own: Mapping[str, A
         "groups": {"type": "list", "elements": "list", "required": True},
         "environment": {"type": "dict", "default": {}},
         "port": {"type": "int", "required": True},
+        "gpus_per_node": {"type": "int", "required": True},
         "partition": {"type": "str", "default": "acceptance"},
         "user": {"type": "str", "default": "muster"},
         "executable": {"type": "str", "default": "/usr/libexec/muster/muster"},
@@ -51,7 +52,7 @@ def jobs_of(given: Mapping[str, Any], addresses: Mapping[str, str], ports: int =
 def run_job(module: Any, codec: Codec, addresses: Mapping[str, str]) -> None:
     """Run a round whose jobs all do one thing, and leave the module with its observations."""
     given = module.params
-    work = RoundJob(given["partition"], given["deadline_seconds"], codec)
+    work = RoundJob(given["partition"], given["gpus_per_node"], given["deadline_seconds"], codec)
     # A group has its nodes to itself, so that all of them can use the same ports.
     jobs = jobs_of(given, addresses)
     run(module, lambda slurm: run_round(slurm, jobs, work, given["start_seconds"]))

@@ -67,6 +67,14 @@ class Job:
     port: int
 
 
+@dataclass(frozen=True)
+class NodeShare:
+    """What a job has on each of its nodes: processes, and those of its GPUs that Slurm hands out."""
+
+    tasks: int
+    gpus: int
+
+
 NO_PATIENCE = Patience()
 
 
@@ -258,9 +266,7 @@ def job_name(campaign: str, round_number: int, index: int, attempt: str) -> str:
     return f"{JOB_PREFIX}-{campaign}-{round_number}-{index}-{attempt}"
 
 
-def srun_argv(
-    job: Job, partition: str, tasks_per_node: int, deadline_seconds: int, command: Sequence[str]
-) -> list[str]:
+def srun_argv(job: Job, partition: str, each: NodeShare, deadline_seconds: int, command: Sequence[str]) -> list[str]:
     """Return the command that runs ``command`` on one group's nodes in an allocation of its own.
 
     ``command`` may begin with options of srun, which stand above those given here. Raises SlurmError for names that
@@ -280,8 +286,10 @@ def srun_argv(
         f"--partition={partition}",
         "--exclusive",
         f"--nodes={nodes}",
-        f"--ntasks={nodes * tasks_per_node}",
-        f"--ntasks-per-node={tasks_per_node}",
+        # An exclusive job has all GPUs of its nodes, its step those alone that were asked for (srun(1), --gres).
+        *([f"--gres=gpu:{each.gpus}"] if each.gpus else []),
+        f"--ntasks={nodes * each.tasks}",
+        f"--ntasks-per-node={each.tasks}",
         "--distribution=block",
         # The whole node is ours: communication threads need more than the one CPU that a task is bound to.
         "--cpu-bind=none",

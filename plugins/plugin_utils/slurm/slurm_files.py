@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,10 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_sche
     defaults,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.generic_resources import (
+    generic_resources,
+    slurm_gpus,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.slurm_versions import has_key
 from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_topology import Member, block_lines, tree_lines
 
@@ -31,7 +34,6 @@ GATE_FILE = "muster_partitions.conf"
 # The key by which slurmrestd's tokens are signed.
 JWT_KEY = "/etc/slurm/jwt_hs256.key"
 _HEAD = "# Written by Muster from the fleet file; edits are lost.\n"
-_GPUS = re.compile(r"gpu(?::(?P<type>[A-Za-z][\w.-]*))?(?::(?P<count>\d+))?(?:\([^)]*\))?")
 
 
 @dataclass(frozen=True)
@@ -226,10 +228,9 @@ def _socket_lines(cluster: Cluster) -> list[str]:
 
 
 def _node_parameters(cluster: Cluster, hardware_class: str) -> dict[str, Any]:
-    gpus = cluster.gpus.get(hardware_class)
+    resources = ",".join(_gres_of(cluster, hardware_class))
     own = cluster.scheduler.node_parameters.get(hardware_class, {})
-    made = {"Gres": f"gpu:{gpus.count}"} if gpus and cluster.scheduler.gres != NONE else {}
-    return _merged(made, own)
+    return _merged({"Gres": resources} if resources else {}, own)
 
 
 def _memory_per_cpu(cluster: Cluster) -> int | None:
@@ -258,11 +259,8 @@ def _by_class(cluster: Cluster) -> dict[str, list[Member]]:
 
 
 def _gres_of(cluster: Cluster, hardware_class: str) -> list[str]:
-    """Return the generic resources of a class, such as ``gpu:8`` and ``nic:8``."""
-    parameters = _node_parameters(cluster, hardware_class)
-    text = next((str(value) for key, value in parameters.items() if key.lower() == "gres"), "")
-    # What stands in brackets, such as (S:0-1), has no comma that parts two resources.
-    return [each for each in re.split(r",(?![^(]*\))", text) if each]
+    gpus = cluster.gpus.get(hardware_class)
+    return generic_resources(cluster.scheduler, hardware_class, gpus.count if gpus else None)
 
 
 def _gres_names(cluster: Cluster) -> list[str]:
@@ -276,15 +274,15 @@ def _gres_lines(cluster: Cluster) -> list[str]:
         return []
     lines = []
     for name, members in _by_class(cluster).items():
-        found = next(filter(None, (_GPUS.fullmatch(each) for each in _gres_of(cluster, name))), None)
-        if name not in cluster.gpus or found is None:
+        found = slurm_gpus(_gres_of(cluster, name))
+        if name not in cluster.gpus or not found:
             continue
         nodes = fold(member.name for member in members)
         if scheduler.gres == AUTO:
             lines.append(f"NodeName={nodes} AutoDetect=nvml")
             continue
-        kind = f" Type={found['type']}" if found["type"] else ""
-        files = _device_files(cluster.gpus[name], int(found["count"] or 1))
+        kind = f" Type={found[0].type}" if found[0].type else ""
+        files = _device_files(cluster.gpus[name], found[0].count)
         lines.append(f"NodeName={nodes} Name=gpu{kind} File={files} Flags=nvidia_gpu_env")
     return lines
 

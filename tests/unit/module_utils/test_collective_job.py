@@ -59,13 +59,13 @@ def lines(*records: dict[str, Any]) -> str:
 
 
 def argv_of(job: slurm_round.Job, **change: Any) -> list[str]:
-    return RoundJob("acceptance", 90, replace(CODEC, **change)).argv(job)
+    return RoundJob("acceptance", 8, 90, replace(CODEC, **change)).argv(job)
 
 
 def observe(
     group: Sequence[str], codec: collective_job.CollectiveCodec, output: Output, states: Mapping[str, str]
 ) -> dict[str, Any]:
-    return RoundJob("acceptance", 90, codec).observe(group, output, states)
+    return RoundJob("acceptance", 8, 90, codec).observe(group, output, states)
 
 
 def seen_of(*records: dict[str, Any], rc: int | None = 0, stderr: str = "") -> dict[str, Any]:
@@ -354,6 +354,7 @@ def test_srun_gets_the_whole_nodes_and_every_setting() -> None:
     assert {
         "--exclusive",
         "--nodes=4",
+        "--gres=gpu:8",
         "--ntasks=4",
         "--ntasks-per-node=1",
         "--nodelist=gpu-[01-04]",
@@ -369,6 +370,11 @@ def test_srun_gets_the_whole_nodes_and_every_setting() -> None:
     spec = unpack_spec([word[len("--spec=") :] for word in argv if word.startswith("--spec=")])
     assert spec["program"] == PROGRAM
     assert spec["nodes"] == [["gpu-01", "10.0.0.1"], ["gpu-02", "10.0.0.2"], ["gpu-03", ""], ["gpu-04", ""]]
+
+
+def test_no_gpus_are_asked_of_a_slurm_that_knows_of_none() -> None:
+    job = slurm_round.Job("muster-round-c-3-0", GROUP, {}, 29401)
+    assert not [word for word in RoundJob("acceptance", 0, 90, CODEC).argv(job) if word.startswith("--gres")]
 
 
 def test_srun_ends_nobody_that_still_waits_for_a_rank_that_is_gone() -> None:

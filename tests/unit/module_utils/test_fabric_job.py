@@ -15,7 +15,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines 
 
 GROUP = ("gpu-01", "gpu-02")
 NODES = {node: {"address": f"10.0.0.{index}", "rails": {}} for index, node in enumerate((*GROUP, "gpu-03"), 1)}
-WORK = RoundJob("acceptance", 90, FabricCodec("/usr/libexec/muster/muster", NODES, {"rails": []}, 30))
+WORK = RoundJob("acceptance", 8, 90, FabricCodec("/usr/libexec/muster/muster", NODES, {"rails": []}, 30))
 TEST = {
     **{"phase": "single", "tool": "ib_write_bw", "device": "mlx5_0", "server": "gpu-02", "client": "gpu-01"},
     **{"value": 391.5, "bytes": 1, "error": ""},

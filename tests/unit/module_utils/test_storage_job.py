@@ -15,7 +15,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines 
 from tests.unit.plugin_utils.storage.test_rounds import answer
 
 GROUP = ("gpu-01", "gpu-02")
-WORK = RoundJob("acceptance", 600, StorageCodec("/usr/libexec/muster/muster", {"ranks": 8}, 120))
+WORK = RoundJob("acceptance", 8, 600, StorageCodec("/usr/libexec/muster/muster", {"ranks": 8}, 120))
 
 
 def whole(node: str, **change: Any) -> str:

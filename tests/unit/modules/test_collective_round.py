@@ -118,7 +118,7 @@ def play(
     patience: Patience = NO_PATIENCE,
 ) -> list[dict[str, Any]]:
     jobs = [Job(f"muster-round-c-1-{index}", group, {}, 29400) for index, group in enumerate(groups)]
-    return run_round(slurm, jobs, RoundJob("acceptance", deadline_seconds, CODEC), start_seconds, patience)
+    return run_round(slurm, jobs, RoundJob("acceptance", 8, deadline_seconds, CODEC), start_seconds, patience)
 
 
 def test_groups_run_at_once_and_come_back_in_order(slurm: Slurm) -> None:
@@ -203,7 +203,7 @@ def test_partner_that_does_not_get_free_is_given_up(slurm: Slurm, tmp_path: Path
 
 
 def walk(slurm: Slurm, *phases: dict[str, Any], driver: str = "torch", container: str | None = None) -> dict[str, Any]:
-    asked = CollectiveRequest(driver, container, "acceptance", 20, replace(CODEC, program={"moves": list(phases)}))
+    asked = CollectiveRequest(driver, container, "acceptance", 8, 20, replace(CODEC, program={"moves": list(phases)}))
     (seen,) = run_phases(slurm, [Job("muster-round-c-1-0", ("a", "b"), {}, 29400)], asked, 5)
     return seen
 
@@ -310,7 +310,7 @@ def test_sizes_that_nccl_tests_cannot_walk_are_refused(slurm: Slurm) -> None:
 
 
 def test_nothing_follows_a_step_that_ended_early(slurm: Slurm, tmp_path: Path) -> None:
-    asked = CollectiveRequest("torch", "image", "acceptance", 7, replace(CODEC, program={"moves": [INSIDE, WALK]}))
+    asked = CollectiveRequest("torch", "image", "acceptance", 8, 7, replace(CODEC, program={"moves": [INSIDE, WALK]}))
     jobs = [Job("muster-round-c-1-0", ("a", "hang"), {}, 29400), Job("muster-round-c-1-1", ("c", "d"), {}, 29401)]
     hung, fine = run_phases(slurm, jobs, asked, 1)
     assert (hung["ok"], hung["missing"]) == (False, ["a", "hang"]), hung
@@ -327,7 +327,7 @@ def test_each_round_has_a_secret_that_no_command_line_shows(
             "collective_round",
             **{"campaign": "c", "number": number, "groups": [["a", "b"], ["c", "d"]], "port": 29400, "addresses": {}},
             **{"user": slurm.user, "environment": {**slurm.environment, "MUSTER_ROUND_SECRET": "from outside"}},
-            **{"program": {"moves": [WALK]}, "deadline_seconds": 20},
+            **{"program": {"moves": [WALK]}, "deadline_seconds": 20, "gpus_per_node": 0},
             collective={
                 **{"driver": "torch", "container": None, "python": "python3", "backend": "gloo", "ranks_per_node": 1}
             },
