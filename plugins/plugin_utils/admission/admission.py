@@ -66,6 +66,8 @@ _NAMED = 5
 ROUNDS = ("fabric", "storage", "acceptance")
 # What is asked behind all stages of a policy: the check that Slurm runs on nodes in service.
 HEALTH = "health"
+# What Slurm itself found of a node when its daemon registered.
+REGISTRATION = "slurm_registration"
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ class Case:
 
     ``identity`` is what this run's preflight says of the machine, ``others`` are the names of the fleet's other nodes.
     ``claimed`` says which serial number of the machine another node claims too. ``slurm_booted`` is when the node
-    booted that Slurm runs under this name, in seconds since the epoch; None where Slurm does not say. ``drawn`` is the
+    booted that Slurm runs under this name, in seconds since the epoch; None where Slurm does not say.
+    ``slurm_refused`` is what Slurm says of a node that has registered with less than is declared. ``drawn`` is the
     evidence that was to be judged on the control machine too, and has not been.
     """
 
@@ -132,6 +135,7 @@ class Case:
     others: frozenset[str] = frozenset()
     claimed: str = ""
     slurm_booted: float | None = None
+    slurm_refused: str = ""
     drawn: frozenset[str] = frozenset()
 
     @property
@@ -341,7 +345,7 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
     standing = _standing(evidence, case, policy, now)
     if standing.void:
         return StageVerdict(stage, INCOMPLETE, (_stage_finding(stage, standing.void),), False)
-    doubts, owed = list(standing.doubts), list(standing.due)
+    doubts, owed, refused = list(standing.doubts), list(standing.due), list[Finding]()
     changed = outdated(evidence.rules, stage, (check for check, _part in case.required.get(stage, ())))
     anew = []
     if changed:
@@ -357,13 +361,15 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
         # Of a node in service only what shows another machine closes it.
         (owed if case.in_service else wrong).extend(unproven)
         doubts += [Finding("identity", "host", INCOMPLETE, reason=text, action="investigate") for text in wrong]
+        if case.slurm_refused:
+            refused.append(Finding(REGISTRATION, "host", FAIL, reason=case.slurm_refused, action="investigate"))
     measured, apart = _without_owed(evidence, case)
     owed += apart
     # Of what the evidence says itself: nobody waives what it does not say, or that it is not of this machine.
     waived = tuple(waived_of(case.node, measured, policy, now))
     accepted = {each.finding for each in waived}
     findings = [each for each in measured if each not in accepted]
-    findings += [*doubts, *_missing(stage, record, case, changed)]
+    findings += [*doubts, *refused, *_missing(stage, record, case, changed)]
     if stage == "burn_in" and (short := _too_short(evidence, policy)):
         findings.append(_stage_finding(stage, short))
     held = evidence.detail.get("held")

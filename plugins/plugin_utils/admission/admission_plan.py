@@ -34,6 +34,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import 
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import NodeRow
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import DECISIONS, AdmittedBy
 
+# Of a node's states (sinfo(1), since Slurm 21.08); it goes with the next registration that is right.
+INVALID_REGISTRATION = "INVALID_REG"
+
 
 @dataclass(frozen=True)
 class Situation:
@@ -86,6 +89,19 @@ def health_drains(info: GateInfo | None) -> dict[str, str]:
         name: str(node.get("reason", ""))
         for name, node in info.nodes.items()
         if "DRAIN" in str(node.get("state", "")).split("+") and drain_reason.fault_in(str(node.get("reason", "")))
+    }
+
+
+def refused_registrations(info: GateInfo | None) -> dict[str, str]:
+    """Return what Slurm says of the nodes that registered with less than slurm.conf declares of them.
+
+    Fewer GPUs (``gres/gpu count reported lower than configured (7 < 8)``), processors or less memory. The drain that
+    Slurm gives such a node keeps the reason of an earlier one.
+    """
+    return {
+        name: f"it registered with less than slurm.conf declares ({node.get('reason') or 'Slurm gives no reason'})"
+        for name, node in (info.nodes if info else {}).items()
+        if INVALID_REGISTRATION in str(node.get("state", "")).split("+")
     }
 
 

@@ -42,6 +42,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission
     health_drains,
     opened_by,
     plan_of,
+    refused_registrations,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission_request import (
     Handed,
@@ -339,6 +340,7 @@ def _cases(
     drained = {} if request.close_only else health_drains(info)
     slurm = {} if info is None else info.nodes
     booted = {name: float(node["boot_time"]) for name, node in slurm.items() if node.get("boot_time")}
+    refused = refused_registrations(info)
     for start in range(0, len(request.nodes), NODES_AT_ONCE):
         names = request.nodes[start : start + NODES_AT_ONCE]
         preflights = {name: handed.preflight(name) for name in names}
@@ -353,6 +355,7 @@ def _cases(
             name: replace(
                 case,
                 health=Health.from_answer(request.health.get(name), drained.get(name, "")),
+                slurm_refused=refused.get(name, ""),
                 decision="quarantined" if name in quarantined else case.decision,
             )
             for name, case in cases.items()

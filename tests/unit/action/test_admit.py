@@ -707,6 +707,38 @@ def test_node_that_its_health_check_drained_is_quarantined_by_it(site: Site, clo
     assert (again["changed"], len(decisions(site)), state_of(again)["n0002"]) == (False, 1, "quarantined")
 
 
+FEWER = "gres/gpu count reported lower than configured (7 < 8)"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "told"),
+    [
+        ("IDLE+DRAIN+INVALID_REG", FEWER, f"it registered with less than slurm.conf declares ({FEWER})"),
+        # A person was there first, whose reason Slurm keeps.
+        ("IDLE+DRAIN+INVALID_REG", "fan", "it registered with less than slurm.conf declares (fan)"),
+        ("IDLE+INVALID_REG", "", "it registered with less than slurm.conf declares (Slurm gives no reason)"),
+    ],
+)
+def test_node_that_registers_with_fewer_gpus_than_declared_is_rejected_by_name(
+    site: Site, state: str, reason: str, told: str
+) -> None:
+    site.gate.info = replace(site.gate.info, nodes={"n0001": {"state": state, "reason": reason}})
+    verdict = next(each for each in site.run()["verdicts"] if each["node"] == "n0001")
+    found = [(each["check"], each["verdict"], each["reason"]) for each in verdict["findings"]]
+    assert (verdict["state"], found) == ("rejected", [("slurm_registration", "fail", told)])
+    assert site.gate.open == {"n0002", "n0003", "n0004"}
+    # Once the daemon has registered again with all of them.
+    site.gate.info = replace(site.gate.info, nodes={"n0001": {"state": "IDLE", "reason": ""}})
+    assert site.run(stages=["preflight"])["opened"] == ["n0001"]
+
+
+def test_node_in_service_that_lost_a_gpu_for_slurm_is_closed(site: Site) -> None:
+    site.run()
+    site.gate.info = replace(site.gate.info, nodes={"n0002": {"state": "MIXED+DRAIN+INVALID_REG", "reason": FEWER}})
+    assert site.run(stages=["preflight"])["closed"] == ["n0002"]
+    assert site.states()["n0002"] == "rejected"
+
+
 def test_untargeted_and_unreachable_nodes_are_quarantined_too(site: Site) -> None:
     site.run()
     drained(site, n0003="muster:health:gpu_present:e7")
