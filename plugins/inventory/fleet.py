@@ -134,9 +134,10 @@ options:
         cgroup.conf; null takes a key out. C(ssh_access) is V(pam_slurm_adopt), V(pam_slurm) or V(open).
       - C(version) is Slurm's release (V(22.05) to V(25.11), as text), C(repository) a site's own packages (C(url),
         C(suite), C(components), C(signing_key)). C(state_directory) has to be declared where there are two controllers.
-      - C(topology) is V(tree), V(block) or V(none), C(gres) V(explicit), V(auto) or V(none), C(leaving_jobs) V(finish)
-        or V(end), C(hooks) which of C(health), C(prolog) and C(epilog) run. C(staff_partitions) names partitions of
-        others that users cannot submit to; nodes that are not admitted may be in them.
+      - C(topology) is V(tree), V(block) or V(none), C(gres) V(explicit), V(nvml), V(nvidia), V(nrt) or V(none),
+        C(leaving_jobs) V(finish) or V(end), C(hooks) which of C(health), C(prolog) and C(epilog) run.
+        C(staff_partitions) names partitions of others that users cannot submit to; nodes that are not admitted may be
+        in them.
       - C(accounting) has C(host), C(enforce), C(parameters) (keys of slurmdbd.conf) and C(accounts), each with C(name),
         C(parent), C(users) and C(limits); C(rest) has C(host) and C(port), C(containers) has C(packages) and C(plugin).
     type: dict

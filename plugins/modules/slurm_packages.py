@@ -56,6 +56,11 @@ options:
     type: list
     elements: str
     default: []
+  gpu_plugin:
+    description:
+      - Plugin of slurmd that finds the GPUs. Slurm has to have been built with it.
+    type: str
+    choices: [nvml, nvidia, nrt]
   lists_valid_seconds:
     description: Package lists older than this are fetched again before a package is looked for.
     type: float
@@ -105,6 +110,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_package
     SOURCES,
     Packages,
     Wanted,
+    gpu_plugin_fault,
     preferences_text,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_preflight import preflight_faults
@@ -121,6 +127,7 @@ ARGUMENTS = {
     "directories": {"type": "dict", "default": {}},
     "upgrade": {"type": "bool", "default": False},
     "units": {"type": "list", "elements": "str", "default": []},
+    "gpu_plugin": {"type": "str", "choices": ["nvml", "nvidia", "nrt"]},
     "lists_valid_seconds": {"type": "float", "default": 86400},
     "timeout_seconds": {"type": "float", "default": 1800},
 }
@@ -155,6 +162,12 @@ def missing_users(users: dict[str, Any]) -> dict[str, int | None]:
             if owner is not None:
                 raise AptError(f"user {name} is to have number {number}, which {kind} {owner} has; nothing was changed")
     return found
+
+
+def require_gpu_plugin(kind: str) -> None:
+    """Raise AptError unless the installed Slurm finds GPUs by this plugin."""
+    if fault := gpu_plugin_fault(kind, Path("/")):
+        raise AptError(f"gpu_plugin is {kind}: {fault}; expected a Slurm built with it, or GPUs by their device files")
 
 
 def make_users(host: Host, users: dict[str, int | None]) -> None:
@@ -230,6 +243,9 @@ def main() -> None:
                     raise AptError(f"after apt-get install these were still to be installed: {', '.join(left)}")
             # What a package brings is the package's.
             make_directories({path: owner for path, owner in directories.items() if not Path(path).is_dir()})
+        # Packages that are not there yet cannot be looked into.
+        if params["gpu_plugin"] and not (module.check_mode and names):
+            require_gpu_plugin(params["gpu_plugin"])
     except (AptError, SystemdError, OSError, KeyError) as exc:
         module.fail_json(msg=str(exc), steps=[])
     there = dict(planned.install)

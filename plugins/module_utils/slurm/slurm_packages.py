@@ -18,7 +18,7 @@ PREFERENCES = "/etc/apt/preferences.d/muster-slurm.pref"
 # (Slurm's upgrade guide).
 RELEASES = ("20.11", "21.08", "22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11")
 THREE_BEFORE_FROM = "24.11"
-# What SchedMD's own packages (debian/ in Slurm's source since 23.11) call Debian's; theirs hold the JWT plugin already.
+# What SchedMD's own packages (debian/ in Slurm's source since 23.11) call Debian's; theirs hold the plugins already.
 SCHEDMD = {
     "slurmctld": "slurm-smd-slurmctld",
     "slurmd": "slurm-smd-slurmd",
@@ -26,9 +26,16 @@ SCHEDMD = {
     "slurmrestd": "slurm-smd-slurmrestd",
     "slurm-client": "slurm-smd-client",
     "slurm-wlm-jwt-plugin": "slurm-smd",
+    "slurm-wlm-nvml-plugin": "slurm-smd",
     "libpam-slurm": "slurm-smd-libpam-slurm-adopt",
     "libpam-slurm-adopt": "slurm-smd-libpam-slurm-adopt",
 }
+
+# Where Slurm looks for plugins, by Debian's packages, SchedMD's, and those of RHEL.
+PLUGIN_PLACES = ("usr/lib/*/slurm-wlm", "usr/lib/*/slurm", "usr/lib64/slurm", "usr/lib/slurm")
+# What only a Slurm says that was built without NVML (src/interfaces/gpu.c, 20.11 to 26.05): beside it gpu_nvml.so alone
+# finds nothing.
+_WITHOUT_NVML = b"configured to autodetect nvml functionality, but"
 
 _FIXING = ("--fix-broken",)
 _RELEASE = re.compile(r"(?:\d+:)?(\d\d\.\d\d)(?=[.~+-]|$)")
@@ -152,6 +159,20 @@ def absent(names: Sequence[str], version: str, candidates: Mapping[str, str]) ->
         for name in names_of(names, there)
         if name not in there
     ]
+
+
+def gpu_plugin_fault(kind: str, root: Path) -> str:
+    """Return why the Slurm below ``root`` cannot find GPUs by ``AutoDetect=kind``, nothing where it can.
+
+    slurmd itself starts all the same: it logs a line and registers without GPUs, which makes the node invalid.
+    """
+    found = [each for place in PLUGIN_PLACES for each in root.glob(f"{place}/gpu_{kind}.so")]
+    if not found:
+        return f"Slurm as installed here has no plugin gpu_{kind}.so"
+    core = found[0].with_name("libslurmfull.so")
+    if kind == "nvml" and core.is_file() and _WITHOUT_NVML in core.read_bytes():
+        return f"{core} was built without NVML, and does not use the plugin beside it"
+    return ""
 
 
 class Packages:

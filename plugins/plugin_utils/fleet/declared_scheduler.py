@@ -38,7 +38,7 @@ CONTROLLER, DATABASE, LOGIN = "controller", "database", "login"
 ACCEPTANCE_PARTITION = "acceptance"
 MUSTER = "muster"
 TREE, BLOCK, NONE = "tree", "block", "none"
-AUTO, EXPLICIT = "auto", "explicit"
+EXPLICIT, NVML = "explicit", "nvml"
 END = "end"
 # Debian 12's release, and where its slurmctld keeps its state.
 VERSION = "22.05"
@@ -264,7 +264,8 @@ class Scheduler:
     accounting: Accounting | None = None
     state_directory: Directory = STATE_DIRECTORY
     topology: Literal["tree", "block", "none"] = "tree"
-    gres: Literal["auto", "explicit", "none"] = "explicit"
+    # Device files of the class, or what AutoDetect of gres.conf finds.
+    gres: Literal["explicit", "nvml", "nvidia", "nrt", "none"] = "explicit"
     leaving_jobs: Literal["finish", "end"] = "finish"
     rest: Rest | None = None
     containers: Containers | None = None
@@ -416,6 +417,8 @@ def _check_parameters(scheduler: Scheduler) -> None:
     why = lacking(scheduler.version, "slurm.conf", "TopologyPlugin", "topology/block")
     if scheduler.topology == BLOCK and why:
         raise ReadError("topology", shown(BLOCK), f"{TREE} or {NONE}: {why}")
+    if why := lacking(scheduler.version, "gres.conf", "AutoDetect", scheduler.gres):
+        raise ReadError("gres", shown(scheduler.gres), f"{EXPLICIT} or {why}")
     returns = scheduler.parameter("ReturnToService")
     if returns is not None and str(returns) not in ("0", "1"):
         raise _fault(scheduler, "ReturnToService", "0 or 1, as with 2 a node takes jobs whatever made it reboot")

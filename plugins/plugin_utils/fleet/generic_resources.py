@@ -1,10 +1,11 @@
-"""Generic resources (GRES) of nodes, as the NodeName lines of slurm.conf declare them."""
+"""Generic resources (GRES): what slurm.conf says of a class' nodes, and what the class says of its GPUs."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, stated
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import NONE, Scheduler
 
 _GPUS = re.compile(r"gpu(?::(?P<type>[A-Za-z][\w.-]*))?(?::(?P<count>\d+))?(?:\([^)]*\))?")
@@ -16,6 +17,32 @@ class SlurmGpus:
 
     type: str
     count: int
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """GPUs of a hardware class: how many, and the directory that their device files lie below.
+
+    ``places`` are the NUMA nodes of the GPUs in the order of their device files, of ``numa_nodes`` in all; empty where
+    the class does not say.
+    """
+
+    count: int
+    root: str
+    numa_nodes: int = 0
+    places: tuple[int, ...] = ()
+
+
+def gpus_of(expect: Expectations) -> Gpus:
+    """Return what a class with GPUs says of them."""
+    gpu, affinity = stated(expect.gpu), expect.affinity
+    nodes = {part.slot: part.numa_node for part in (affinity.parts if affinity else None) or ()}
+    # The driver numbers device files in the order of PCI addresses ("Minor Number" in nvidia-smi -q of two hosts with
+    # eight H100, drivers 535.183 and 570.86).
+    slots = [part.slot for part in sorted(gpu.parts, key=lambda part: part.address)]
+    known = tuple(nodes[slot] for slot in slots) if set(slots) <= set(nodes) else ()
+    in_all = expect.numa.nodes if expect.numa else affinity.numa_nodes if affinity else 0
+    return Gpus(gpu.count, expect.tools.root, in_all, known)
 
 
 def generic_resources(scheduler: Scheduler, hardware_class: str, gpus: int | None) -> list[str]:

@@ -11,7 +11,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists imp
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_conf import SOCKETS
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import (
     ACCEPTANCE_PARTITION,
-    AUTO,
     BLOCK,
     CGROUP_TRACKING,
     MUSTER,
@@ -22,10 +21,13 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_sche
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.generic_resources import (
+    Gpus,
     generic_resources,
+    gpus_of,
     slurm_gpus,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.slurm_versions import has_key
+from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_gres import gpu_lines
 from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_topology import Member, block_lines, tree_lines
 
 # What the user partitions are in; muster.cluster.slurm_gate renders it. A bare name, so that other hosts find it among
@@ -34,14 +36,6 @@ GATE_FILE = "muster_partitions.conf"
 # The key by which slurmrestd's tokens are signed.
 JWT_KEY = "/etc/slurm/jwt_hs256.key"
 _HEAD = "# Written by Muster from the fleet file; edits are lost.\n"
-
-
-@dataclass(frozen=True)
-class Gpus:
-    """GPUs of a hardware class: how many, and the directory that their device files lie below."""
-
-    count: int
-    root: str
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ def cluster_of(fleet: Fleet) -> Cluster:
             Member(name, node.address, str(node.hardware_class), node.pod, node.rack)
             for name, node in fleet.compute.items()
         ),
-        gpus={name: Gpus(expect.gpu.count, expect.tools.root) for name, expect in fleet.classes.items() if expect.gpu},
+        gpus={name: gpus_of(expect) for name, expect in fleet.classes.items() if expect.gpu},
         sockets=_sockets(fleet),
         scheduler=fleet.scheduler,
     )
@@ -243,12 +237,28 @@ def _memory_per_cpu(cluster: Cluster) -> int | None:
         return None
     shares = []
     for name in _by_class(cluster):
-        sizes = {key.lower(): str(value) for key, value in _node_parameters(cluster, name).items()}
-        memory, cpus = sizes.get("realmemory", ""), sizes.get("cpus", "")
-        if not memory.isdecimal() or not cpus.isdecimal() or int(cpus) == 0:
+        parameters = _node_parameters(cluster, name)
+        memory, (cpus, _) = _number(parameters, "RealMemory"), _processors(parameters)
+        if memory is None or not cpus:
             return None
-        shares.append(int(memory) // int(cpus))
+        shares.append(memory // cpus)
     return min(shares, default=None)
+
+
+def _processors(parameters: Mapping[str, Any]) -> tuple[int, int]:
+    """Return CPUs and cores of a NodeName line; each is 0 where the line does not say."""
+    sockets = _number(parameters, "Sockets") or (_number(parameters, "SocketsPerBoard") or 0) * (
+        _number(parameters, "Boards") or 1
+    )
+    cores = sockets * (_number(parameters, "CoresPerSocket") or 0)
+    cpus = _number(parameters, "CPUs")
+    return cores * (_number(parameters, "ThreadsPerCore") or 1) if cpus is None else cpus, cores
+
+
+def _number(parameters: Mapping[str, Any], key: str) -> int | None:
+    """Return a number of a NodeName line; None where it has none."""
+    text = next((str(value) for name, value in parameters.items() if name.lower() == key.lower()), "")
+    return int(text) if text.isdecimal() else None
 
 
 def _by_class(cluster: Cluster) -> dict[str, list[Member]]:
@@ -269,26 +279,16 @@ def _gres_names(cluster: Cluster) -> list[str]:
 
 def _gres_lines(cluster: Cluster) -> list[str]:
     """Return gres.conf's lines for the GPUs; a resource that a site adds needs a gres.conf of its own on its nodes."""
-    scheduler = cluster.scheduler
-    if scheduler.gres == NONE:
+    if cluster.scheduler.gres == NONE:
         return []
     lines = []
     for name, members in _by_class(cluster).items():
-        found = slurm_gpus(_gres_of(cluster, name))
-        if name not in cluster.gpus or not found:
-            continue
-        nodes = fold(member.name for member in members)
-        if scheduler.gres == AUTO:
-            lines.append(f"NodeName={nodes} AutoDetect=nvml")
-            continue
-        kind = f" Type={found[0].type}" if found[0].type else ""
-        files = _device_files(cluster.gpus[name], found[0].count)
-        lines.append(f"NodeName={nodes} Name=gpu{kind} File={files} Flags=nvidia_gpu_env")
+        if found := slurm_gpus(_gres_of(cluster, name)):
+            nodes = f"NodeName={fold(member.name for member in members)}"
+            _, cores = _processors(_node_parameters(cluster, name))
+            gpus = cluster.gpus.get(name)
+            lines += [f"{nodes} {each}" for each in gpu_lines(cluster.scheduler.gres, found[0], gpus, cores)]
     return lines
-
-
-def _device_files(gpus: Gpus, count: int) -> str:
-    return f"{gpus.root.rstrip('/')}/dev/nvidia{f'[0-{count - 1}]' if count > 1 else '0'}"
 
 
 def _topology(cluster: Cluster) -> list[str]:

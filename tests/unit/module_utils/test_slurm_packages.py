@@ -1,5 +1,7 @@
 """Which packages are installed for a declared release, and what is refused before anything is."""
 
+from pathlib import Path
+
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.apt import AptError, Installed
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
@@ -12,6 +14,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_package
     absent,
     check_step,
     fitting,
+    gpu_plugin_fault,
     names_of,
     parse_policy,
     plan,
@@ -198,3 +201,33 @@ def test_outdated_lists_are_fetched_and_the_installation_is_tried_again():
     host = Outdated("")
     Packages(host, wanted(), 10, 86400).install(["slurmctld"], fetch=False)
     assert len(host.changed()) == 2
+
+
+WITHOUT = b"\0We were configured to autodetect nvml functionality, but we weren't able to find that lib\0"
+WITH = b"\0We were configured with nvml functionality, but that lib wasn't found on the system.\0"
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "fault"),
+    [
+        ("nvml", {"lib/x86_64-linux-gnu/slurm-wlm/gpu_nvml.so": b"", "lib/x86_64-linux-gnu/slurm-wlm/x": b""}, ""),
+        (
+            "nvml",
+            {"lib/aarch64-linux-gnu/slurm/gpu_nvml.so": b"", "lib/aarch64-linux-gnu/slurm/libslurmfull.so": WITH},
+            "",
+        ),
+        ("nvidia", {"lib64/slurm/gpu_nvidia.so": b"", "lib64/slurm/libslurmfull.so": WITHOUT}, ""),
+        ("nvml", {"lib64/slurm/gpu_nvml.so": b"", "lib64/slurm/libslurmfull.so": WITHOUT}, "was built without NVML"),
+        ("nvml", {"lib/x86_64-linux-gnu/slurm-wlm/gpu_generic.so": b""}, "has no plugin gpu_nvml.so"),
+        ("nrt", {}, "has no plugin gpu_nrt.so"),
+    ],
+)
+def test_slurm_finds_gpus_only_by_what_it_was_built_with(
+    tmp_path: Path, kind: str, files: dict[str, bytes], fault: str
+) -> None:
+    for name, content in files.items():
+        path = tmp_path / "usr" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    found = gpu_plugin_fault(kind, tmp_path)
+    assert (found == "") == (fault == "") and fault in found, found

@@ -19,7 +19,7 @@ PAIR = ("gpu-01", "gpu-02")
     ("scheduler", "gpus"),
     [
         ({}, 8),
-        ({"gres": "auto"}, 8),
+        ({"gres": "nvml"}, 8),
         ({"gres": "none"}, 0),
         ({"node_parameters": {"hgx_h100": {"Gres": "gpu:h100:4(S:0-1),nic:8"}}}, 4),
         ({"node_parameters": {"hgx_h100": {"gres": "gpu:a:3,gpu:b:2"}}}, 5),

@@ -56,7 +56,7 @@ WHOLE: dict[str, Any] = {
     },
     "state_directory": "/srv/slurm",
     "topology": "block",
-    "gres": "auto",
+    "gres": "nvml",
     "leaving_jobs": "end",
     "rest": {"host": "login-1", "port": 6821},
     "containers": {"packages": ["enroot", "pyxis"], "plugin": "/usr/lib/slurm/spank_pyxis.so"},

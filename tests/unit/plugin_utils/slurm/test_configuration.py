@@ -126,6 +126,9 @@ def test_files_with_nothing_to_say_are_not_there() -> None:
         ({"RealMemory": 1900000}, {}, None),
         ({"CPUs": 0, "RealMemory": 1900000}, {}, None),
         ({"CPUs": 192, "RealMemory": "much"}, {}, None),
+        ({"Sockets": 2, "CoresPerSocket": 48, "ThreadsPerCore": 2, "RealMemory": 1900000}, {}, "9895"),
+        ({"Sockets": 2, "CoresPerSocket": 48, "RealMemory": 1900000}, {}, "19791"),
+        ({"CoresPerSocket": 48, "RealMemory": 1900000}, {}, None),
         ({"CPUs": 192, "RealMemory": 1900000}, {"defmempercpu": 4000}, None),
         ({"CPUs": 192, "RealMemory": 1900000}, {"DefMemPerGPU": 200000}, None),
     ],
@@ -154,6 +157,53 @@ def test_gpus_are_named_by_their_device_files(gres: Any, line: str, types: str) 
     text = files(site({"node_parameters": {"hgx_h100": gres}}))
     assert text["gres.conf"].splitlines()[1:] == [f"NodeName=gpu-[01-08] {line}"]
     assert settings(text["slurm.conf"])["GresTypes"] == types
+
+
+# Slots by NUMA node as the class' addresses have them: device files 0 to 3 lie below 0000:0d, 4 to 7 from 0000:84 on.
+NEAR = {"SXM1": 0, "SXM2": 0, "SXM3": 0, "SXM4": 0, "SXM5": 1, "SXM6": 1, "SXM7": 1, "SXM8": 1}
+# Device files 0, 1, 2, 3 are those of SXM4, SXM2, SXM1 and SXM3.
+MIXED = {**NEAR, "SXM4": 1, "SXM5": 0}
+SIZE = {"Sockets": 2, "CoresPerSocket": 48}
+FAR = [("[0-3]", " Cores=0-47"), ("[4-7]", " Cores=48-95")]
+WHOLE_NODE = [("[0-7]", "")]
+
+
+@pytest.mark.parametrize(
+    ("places", "size", "entries"),
+    [
+        (NEAR, SIZE, FAR),
+        (NEAR, {"boards": 1, "socketsperboard": "2", "corespersocket": "48", "ThreadsPerCore": 2}, FAR),
+        (
+            MIXED,
+            SIZE,
+            [
+                *(("0", " Cores=48-95"), ("[1-3]", " Cores=0-47"), ("[4-5]", " Cores=48-95")),
+                *(("6", " Cores=0-47"), ("7", " Cores=48-95")),
+            ],
+        ),
+        # What is not declared is not guessed.
+        (None, SIZE, WHOLE_NODE),
+        (NEAR, {"CPUs": 192}, WHOLE_NODE),
+        (NEAR, {"Sockets": 1, "CoresPerSocket": 47}, WHOLE_NODE),
+        ({**NEAR, "SXM8": 2}, SIZE, WHOLE_NODE),
+        ({name: NEAR[name] for name in list(NEAR)[:7]}, SIZE, WHOLE_NODE),
+        (NEAR, {**SIZE, "Gres": "gpu:4"}, [("[0-3]", "")]),
+    ],
+)
+def test_gpus_have_the_cores_of_their_numa_node(places: Any, size: Any, entries: Any) -> None:
+    data = site({"node_parameters": {"hgx_h100": size}})
+    if places:
+        parts = [{"slot": slot, "numa_node": node, "nic": None} for slot, node in places.items()]
+        data["hardware_classes"] = {"hgx_h100": {"affinity": {"parts": parts}}}
+    wanted = [f"NodeName=gpu-[01-08] Name=gpu File=/dev/nvidia{a}{b} Flags=nvidia_gpu_env" for a, b in entries]
+    assert files(data)["gres.conf"].splitlines()[1:] == wanted
+
+
+@pytest.mark.parametrize(("how", "version"), [("nvml", "22.05"), ("nvidia", "24.11"), ("nrt", "23.11")])
+def test_slurmd_finds_gpus_by_the_declared_plugin(how: str, version: str) -> None:
+    text = files(site({"gres": how, "version": version}))
+    assert text["gres.conf"].splitlines()[1:] == [f"NodeName=gpu-[01-08] AutoDetect={how}"]
+    assert line_of(text["slurm.conf"], "NodeName=")["Gres"] == "gpu:8"
 
 
 def test_device_files_lie_below_the_root_of_the_class() -> None:
