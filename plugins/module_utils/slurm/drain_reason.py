@@ -26,11 +26,19 @@ AT_WORK = (RESTART, CHANGE, BURN_IN)
 HOOK_FAILED = ("Prolog error", "Epilog error")
 SILENT = "Not responding"
 REBOOTED = "Node unexpectedly rebooted"
+# Slurm's own of a node that registered with less than its line in slurm.conf declares, one such text or several
+# (validate_node_specs, 22.05 to 25.11). Its user is slurm, or root once the node has registered again.
+_LESS = (
+    r"(?:gres/\w+ count reported lower than configured \(\d+ < \d+\)"
+    r"|Low socket\*core\*thread count|Low CPUs|Low TmpDisk"
+    r"|Low RealMemory \(reported:\d+ < [\d.]+% of configured:\d+\))"
+)
 
 # Roles and slurmd's hooks act as root.
 _USERS = ("root", "slurm")
 _ID = r"[A-Za-z0-9_.-]+"
 _FAULT = re.compile(rf"{FAULT}([a-z0-9_]+):([A-Za-z0-9_.-]*)(?:\s.*)?")
+_REGISTRATION = re.compile(rf"{_LESS}(?:, {_LESS})*")
 _CHECKED = re.compile(rf"(?:{FAULT}|{INCOMPLETE})[a-z0-9_]+:{_ID}|{BOOT}{_ID}")
 
 
@@ -82,6 +90,11 @@ def fault_in(reason: str) -> Fault | None:
 def waits(reason: str) -> bool:
     """Return whether the drain waits for a measurement and is over when that passes."""
     return reason.startswith((BOOT, INCOMPLETE))
+
+
+def for_registration(reason: str, by: str) -> bool:
+    """Return whether Slurm drained a node that registered with less than declared; a word more is a person's."""
+    return by in _USERS and _REGISTRATION.fullmatch(reason) is not None
 
 
 def boot_in(reason: str) -> str:

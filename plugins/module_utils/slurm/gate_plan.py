@@ -85,7 +85,8 @@ def returns(node: NodeState, examined: Examined) -> bool:
     One that Slurm found rebooted, and one that our own checks drained for a boot, once the boot is examined on which it
     registered; one that was drained for a burn-in which is over; one that our checks drained for want of a measurement
     that has passed since, or that users cannot reach; and one that they drained for a fault, if users cannot reach it
-    and its check passes again, so that it can be tested. Never one that a person or Slurm drained, or of which state or
+    and its check passes again, so that it can be tested. One that Slurm drained because it registered with less than
+    declared, once it has registered with all. Never one that a person or Slurm drained otherwise, or of which state or
     reason is not known.
     """
     booted, since = seconds_of(node.booted), seconds_of(node.at)
@@ -93,6 +94,9 @@ def returns(node: NodeState, examined: Examined) -> bool:
         return False
     if not node.drained:
         return node.down and node.reason == drain_reason.REBOOTED
+    if drain_reason.for_registration(node.reason, node.by):
+        checked = examined.healthy or not examined.in_service
+        return node.registered and since <= examined.began and checked
     if not node.drained_by_muster:
         return False
     if boot := drain_reason.boot_in(node.reason):

@@ -17,6 +17,9 @@ from . import drain_reason
 
 # The state of a node of which the line cannot be read; no state of Slurm's.
 UNREADABLE = "UNREADABLE"
+# Of a node that registered with less than slurm.conf declares of it (sinfo(1), since 21.08); it goes with the next
+# registration that is right, and the drain that Slurm gave the node does not.
+INVALID_REGISTRATION = "INVALID_REG"
 # What decides whether users can submit to a partition, as scontrol names it.
 ACCESS_KEYS = (
     *("State", "RootOnly", "Hidden", "ReqResv", "AllocNodes"),
@@ -70,6 +73,11 @@ class NodeState:
     def drained(self) -> bool:
         """Whether new jobs are kept off the node."""
         return "DRAIN" in self.state.split("+")
+
+    @property
+    def registered(self) -> bool:
+        """Whether the node has registered with all that is declared of it."""
+        return self.readable and INVALID_REGISTRATION not in self.state.split("+")
 
     @property
     def down(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import outdated
 from ansible_collections.muster.cluster.plugins.module_utils.slurm import drain_reason
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import INVALID_REGISTRATION
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
@@ -33,9 +34,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_sche
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import NodeRow
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import DECISIONS, AdmittedBy
-
-# Of a node's states (sinfo(1), since Slurm 21.08); it goes with the next registration that is right.
-INVALID_REGISTRATION = "INVALID_REG"
 
 
 @dataclass(frozen=True)

@@ -479,6 +479,32 @@ def test_node_out_of_service_is_given_back_for_its_tests(given, back):
 LOADED = "muster: burn_in loads this node"
 
 
+FEWER = "gres/gpu count reported lower than configured (7 < 8)"
+LITTLE = "Low RealMemory (reported:1031000 < 100.00% of configured:2064000)"
+
+
+@pytest.mark.parametrize(
+    ("given", "back"),
+    [
+        # The user is root once the node has registered again (22.05.8).
+        (node("IDLE+DRAIN", FEWER), True),
+        (node("IDLE+DRAIN", f"Low socket*core*thread count, Low CPUs, {LITTLE}", by="slurm"), True),
+        (node("DOWN+DRAIN", FEWER, by="slurm"), True),
+        # It registered so again since the examination, and still does.
+        (node("IDLE+DRAIN", FEWER, LATE), False),
+        (node("IDLE+DRAIN+INVALID_REG", FEWER, by="slurm"), False),
+        (node("IDLE+DRAIN", FEWER, by="ann"), False),
+        (node("IDLE+DRAIN", f"{FEWER}, ask Ann"), False),
+        (node("IDLE+DRAIN", "gres/gpu count reported lower"), False),
+        (node("UNREADABLE", FEWER), False),
+    ],
+)
+def test_node_that_has_registered_with_all_again_comes_back(given, back):
+    assert returns(given, Examined("new", BEGAN, False)) is back
+    assert returns(given, Examined("new", BEGAN, True, True)) is back
+    assert not returns(given, Examined("new", BEGAN, True))
+
+
 @pytest.mark.parametrize(
     ("given", "burned_in", "back"),
     [
