@@ -51,6 +51,7 @@ class Machine:
     """One machine. ``address`` is its own on the network over which it is managed; ``nics`` are names of networks.
 
     ``drives`` are serial numbers of NVMe drives, empty at first, at the PCI addresses 0000:00:10.0, 0000:00:11.0, ...
+    Each of its NUMA nodes has one processor and an equal share of the memory.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Machine:
     memory_mib: int
     nics: tuple[str, ...]
     drives: tuple[str, ...] = ()
+    numa_nodes: int = 1
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def read_lab(file: Path) -> Lab:
     """Return what a scenario's ``vars/machines.yml`` describes. Raises LabError unless each network joins two."""
     data = yaml.safe_load(file.read_text(encoding="utf-8"))
     machines = tuple(
-        Machine(each["name"], each["address"], each["memory_mib"], tuple(each["nics"]), tuple(each.get("drives", ())))
+        Machine(**{**each, "nics": tuple(each["nics"]), "drives": tuple(each.get("drives", ()))})
         for each in data["machines"]
     )
     ends = [nic for machine in machines for nic in machine.nics]
@@ -187,6 +189,17 @@ def drive_arguments(lab: Lab, machine: Machine) -> list[str]:
     return arguments
 
 
+def numa_arguments(machine: Machine) -> list[str]:
+    """Return the processors of a machine, each in a socket of its own, and the memory beside each."""
+    if machine.numa_nodes == 1:
+        return []
+    arguments = ["-smp", f"{machine.numa_nodes},sockets={machine.numa_nodes}"]
+    for node in range(machine.numa_nodes):
+        arguments += ["-object", f"memory-backend-ram,id=m{node},size={machine.memory_mib // machine.numa_nodes}M"]
+        arguments += ["-numa", f"node,nodeid={node},cpus={node},memdev=m{node}"]
+    return arguments
+
+
 def start(lab: Lab, machine: Machine, image: Path, processor: Sequence[str], ends: Sequence[socket.socket]) -> int:
     """Start the machine on a disk of its own and return the port of this machine where its ssh answers."""
     disk, port = lab.place / f"{machine.name}.qcow2", free_port()
@@ -201,7 +214,7 @@ def start(lab: Lab, machine: Machine, image: Path, processor: Sequence[str], end
     # What is lost when this machine loses power is thrown away anyway.
     command += ["-drive", f"file={disk},if=virtio,cache=unsafe", "-device", "virtio-rng-pci"]
     command += ["-netdev", management, "-device", "virtio-net-pci,netdev=n0", *nic_arguments(lab, machine, ends)]
-    command += drive_arguments(lab, machine)
+    command += [*numa_arguments(machine), *drive_arguments(lab, machine)]
     command += ["-daemonize", "-pidfile", str(lab.place / f"{machine.name}.pid")]
     run(command, pass_fds=[end.fileno() for end in ends])
     return port

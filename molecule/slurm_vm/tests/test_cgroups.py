@@ -2,43 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
-
-PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
-CONTROLLER, NODE, USER = "vm-ctl", "vm-01", "alice"
-# Emulated processors take their time.
-PATIENCE = 120.0
-# Without a driver behind it, a device that may be opened does not answer.
-MAY, MAY_NOT = "No such device or address", "Operation not permitted"
-
-
-def ask(host: str, command: str, user: str = "root") -> subprocess.CompletedProcess[str]:
-    """Run a shell command on a machine."""
-    argv = ["ssh", "-F", str(PROJECT / "build/vm/slurm_vm/ssh_config"), "-l", user, host, command]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE)
-
-
-def on(host: str, command: str, user: str = "root") -> str:
-    """Return what a shell command prints on a machine; it must succeed."""
-    done = ask(host, command, user)
-    assert done.returncode == 0, f"{user}@{host}: {command}\nended with {done.returncode}: {done.stdout}{done.stderr}"
-    return done.stdout
-
-
-def wait_for(what: str, condition: Callable[[], object]) -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + PATIENCE
-    while not (answer := condition()):
-        assert time.monotonic() < deadline, f"not seen within {PATIENCE:g} s: {what}; last was {answer!r}"
-        time.sleep(1)
+from machines import CONTROLLER, MAY, MAY_NOT, NODE, USER, ask, idle, on, wait_for
 
 
 def submit(body: str, *options: str) -> str:
@@ -66,7 +35,7 @@ def written(number: str) -> str:
 @pytest.fixture(scope="module", autouse=True)
 def opened() -> Iterator[None]:
     """The partition has the node, as after an admission."""
-    wait_for("an idle node", lambda: on(CONTROLLER, f"sinfo -h -a -n {NODE} -o %t").split()[:1] == ["idle"])
+    wait_for("an idle node", idle)
     on(CONTROLLER, f"scontrol update PartitionName=batch Nodes={NODE}")
     yield
     ask(CONTROLLER, f"scancel --user={USER}")
@@ -124,3 +93,12 @@ def test_ssh_follows_the_job_into_its_cgroup_and_out_again() -> None:
     ended(number)
     wait_for("the login's process gone", lambda: ask(NODE, "pgrep -f '^sleep 7718'").returncode == 1)
     assert "pam_slurm_adopt" in refused(), refused()
+
+
+def test_each_gpu_comes_with_the_processor_beside_it() -> None:
+    opened = f"for n in 0 1; do cat /dev/nvidia$n 2>&1 | grep -q '{MAY}' && echo $n; done"
+    look = f"{opened}; sed -n 's/^Cpus_allowed_list:\\t//p' /proc/self/status"
+    numbers = [submit(f"{look}; sleep 20", "--gres=gpu:1", "--mem=100") for _ in range(2)]
+    wait_for("both jobs running", lambda: {state(number) for number in numbers} == {"RUNNING"})
+    wait_for("what both have", lambda: all(len(written(number).split()) == 2 for number in numbers))
+    assert sorted(written(number).split() for number in numbers) == [["0", "0"], ["1", "1"]]

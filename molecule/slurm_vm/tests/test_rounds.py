@@ -1,0 +1,97 @@
+"""What the jobs of Muster's own rounds are given: all GPUs of the node, because they ask for them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import read_program
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.collective_job import CollectiveCodec
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.fabric_job import FabricCodec
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.nccl_tests_job import NcclTestsCodec
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.round_job import Codec, RoundJob
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.slurm_round import Job
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.storage_job import StorageCodec
+from ansible_collections.muster.cluster.plugins.module_utils.slurm import drain_reason
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import NodeState, parse_nodes
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Round
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import StageWork
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import ACCEPTANCE_PARTITION
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from machines import CONTROLLER, MAY, MAY_NOT, NODE, PROJECT, idle, on, wait_for
+
+# Takes the place of what a round starts, whatever it is called with: tells which GPUs it may open.
+LOOK = "/usr/local/bin/look"
+LOOKS = "#!/bin/sh\nfor n in 0 1; do cat /dev/nvidia$n 2>&1; done; true\n"
+GROUP = (NODE,)
+MOVE = {"name": "all", "kind": "inside", "collective": "all_reduce", "sizes": [8], "iterations": 1, "warmup": 0}
+PROGRAM = {"moves": [{**MOVE, "seconds": 5}]}
+RANKS = 2
+
+
+@pytest.fixture(scope="module", autouse=True)
+def looking() -> None:
+    """The node has the program that tells what it may open, and no other job."""
+    wait_for("an idle node", idle)
+    on(NODE, f"printf %s {shlex.quote(LOOKS)} >{LOOK} && chmod 755 {LOOK}")
+
+
+def asked() -> int:
+    """Return how many GPUs a round asks for on each node of this scenario's fleet."""
+    fleet = Fleet.load(PROJECT / "molecule/slurm_vm/inventory/vm.fleet.yml")
+    cohort = Cohort("vm_gpu", GROUP, (), {}, fleet.classes["vm_gpu"])
+    told = StageWork(Request(fleet, GROUP), cohort).meeting(Round(1, "inside", (GROUP,), {}), 60)
+    return int(told["gpus_per_node"])
+
+
+CODECS: Mapping[str, Codec] = {
+    "acceptance": CollectiveCodec(LOOK, LOOK, "nccl", RANKS, PROGRAM, 30),
+    "acceptance by nccl-tests": NcclTestsCodec(RANKS, read_program(PROGRAM, 1)[0], LOOK),
+    "fabric": FabricCodec(LOOK, {NODE: {}}, {}, 30),
+    "storage": StorageCodec(LOOK, {}, 30),
+}
+
+
+def said(codec: Codec, gpus: int) -> list[str]:
+    """Return what the processes of a round's job print, by the command that the round's module would run."""
+    job = Job(f"muster-round-vm-{os.urandom(3).hex()}", GROUP, {}, 29400)
+    words = RoundJob(ACCEPTANCE_PARTITION, gpus, 60, codec).argv(job)
+    # Debian's Slurm needs libpmix, which this image lacks, for what the step would only hand to MPI.
+    words = [word for word in words if word != "--mpi=pmix"]
+    return on(CONTROLLER, f"cd / && runuser -u muster -- {shlex.join(words)}").splitlines()
+
+
+@pytest.mark.parametrize("stage", CODECS)
+def test_each_process_of_a_round_reaches_all_gpus(stage: str) -> None:
+    lines = said(CODECS[stage], asked())
+    assert len(lines) == 2 * CODECS[stage].tasks_per_node, lines
+    assert all(MAY in line for line in lines), lines
+
+
+def test_without_the_request_it_reaches_none() -> None:
+    lines = said(CODECS["fabric"], 0)
+    assert len(lines) == 2 and all(MAY_NOT in line for line in lines), lines
+
+
+def shown() -> NodeState:
+    """Return what the controller says of the node."""
+    return parse_nodes(on(CONTROLLER, f"scontrol show node {NODE} --oneliner"))[NODE]
+
+
+def test_slurms_word_on_a_node_with_fewer_gpus_is_understood() -> None:
+    gres = "/etc/slurm/gres.conf"
+    on(CONTROLLER, f"cp -p {gres} /root/ && sed -i /nvidia1/d {gres} && scontrol reconfigure")
+    try:
+        wait_for("a registration that is refused", lambda: not shown().registered)
+        refused = shown()
+    finally:
+        on(CONTROLLER, f"cp -p /root/gres.conf {gres} && scontrol reconfigure")
+    assert refused.drained and "gres/gpu count reported lower than configured (1 < 2)" in refused.reason, refused
+    wait_for("a registration that is right", lambda: shown().registered)
+    # What is left is for whoever has looked at the node.
+    left = shown()
+    assert left.drained and drain_reason.for_registration(left.reason, left.by), left
+    on(CONTROLLER, f"scontrol update NodeName={NODE} State=RESUME")
