@@ -38,7 +38,7 @@ CONTROLLER, DATABASE, LOGIN = "controller", "database", "login"
 ACCEPTANCE_PARTITION = "acceptance"
 MUSTER = "muster"
 TREE, BLOCK, NONE = "tree", "block", "none"
-EXPLICIT, NVML = "explicit", "nvml"
+EXPLICIT = "explicit"
 END = "end"
 # Debian 12's release, and where its slurmctld keeps its state.
 VERSION = "22.05"

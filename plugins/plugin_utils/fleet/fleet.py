@@ -49,6 +49,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_stor
     storage_of,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fabric_of_host import with_fabric
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.generic_resources import check_gpus
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import (
     base_of,
     expectations_of,
@@ -362,6 +363,7 @@ class Fleet:
         services = Services.of(((node.name, node.role) for node in nodes), file)
         check_cabling(nodes, fabric, file)
         scheduler = read_scheduler(top.scheduler, classes, services, file)
+        check_gpus(scheduler, classes, file)
         policy = read_policy(top.policy, fabric, storage, scheduler, file)
         count = Counter(node.hardware_class for node in nodes)
         return cls(

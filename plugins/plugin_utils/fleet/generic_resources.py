@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, stated
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import shown
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import NONE, Scheduler
 
 _GPUS = re.compile(r"gpu(?::(?P<type>[A-Za-z][\w.-]*))?(?::(?P<count>\d+))?(?:\([^)]*\))?")
@@ -52,6 +55,17 @@ def generic_resources(scheduler: Scheduler, hardware_class: str, gpus: int | Non
     text = next((value for key, value in own.items() if key.lower() == "gres"), made)
     # What stands in brackets, such as (S:0-1), has no comma that parts two resources.
     return [each for each in re.split(r",(?![^(]*\))", str(text or "")) if each]
+
+
+def check_gpus(scheduler: Scheduler, classes: Mapping[str, Expectations], file: str) -> None:
+    """Raise FleetError where Slurm would hand out another number of GPUs than a class has: rounds test all of them."""
+    for name, expect in classes.items():
+        count = expect.gpu.count if expect.gpu else None
+        resources = generic_resources(scheduler, name, count)
+        declared = sum(each.count for each in slurm_gpus(resources))
+        if count and declared != count and any(each.partition(":")[0] == "gpu" for each in resources):
+            key = f"scheduler.node_parameters.{name}.Gres"
+            raise FleetError(file, key, shown(",".join(resources)), f"{count} GPUs, as gpu.count of the class has")
 
 
 def slurm_gpus(resources: list[str]) -> list[SlurmGpus]:

@@ -283,11 +283,10 @@ def _gres_lines(cluster: Cluster) -> list[str]:
         return []
     lines = []
     for name, members in _by_class(cluster).items():
-        if found := slurm_gpus(_gres_of(cluster, name)):
-            nodes = f"NodeName={fold(member.name for member in members)}"
-            _, cores = _processors(_node_parameters(cluster, name))
-            gpus = cluster.gpus.get(name)
-            lines += [f"{nodes} {each}" for each in gpu_lines(cluster.scheduler.gres, found[0], gpus, cores)]
+        nodes = f"NodeName={fold(member.name for member in members)}"
+        _, cores = _processors(_node_parameters(cluster, name))
+        found = gpu_lines(cluster.scheduler.gres, slurm_gpus(_gres_of(cluster, name)), cluster.gpus.get(name), cores)
+        lines += [f"{nodes} {each}" for each in found]
     return lines
 
 

@@ -21,8 +21,8 @@ PAIR = ("gpu-01", "gpu-02")
         ({}, 8),
         ({"gres": "nvml"}, 8),
         ({"gres": "none"}, 0),
-        ({"node_parameters": {"hgx_h100": {"Gres": "gpu:h100:4(S:0-1),nic:8"}}}, 4),
-        ({"node_parameters": {"hgx_h100": {"gres": "gpu:a:3,gpu:b:2"}}}, 5),
+        ({"node_parameters": {"hgx_h100": {"Gres": "gpu:h100:8(S:0-1),nic:8"}}}, 8),
+        ({"node_parameters": {"hgx_h100": {"gres": "gpu:a:3,gpu:b:5"}}}, 8),
         # A Slurm that is not Muster's, with a gres.conf of its own.
         ({"gres": "none", "node_parameters": {"hgx_h100": {"Gres": "gpu:8"}}}, 8),
         ({"node_parameters": {"hgx_h100": {"Gres": None}}}, 0),

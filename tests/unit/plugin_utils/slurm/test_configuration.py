@@ -149,14 +149,21 @@ def test_one_rack_needs_no_topology() -> None:
     [
         ({}, "Name=gpu File=/dev/nvidia[0-7] Flags=nvidia_gpu_env", "gpu"),
         ({"Gres": "gpu:h100:8,nic:8"}, "Name=gpu Type=h100 File=/dev/nvidia[0-7] Flags=nvidia_gpu_env", "gpu,nic"),
-        ({"gres": "gpu:1"}, "Name=gpu File=/dev/nvidia0 Flags=nvidia_gpu_env", "gpu"),
-        ({"Gres": "gpu:4(S:0-1)"}, "Name=gpu File=/dev/nvidia[0-3] Flags=nvidia_gpu_env", "gpu"),
+        ({"gres": "gpu:8(S:0-1)"}, "Name=gpu File=/dev/nvidia[0-7] Flags=nvidia_gpu_env", "gpu"),
     ],
 )
 def test_gpus_are_named_by_their_device_files(gres: Any, line: str, types: str) -> None:
     text = files(site({"node_parameters": {"hgx_h100": gres}}))
     assert text["gres.conf"].splitlines()[1:] == [f"NodeName=gpu-[01-08] {line}"]
     assert settings(text["slurm.conf"])["GresTypes"] == types
+
+
+def test_gpus_of_two_types_share_the_device_files() -> None:
+    text = files(site({"node_parameters": {"hgx_h100": {"Gres": "gpu:a:3,gpu:b:5"}}}))
+    assert [line.split()[1:4] for line in text["gres.conf"].splitlines()[1:]] == [
+        ["Name=gpu", "Type=a", "File=/dev/nvidia[0-2]"],
+        ["Name=gpu", "Type=b", "File=/dev/nvidia[3-7]"],
+    ]
 
 
 # Slots by NUMA node as the class' addresses have them: device files 0 to 3 lie below 0000:0d, 4 to 7 from 0000:84 on.
@@ -187,7 +194,6 @@ WHOLE_NODE = [("[0-7]", "")]
         (NEAR, {"Sockets": 1, "CoresPerSocket": 47}, WHOLE_NODE),
         ({**NEAR, "SXM8": 2}, SIZE, WHOLE_NODE),
         ({name: NEAR[name] for name in list(NEAR)[:7]}, SIZE, WHOLE_NODE),
-        (NEAR, {**SIZE, "Gres": "gpu:4"}, [("[0-3]", "")]),
     ],
 )
 def test_gpus_have_the_cores_of_their_numa_node(places: Any, size: Any, entries: Any) -> None:

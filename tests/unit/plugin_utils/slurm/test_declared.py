@@ -111,6 +111,12 @@ BAD: list[tuple[dict[str, Any], list[Any], str]] = [
     ({"gres": "auto"}, [], 'scheduler.gres: found "auto", expected one of explicit, nvml, nvidia, nrt, none'),
     ({"gres": "nvidia"}, [], r'scheduler.gres: found "nvidia", expected explicit .* no nvidia \(it came with 24.11\)'),
     ({"gres": "nrt", "version": "23.02"}, [], r'gres: found "nrt", expected explicit .* no nrt \(it came with 23.11\)'),
+    (
+        {"node_parameters": {"hgx_h100": {"Gres": "gpu:h100:7,nic:8"}}},
+        [],
+        r'node_parameters.hgx_h100.Gres: found "gpu:h100:7,nic:8", expected 8 GPUs, as gpu.count of the class has',
+    ),
+    ({"node_parameters": {"hgx_h100": {"gres": "gpu:1g.10gb:56"}}}, [], "hgx_h100.Gres: found .*expected 8 GPUs"),
     ({"leaving_jobs": "kill"}, [], 'scheduler.leaving_jobs: found "kill", expected one of finish, end'),
     ({"staff_partitions": "ops"}, [], 'scheduler.staff_partitions: found "ops", expected a list'),
     ({"staff_partitions": ["o ps"]}, [], r"scheduler.staff_partitions\[0\]: found .*expected letters, digits"),
