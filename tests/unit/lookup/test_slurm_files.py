@@ -13,7 +13,7 @@ def lab() -> dict[str, object]:
 
 def test_one_list_of_files_with_name_and_content() -> None:
     (files,) = LookupModule().run([lab()])
-    assert [file["name"] for file in files] == ["slurm.conf", "cgroup.conf", "topology.conf"]
+    assert [file["name"] for file in files] == ["slurm.conf", "cgroup.conf", "gres.conf", "topology.conf"]
     assert files[0]["content"].splitlines()[1] == "ClusterName=lab"
 
 
