@@ -83,6 +83,7 @@ class Rounds:
             "campaign": f"scenario{len(self.seen)}",
             "number": number,
             "groups": [list(group)],
+            "gpus_per_node": 8,
             "addresses": {node: addresses[node] for node in group},
             "test": {
                 **{"directory": PLACE, "ranks": 1, "shard_bytes": self.limits.shard_bytes, "files": 100},
