@@ -31,8 +31,8 @@ SCHEDMD = {
     "libpam-slurm-adopt": "slurm-smd-libpam-slurm-adopt",
 }
 
-# Where Slurm looks for plugins, by Debian's packages, SchedMD's, and those of RHEL.
-PLUGIN_PLACES = ("usr/lib/*/slurm-wlm", "usr/lib/*/slurm", "usr/lib64/slurm", "usr/lib/slurm")
+# Where Slurm looks for plugins, by Debian's packages and by SchedMD's.
+PLUGIN_PLACES = ("usr/lib/*/slurm-wlm", "usr/lib/*/slurm")
 # What only a Slurm says that was built without NVML (src/interfaces/gpu.c, 20.11 to 26.05): beside it gpu_nvml.so alone
 # finds nothing.
 _WITHOUT_NVML = b"configured to autodetect nvml functionality, but"

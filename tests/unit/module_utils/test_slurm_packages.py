@@ -216,8 +216,16 @@ WITH = b"\0We were configured with nvml functionality, but that lib wasn't found
             {"lib/aarch64-linux-gnu/slurm/gpu_nvml.so": b"", "lib/aarch64-linux-gnu/slurm/libslurmfull.so": WITH},
             "",
         ),
-        ("nvidia", {"lib64/slurm/gpu_nvidia.so": b"", "lib64/slurm/libslurmfull.so": WITHOUT}, ""),
-        ("nvml", {"lib64/slurm/gpu_nvml.so": b"", "lib64/slurm/libslurmfull.so": WITHOUT}, "was built without NVML"),
+        (
+            "nvidia",
+            {"lib/x86_64-linux-gnu/slurm/gpu_nvidia.so": b"", "lib/x86_64-linux-gnu/slurm/libslurmfull.so": WITHOUT},
+            "",
+        ),
+        (
+            "nvml",
+            {"lib/x86_64-linux-gnu/slurm/gpu_nvml.so": b"", "lib/x86_64-linux-gnu/slurm/libslurmfull.so": WITHOUT},
+            "was built without NVML",
+        ),
         ("nvml", {"lib/x86_64-linux-gnu/slurm-wlm/gpu_generic.so": b""}, "has no plugin gpu_nvml.so"),
         ("nrt", {}, "has no plugin gpu_nrt.so"),
     ],
