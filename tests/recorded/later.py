@@ -27,7 +27,6 @@ UNREAD = (
     "lustre/lctl-get_param-ex8761.txt",
     "mlxlink/mlxlink-faults-active-but-state-active.json",
     "nccl-tests/a100x8-alltoall-check-off-old-columns.txt",
-    "nccl-tests/h100-nompi-16-processes-busbw-0.txt",
     "nvidia-smi/qx-pro-6000-maxq-blackwell-v13.xml",
     "nvlink/v100-two-links-inactive-gpu3.txt",
     "redfish/dell-lclog.json",

@@ -45,5 +45,6 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
     status = process.wait()
     if not place.local_rank:
         # A program that crashed may have left a line without its end.
-        sys.stdout.write("\n" + pack({"node": place.node, "links": watch.told()}))
+        # The program may tell where its ranks are by the name that the host has for itself.
+        sys.stdout.write("\n" + pack({"node": place.node, "host": os.uname().nodename, "links": watch.told()}))
     return status if status >= 0 else EXIT_SIGNALLED - status

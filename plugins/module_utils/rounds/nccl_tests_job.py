@@ -6,9 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..collectives.collective_program import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, Phase, ProgramError
+from ..collectives.collective_program import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    REDUCE_SCATTER,
+    Phase,
+    ProgramError,
+)
 from ..collectives.link_changes import LinksTold
-from ..nccl.nccl_tests import NcclTestsError, parse_nccl_tests
+from ..nccl.nccl_tests import Measurement, NcclTestsError, fault_of, parse_nccl_tests
 from ..words.answer_lines import PREFIX, answers_in
 from .collective_job import container_options
 from .round_job import Reading
@@ -54,18 +61,15 @@ class NcclTestsCodec:
     def read(self, group: Sequence[str], stdout: str) -> Reading:
         """Return one group's report; nccl-tests tells one time for all, and no rank that was wrong.
 
-        Without a whole report of checked data nothing is measured: a crash, a hang and a missing line are failures.
-        There are no ``stalls``, of which nccl-tests tells nothing, and no ``links`` where nobody watched them.
+        Without one whole report of all ranks on the group's hosts nothing is measured: a crash, a hang, a missing line
+        and ranks that ran apart are failures. So is a size whose data nobody checked. There are no ``stalls``, of which
+        nccl-tests tells nothing, and no ``links`` where nobody watched them.
         """
         errors: list[str] = []
         results: list[dict[str, Any]] = []
         wrong: list[int] = []
-        links = self._links(group, stdout, errors)
-        try:
-            found = parse_nccl_tests("".join(line for line in stdout.splitlines(True) if PREFIX not in line))
-        except NcclTestsError as exc:
-            errors.append(f"nccl-tests: {exc}")
-            found = {}
+        links, hosts = self._told(group, stdout, errors)
+        found = self._rows(hosts, stdout, errors)
         for size in self.phase.sizes if found else ():
             row = found.get(size)
             if row is None or row.wrong is None:
@@ -94,13 +98,31 @@ class NcclTestsCodec:
         missing = silent if results else list(group)
         return Reading({"ranks": [], "results": results, **watched}, missing, errors, explained=False)
 
-    def _links(self, group: Sequence[str], stdout: str, errors: list[str]) -> dict[str, list[Any]]:
-        """Return what nodes told of their links, or nothing where nobody watched them."""
+    def _rows(self, hosts: Sequence[str], stdout: str, errors: list[str]) -> dict[int, Measurement]:
+        """Return what was measured by size, nothing unless it is one report of all ranks on these hosts."""
+        try:
+            report = parse_nccl_tests("".join(line for line in stdout.splitlines(True) if PREFIX not in line))
+        except NcclTestsError as exc:
+            errors.append(f"nccl-tests: {exc}")
+            return {}
+        if fault := fault_of(report, hosts, self.tasks_per_node):
+            errors.append(f"nccl-tests: {fault}")
+            return {}
+        return {row.size: row for row in report.rows}
+
+    def _told(self, group: Sequence[str], stdout: str, errors: list[str]) -> tuple[dict[str, list[Any]], list[str]]:
+        """Return what nodes told of their links, or nothing where nobody watched them, and how their hosts are called.
+
+        A host that told no name has its node's.
+        """
         told = LinksTold(group if self.container is None else (), self.links)
+        hosts = {node: node for node in group}
         for answer in answers_in(stdout, errors):
             node = answer["node"]
             if node not in told.by_node:
                 errors.append(f"an answer of {node!r} that nobody asked for")
             elif fault := told.take(node, answer.get("links")):
                 errors.append(f"{node}: {fault}")
-        return told.by_node
+            else:
+                hosts[node] = str(answer.get("host") or node)
+        return told.by_node, list(hosts.values())

@@ -1,16 +1,19 @@
-"""nccl-tests: old and new columns, JSON; what was not checked or is cut is told apart from what is right."""
+"""nccl-tests: old and new columns, JSON; what was not checked, is cut or of others is told apart."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+import re
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_tests import (
     Measurement,
     NcclTestsError,
+    fault_of,
     parse_nccl_tests,
 )
+
+from tests.nccl_tests_report import rank_line, report, row
+from tests.recorded.judged import RECORDED
 
 NEW = """# nThread 1 nGpus 1 minBytes 8 maxBytes 16 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1
 #
@@ -24,53 +27,67 @@ gpu-01:12:12 [0] NCCL INFO Launch mode Parallel
 # Avg bus bandwidth    : 183.54
 #
 """
-OLD = """#                                                     out-of-place                       in-place
+OLD = """#   Rank  0 Pid 112424 on gpu-01 device  0 [0x0f] A100-SXM4-40GB
+#   Rank  1 Pid 112425 on gpu-01 device  1 [0x15] A100-SXM4-40GB
+#
+#                                                     out-of-place                       in-place
 #       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error
 #        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
            8             2   float     sum   2193.5    0.00    0.00  2e-07    132.2    0.00    0.00  2e-07
 # Out of bounds values : 0 OK
 # Avg bus bandwidth    : 9.2
 """
-REPORT: dict[str, Any] = {
-    "results": [
-        {
-            **{"size": 65536, "count": 16384, "type": "float", "redop": "sum", "root": "    -1"},
-            "out_of_place": {"time": 30.5, "alg_bw": 2.1, "bus_bw": 4.0, "nwrong": 0},
-            "out_of_place_per_iter": {"p50_us": 30.0, "p99_us": 41.25},
-            "in_place": {"time": 31.5, "alg_bw": 2.0, "bus_bw": 3.9, "nwrong": 0},
-            "in_place_per_iter": {"p50_us": 30.0, "p99_us": 40.0},
-        }
-    ],
-    "out_of_bounds": {"count": 0, "okay": True},
-}
+# As src/util.cu of 2.17 writes it: numbers with six decimals, truths as text.
+JSON = """{"version": 3, "config": {"nthreads": 1, "ngpus": 1, "devices": [
+  {"rank": 0, "group": 0, "pid": 7, "hostname": "gpu-01", "device": 0, "device_hex": "0000:0f:00"},
+  {"rank": 1, "group": 0, "pid": 8, "hostname": "gpu-01", "device": 1, "device_hex": "0000:2d:00"}]},
+ "results": [
+  {"size": 65536, "count": 16384, "type": "float", "redop": "sum", "root": "    -1",
+   "out_of_place": {"time": 30.500000, "alg_bw": 2.148721, "bus_bw": 2.148721, "nwrong": 0.000000},
+   "out_of_place_per_iter": {"p50_us": 30.000000, "p99_us": 41.250000},
+   "in_place": {"time": 31.500000, "alg_bw": 2.080508, "bus_bw": 2.080508, "nwrong": 0.000000},
+   "in_place_per_iter": {"p50_us": 30.000000, "p99_us": 40.000000},
+   "actual_iterations": 20, "experiment_name": "AllReduce"}],
+ "out_of_bounds": {"count": 0, "okay": "true"}, "average_bus_bandwidth": {"bandwidth": 2.11, "okay": "unchecked"}}
+"""
+GiB = 2**30
+HOSTS = ["gpu-01", "gpu-02"]
+GOOD = report(HOSTS, 8, {8: 68.52, GiB: 4484.9})
+
+
+def rows(output: str) -> dict[int, Measurement]:
+    return {row.size: row for row in parse_nccl_tests(output).rows}
+
+
+def times(output: str) -> dict[int, tuple[int, int | None, int | None]]:
+    return {size: (row.ns, row.wrong, row.ns_p99) for size, row in rows(output).items()}
 
 
 def test_new_columns() -> None:
-    assert parse_nccl_tests(NEW) == {
-        8: Measurement(8, 24380, 0),
-        17179869184: Measurement(17179869184, 66132000, 0),
-    }
+    assert times(NEW) == {8: (24380, 0, None), 17179869184: (66132000, 0, None)}
 
 
 @pytest.mark.parametrize("prefix", ["0: ", "[1,0]<stdout>:"])
-def test_what_a_launcher_puts_before_lines_is_no_part_of_them(prefix: str) -> None:
-    assert parse_nccl_tests("".join(f"{prefix}{line}\n" for line in NEW.splitlines())) == parse_nccl_tests(NEW)
+@pytest.mark.parametrize("output", [NEW, GOOD])
+def test_what_a_launcher_puts_before_lines_is_no_part_of_them(prefix: str, output: str) -> None:
+    assert parse_nccl_tests("".join(f"{prefix}{line}\n" for line in output.splitlines())) == parse_nccl_tests(output)
 
 
 def test_old_columns() -> None:
-    assert parse_nccl_tests(OLD) == {8: Measurement(8, 2193500, 0)}
+    assert times(OLD) == {8: (2193500, 0, None)}
+    assert fault_of(parse_nccl_tests(OLD), ["gpu-01"], 2) == ""
 
 
 def test_data_that_nobody_checked_is_not_right() -> None:
-    assert parse_nccl_tests(OLD.replace("2e-07", "  N/A"))[8].wrong is None
-    assert parse_nccl_tests(NEW.replace("      0    24", "    N/A    24"))[8].wrong is None
+    assert rows(OLD.replace("2e-07", "  N/A"))[8].wrong is None
+    assert rows(NEW.replace("      0    24", "    N/A    24"))[8].wrong is None
 
 
 def test_wrong_elements_are_read_on_either_side_and_at_the_end() -> None:
-    assert parse_nccl_tests(NEW.replace("0.00      0    24.38", "0.00      6    24.38"))[8].wrong == 6
-    assert parse_nccl_tests(NEW.replace("0.00    0.00      0\n", "0.00    0.00  4e+07\n"))[8].wrong == 40_000_000
+    assert rows(NEW.replace("0.00      0    24.38", "0.00      6    24.38"))[8].wrong == 6
+    assert rows(NEW.replace("0.00    0.00      0\n", "0.00    0.00  4e+07\n"))[8].wrong == 40_000_000
     said = NEW.replace("values : 0 OK", "values : 162 FAILED")
-    assert [row.wrong for row in parse_nccl_tests(said).values()] == [162, 162]
+    assert [row.wrong for row in parse_nccl_tests(said).rows] == [162, 162]
 
 
 @pytest.mark.parametrize(
@@ -81,15 +98,20 @@ def test_wrong_elements_are_read_on_either_side_and_at_the_end() -> None:
         (NEW[: NEW.index("# Out")], "ends before 'Out of bounds values'"),
         (NEW[: NEW.index("gpu-01:12")], "no rows"),
         (NEW.replace("22.84", "  nan"), "time is 'nan'"),
-        (NEW.replace("22.84", " 0.00").replace("24.38", " 0.00"), "a time of 0 us"),
-        (NEW.replace("#wrong", "       "), "expected time and #wrong"),
+        (NEW.replace("22.84", " 0.00").replace("24.38", " 0.00"), "a time of 0.00 us at 8 bytes"),
+        (NEW.replace("#wrong", "       "), "expected time, algbw, busbw and #wrong"),
+        (NEW.replace("busbw", "     "), "expected time, algbw, busbw and #wrong"),
+        # What the CPU took to start them.
+        (NEW.replace("   time", "cputime"), "expected time, algbw, busbw and #wrong"),
         (NEW.replace("gpu-01:12:12 [0] NCCL INFO Launch mode Parallel", "  ...   ...  ..."), "rows are left out"),
         ("           size    time   algbw   busbw\n   32_768   43.83    0.75    1.31\n", "no header"),
         ("{", "cannot be read"),
         ("[]{", "no header"),
-        (json.dumps({**REPORT, "results": []}), "no results"),
-        (json.dumps({"results": REPORT["results"]}), "cannot be read: KeyError 'out_of_bounds'"),
-        (json.dumps(REPORT).replace("30.5", "NaN"), "time is 'nan'"),
+        (re.sub(r"(?s)\[\s*{\"size\".*?}\],", "[],", JSON), "no results"),
+        (JSON.replace('"out_of_bounds"', '"bounds"'), "cannot be read: KeyError 'out_of_bounds'"),
+        (JSON.replace('"devices"', '"hosts"'), "cannot be read: KeyError 'devices'"),
+        (JSON.replace("30.500000", "NaN"), "time is 'nan'"),
+        (JSON + JSON, "cannot be read: JSONDecodeError"),
     ],
 )
 def test_anything_less_than_a_whole_report_is_an_error(output: str, message: str) -> None:
@@ -98,9 +120,95 @@ def test_anything_less_than_a_whole_report_is_an_error(output: str, message: str
 
 
 def test_json_report_with_single_iterations() -> None:
-    assert parse_nccl_tests(json.dumps(REPORT)) == {65536: Measurement(65536, 31500, 0, 41250)}
-    unchecked = json.loads(json.dumps(REPORT).replace('"nwrong": 0}, "in_place"', '"nwrong": null}, "in_place"'))
-    unchecked["results"][0]["out_of_place"]["nwrong"] = None
-    assert parse_nccl_tests(json.dumps(unchecked))[65536].wrong is None
-    bad = {**REPORT, "out_of_bounds": {"count": 3, "okay": False}}
-    assert parse_nccl_tests(json.dumps(bad))[65536].wrong == 3
+    assert times(JSON) == {65536: (31500, 0, 41250)}
+    assert fault_of(parse_nccl_tests(JSON), ["gpu-01"], 2) == ""
+    assert rows(JSON.replace('"nwrong": 0.000000', '"nwrong": null'))[65536].wrong is None
+    assert rows(JSON.replace('"count": 0, "okay": "true"', '"count": 3, "okay": "false"'))[65536].wrong == 3
+
+
+def apart(hosts: list[str], each: int) -> str:
+    """Return what a build without MPI prints, or one that finds no PMIx: every process thinks that it is alone."""
+    return "".join(report([host], 1, {8: 1.02, GiB: 640.0}) for host in hosts for _ in range(each))
+
+
+def without(text: str, line: str) -> str:
+    return "".join(each for each in text.splitlines(True) if not each.startswith(line))
+
+
+@pytest.mark.parametrize(
+    ("output", "hosts", "each", "fault"),
+    [
+        (GOOD, HOSTS, 8, ""),
+        # nccl-tests leaves the domain out.
+        (GOOD, ["gpu-01.example.org", "gpu-02.example.org"], 8, ""),
+        (GOOD, ["gpu-02", "gpu-01"], 8, ""),
+        (report(HOSTS, 1, {GiB: 4484.9}), HOSTS, 1, ""),
+        (
+            apart(HOSTS, 8),
+            HOSTS,
+            8,
+            "16 reports of one rank each, expected one of 16 ranks: "
+            "nccl-tests was built without MPI, or its PMIx does not match srun's",
+        ),
+        (apart(["gpu-01"], 8), ["gpu-01"], 8, "8 reports of one rank each, expected one of 8 ranks: "),
+        (report(["gpu-01"], 1, {GiB: 640.0}), HOSTS, 1, "1 ranks are named, expected 0 to 1, each once; missing: 1"),
+        (GOOD + GOOD, HOSTS, 8, "2 reports of 32 ranks in all, expected one of 16 ranks"),
+        # Of two reports one has lost its header, or its end.
+        (GOOD + "# Out of bounds values : 0 OK\n", HOSTS, 8, "2 reports of 16 ranks in all"),
+        (GOOD + GOOD[: GOOD.index("# Out")], HOSTS, 8, "2 reports of 32 ranks in all"),
+        (NEW, HOSTS, 8, "0 ranks are named, expected 0 to 15, each once; missing: 0, 1, 2, 3 and 12 more"),
+        (without(GOOD, "#  Rank  5"), HOSTS, 8, "15 ranks are named, expected 0 to 15, each once; missing: 5"),
+        (
+            GOOD.replace(rank_line(5, "gpu-01", 5), rank_line(4, "gpu-01", 5)),
+            HOSTS,
+            8,
+            "16 ranks are named, expected 0 to 15, each once; missing: 5",
+        ),
+        (
+            GOOD.replace(rank_line(5, "gpu-01", 5), rank_line(5, "gpu-01", 5, group=1)),
+            HOSTS,
+            8,
+            "ranks of groups 0, 1, expected one group",
+        ),
+        (GOOD, ["gpu-01", "gpu-03"], 8, "ranks by host: gpu-02 8, expected 0, gpu-03 0, expected 8"),
+        (
+            GOOD.replace(rank_line(8, "gpu-02", 0), rank_line(8, "gpu-01", 0)),
+            HOSTS,
+            8,
+            "ranks by host: gpu-01 9, expected 8, gpu-02 7, expected 8",
+        ),
+        (
+            GOOD.replace(rank_line(9, "gpu-02", 1), rank_line(9, "gpu-02", 0)),
+            HOSTS,
+            8,
+            "several ranks on device 0 [0000:10:00] of gpu-02, expected one",
+        ),
+        (
+            GOOD.replace("# Out", f"{row(GiB, 16, 500.0)}\n# Out"),
+            HOSTS,
+            8,
+            f"more than one row of {GiB} bytes",
+        ),
+        (GOOD.replace("# Out", f"{row(0, 16, 0.25)}\n{row(0, 16, 0.25)}\n# Out"), HOSTS, 8, ""),
+    ],
+)
+def test_report_counts_for_a_group_if_it_is_one_of_all_its_ranks(
+    output: str, hosts: list[str], each: int, fault: str
+) -> None:
+    found = fault_of(parse_nccl_tests(output), hosts, each)
+    assert found.startswith(fault) if fault else found == ""
+
+
+def test_stand_in_is_laid_out_as_a_recorded_report() -> None:
+    recorded = RECORDED / "nccl-tests/h100-2node-allreduce-ib-xe9680-full.txt"
+    if not recorded.exists():
+        pytest.skip(f"{recorded} is not here")
+
+    def layout(text: str) -> list[str]:
+        lines = [line.rstrip() for line in text.splitlines() if re.match(r"# (?!Avg)|\s*\d+\s+\d+ ", line)]
+        return list(dict.fromkeys(re.sub(r"\[[\d:a-f]+\].*|\w", "x", line) for line in lines))
+
+    hosts = sorted(set(re.findall(r" on\s+(\S+) device", recorded.read_text())))
+    assert set(layout(report(hosts, 8, {8: 68.52, GiB: 4484.9, 16 * GiB: 68652.0}))) <= set(
+        layout(recorded.read_text())
+    )

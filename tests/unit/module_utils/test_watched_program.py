@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.collectives import watched_program
 from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import unpack
 
-TOLD = [{"node": "gpu-01", "links": {"lo": {}}}]
+TOLD = [{"node": "gpu-01", "host": os.uname().nodename, "links": {"lo": {}}}]
 
 
 def started(*program: str, local: int = 0) -> subprocess.Popen[str]:

@@ -29,17 +29,20 @@ from ansible_collections.muster.cluster.plugins.module_utils.rounds.slurm_round 
 )
 from ansible_collections.muster.cluster.plugins.module_utils.words import answer_lines
 
+from tests import nccl_tests_report
+from tests.nccl_tests_report import report
 from tests.run_module import run_module
 
-COLLECTIONS = Path(__file__).resolve().parents[3] / "collections"
+ROOT = Path(__file__).resolve().parents[3]
 # srun does what its nodes' names ask for; jobs are files, so that scancel can end them.
 SRUN = f"""#!{sys.executable}
 import os, sys, time
-sys.path.insert(0, {str(COLLECTIONS)!r})
+sys.path[:0] = {[str(ROOT / "collections"), str(ROOT)]!r}
 import json
 import {answer_lines.__name__} as answer_lines
 import {collective_program.__name__} as program
 from {host_lists.__name__} import expand
+from {nccl_tests_report.__name__} import report
 given = dict(word.split("=", 1) for word in sys.argv if word.startswith("--") and "=" in word)
 nodes, jobs = expand(given["--nodelist"]), os.environ["JOBS"]
 mine = os.path.join(jobs, given["--job-name"])
@@ -51,11 +54,14 @@ while "hang" in nodes or "busy" in nodes:
     if not os.path.exists(mine):
         sys.exit("srun: error: job was cancelled")
 if any(word.endswith("_perf") for word in sys.argv):
-    for node in nodes if "watch-links" in sys.argv else ():
+    hosts = [os.environ.get("HOST_OF_" + node, node) for node in nodes]
+    for node, host in zip(nodes, hosts) if "watch-links" in sys.argv else ():
         if node != os.environ.get("SILENT"):
             changed = dict(eth0=[2, 4]) if node == "b" else dict()
-            print(answer_lines.pack(dict(node=node, links=dict(eth0=changed))), end="")
-    print(open(os.path.join(jobs, "../nccl_tests")).read())
+            print(answer_lines.pack(dict(node=node, host=host + ".example", links=dict(eth0=changed))), end="")
+    own = os.path.join(jobs, "../nccl_tests")
+    wrong = int(os.environ.get("WRONG", 0))
+    print(open(own).read() if os.path.exists(own) else report(hosts, 1, dict([(64, 24.38)]), wrong=wrong))
 else:
     moves = program.unpack_spec([given["--spec"]])["program"]["moves"]
     told = dict(ns=[5], ns_p99=[6], wrong=[0])
@@ -234,14 +240,7 @@ def test_what_is_inside_nodes_runs_in_the_declared_image_once(slurm: Slurm, tmp_
     assert not [word for word in rest if word.startswith("--container")]
 
 
-TABLE = """# size count type redop root time algbw busbw #wrong time algbw busbw #wrong
-64 16 float sum -1 22.84 0.00 0.00 {wrong} 24.38 0.00 0.00 0
-# Out of bounds values : 0 OK
-"""
-
-
 def test_nccl_tests_measures_groups_and_pytorch_pairs(slurm: Slurm, tmp_path: Path) -> None:
-    (tmp_path / "nccl_tests").write_text(TABLE.format(wrong=0))
     seen = walk(slurm, WALK, GROUPS, driver="nccl_tests")
     assert seen["ok"], seen["error"]
     assert [each["move"] for each in seen["results"]] == ["walk", "all"]
@@ -259,7 +258,6 @@ def test_nccl_tests_measures_groups_and_pytorch_pairs(slurm: Slurm, tmp_path: Pa
 
 
 def test_links_are_watched_during_nccl_tests_too_and_nothing_is_told_of_stalls(slurm: Slurm, tmp_path: Path) -> None:
-    (tmp_path / "nccl_tests").write_text(TABLE.format(wrong=0))
     seen = walk(slurm, GROUPS, driver="nccl_tests")
     assert seen["ok"], seen["error"]
     # Those of the first all stayed.
@@ -271,7 +269,6 @@ def test_links_are_watched_during_nccl_tests_too_and_nothing_is_told_of_stalls(s
 
 
 def test_links_that_no_step_watched_are_not_told_to_have_stayed(slurm: Slurm, tmp_path: Path) -> None:
-    (tmp_path / "nccl_tests").write_text(TABLE.format(wrong=0))
     # An image need not have what it takes.
     seen = walk(slurm, INSIDE, driver="nccl_tests", container="image.sqsh")
     assert seen["ok"] and "watch-links" not in started(tmp_path)[0]
@@ -287,7 +284,7 @@ def test_links_that_no_step_watched_are_not_told_to_have_stayed(slurm: Slurm, tm
 
 
 def test_nccl_tests_of_several_groups_become_one_result(slurm: Slurm, tmp_path: Path) -> None:
-    (tmp_path / "nccl_tests").write_text(TABLE.format(wrong=3))
+    slurm.environment["WRONG"] = "3"
     seen = walk(slurm, {**GROUPS, "groups": [[1], [0]]}, driver="nccl_tests")
     assert not seen["ok"]
     assert "wrong elements in 64 bytes" in seen["error"]
@@ -296,12 +293,39 @@ def test_nccl_tests_of_several_groups_become_one_result(slurm: Slurm, tmp_path: 
     assert len(started(tmp_path)) == 2
 
 
-@pytest.mark.parametrize("output", ["", "unhandled cuda error", TABLE[: TABLE.index("# Out")]])
-def test_nccl_tests_that_crashes_or_is_cut_is_a_failure(slurm: Slurm, tmp_path: Path, output: str) -> None:
-    (tmp_path / "nccl_tests").write_text(output.format(wrong=0))
+PAIR, ALONE = report(["a", "b"], 1, {64: 24.38}), report(["a"], 1, {64: 1.02})
+
+
+@pytest.mark.parametrize(
+    ("output", "error"),
+    [
+        ("", "no header of columns"),
+        ("unhandled cuda error", "no header of columns"),
+        (PAIR[: PAIR.index("# Out")], "the report ends before"),
+        (
+            ALONE + ALONE.replace("on          a", "on          b"),
+            "2 reports of one rank each, expected one of 2 ranks: ",
+        ),
+        (PAIR + PAIR, "2 reports of 4 ranks in all, expected one of 2 ranks"),
+        (PAIR.replace("Rank  1", "Rank  0"), "2 ranks are named, expected 0 to 1, each once; missing: 1"),
+        (PAIR.replace("on          b", "on          c"), "ranks by host: b 0, expected 1, c 1, expected 0"),
+    ],
+)
+def test_output_of_nccl_tests_that_is_no_whole_report_of_the_group_measures_nothing(
+    slurm: Slurm, tmp_path: Path, output: str, error: str
+) -> None:
+    (tmp_path / "nccl_tests").write_text(output)
     seen = walk(slurm, GROUPS, driver="nccl_tests")
     assert (seen["ok"], seen["started"], seen["results"], seen["missing"]) == (False, True, [], ["a", "b"])
-    assert "nccl-tests: " in seen["error"]
+    assert f"nccl-tests: {error}" in seen["error"]
+
+
+def test_host_that_has_another_name_than_its_node_is_told_by_its_own(slurm: Slurm) -> None:
+    slurm.environment |= {"HOST_OF_a": "ip-10-0-0-1", "HOST_OF_b": "ip-10-0-0-2"}
+    assert walk(slurm, GROUPS, driver="nccl_tests")["ok"]
+    # Inside an image nobody tells it.
+    inside = walk(slurm, INSIDE, driver="nccl_tests", container="image.sqsh")
+    assert "ranks by host: a 0, expected 1, ip-10-0-0-1 1, expected 0" in inside["error"]
 
 
 def test_sizes_that_nccl_tests_cannot_walk_are_refused(slurm: Slurm) -> None:
