@@ -149,6 +149,11 @@ class _Program:
     moves: Annotated[tuple[Any, ...], _Some]
 
 
+def bus_factor(collective: str, ranks: int) -> float:
+    """Return what bus bandwidth is of size over time, as nccl-tests defines it (its doc/PERFORMANCE.md)."""
+    return {SENDRECV: 1.0, ALL_REDUCE: 2 * (ranks - 1) / ranks}.get(collective, (ranks - 1) / ranks)
+
+
 def read_program(data: Any, nodes: int) -> tuple[Phase, ...]:
     """Return the phases of a program for ``nodes`` positions; raises ProgramError."""
     program = _read(_Program, data, "program")

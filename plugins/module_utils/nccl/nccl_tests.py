@@ -139,7 +139,7 @@ def fault_of(report: Report, hosts: Sequence[str], each: int) -> str:
     if len(groups) > 1:
         return f"ranks of groups {_few(groups)}, expected one group: NCCL_TESTS_SPLIT divides them"
     found = Counter(rank.host for rank in report.ranks)
-    wanted = Counter(host.partition(".")[0] for host in hosts for _ in range(each))
+    wanted = Counter([host.partition(".")[0] for host in hosts] * each)
     if found != wanted:
         differ = sorted(host for host in found | wanted if found[host] != wanted[host])
         return f"ranks by host: {_few(f'{host} {found[host]}, expected {wanted[host]}' for host in differ)}"
@@ -148,6 +148,28 @@ def fault_of(report: Report, hosts: Sequence[str], each: int) -> str:
     # Where a size is too small to be divided among the ranks nothing moves, and it is told again.
     repeated = _twice(f"{row.size} bytes" for row in report.rows if row.size)
     return f"more than one row of {_few(repeated)}" if repeated else ""
+
+
+def disagreement(row: Measurement, factor: float) -> str:
+    """Return how the printed bandwidths of a row differ from its size and time, empty if they agree.
+
+    ``factor`` is the bus bandwidth over size by time. A number is taken to be as exact as it is printed.
+    """
+    for side in row.sides:
+        half = _half(side.time)
+        # Bytes per microsecond are thousandths of GB/s.
+        least, most = (row.size / (side.time + part) / 1000 for part in (half, -half))
+        for name, printed, part in (("algbw", side.algbw, Decimal(1)), ("busbw", side.busbw, Decimal(factor))):
+            if printed + _half(printed) < least * part or printed - _half(printed) > most * part:
+                expected = row.size / side.time / 1000 * part
+                return f"{name} is {printed} GB/s, expected {expected:.2f} at a time of {side.time} us"
+    return ""
+
+
+def _half(printed: Decimal) -> Decimal:
+    """Return half of what the last printed digit counts."""
+    exponent = printed.as_tuple().exponent
+    return Decimal(5).scaleb(int(exponent) - 1)
 
 
 def _row(line: str, columns: list[str]) -> Measurement:

@@ -13,9 +13,10 @@ from ..collectives.collective_program import (
     REDUCE_SCATTER,
     Phase,
     ProgramError,
+    bus_factor,
 )
 from ..collectives.link_changes import LinksTold
-from ..nccl.nccl_tests import Measurement, NcclTestsError, fault_of, parse_nccl_tests
+from ..nccl.nccl_tests import Measurement, NcclTestsError, disagreement, fault_of, parse_nccl_tests
 from ..words.answer_lines import PREFIX, answers_in
 from .collective_job import container_options
 from .round_job import Reading
@@ -62,14 +63,15 @@ class NcclTestsCodec:
         """Return one group's report; nccl-tests tells one time for all, and no rank that was wrong.
 
         Without one whole report of all ranks on the group's hosts nothing is measured: a crash, a hang, a missing line
-        and ranks that ran apart are failures. So is a size whose data nobody checked. There are no ``stalls``, of which
-        nccl-tests tells nothing, and no ``links`` where nobody watched them.
+        and ranks that ran apart are failures. So is a size whose data nobody checked, or whose columns disagree. There
+        are no ``stalls``, of which nccl-tests tells nothing, and no ``links`` where nobody watched them.
         """
         errors: list[str] = []
         results: list[dict[str, Any]] = []
         wrong: list[int] = []
         links, hosts = self._told(group, stdout, errors)
         found = self._rows(hosts, stdout, errors)
+        factor = bus_factor(self.phase.collective, len(group) * self.tasks_per_node)
         for size in self.phase.sizes if found else ():
             row = found.get(size)
             if row is None or row.wrong is None:
@@ -77,6 +79,9 @@ class NcclTestsCodec:
                 continue
             if row.wrong:
                 wrong.append(size)
+            if fault := disagreement(row, factor):
+                errors.append(f"nccl-tests: {size} bytes cannot be read: {fault}")
+                continue
             late = row.ns_p99 and max(row.ns_p99, row.ns)
             results.append(
                 {

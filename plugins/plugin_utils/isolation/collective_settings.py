@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import bus_factor
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import MINI_CLUSTER_CHECK
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import (
     BusBandwidthFloor,
@@ -148,8 +149,7 @@ def places_of(fleet: Fleet) -> dict[str, Mapping[str, str | None]]:
 
 def bus_bandwidth(collective: str, ranks: int, size_bytes: int, seconds: float) -> float:
     """Return a collective's bus bandwidth in GB/s, as nccl-tests defines it: independent of the number of ranks."""
-    factor = {ALL_REDUCE: 2 * (ranks - 1) / ranks, SENDRECV: 1.0}.get(collective, (ranks - 1) / ranks)
-    return factor * size_bytes / seconds / 1e9
+    return bus_factor(collective, ranks) * size_bytes / seconds / 1e9
 
 
 def size_text(size_bytes: int) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import bus_factor
 from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_tests import (
     Measurement,
     NcclTestsError,
+    disagreement,
     fault_of,
     parse_nccl_tests,
 )
@@ -197,6 +199,53 @@ def test_report_counts_for_a_group_if_it_is_one_of_all_its_ranks(
 ) -> None:
     found = fault_of(parse_nccl_tests(output), hosts, each)
     assert found.startswith(fault) if fault else found == ""
+
+
+ROW = (
+    "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n{}\n# Out of bounds values : 0 OK\n"
+)
+SLOW = "1073741824 268435456 float sum -1 {} {} {} 0 4484.9 239.41 448.90 0"
+
+
+@pytest.mark.parametrize(
+    ("time", "algbw", "busbw", "said"),
+    [
+        ("4484.9", "239.41", "448.90", ""),
+        # As exact as it is printed: in whole microseconds, in tenths of GB/s, or none of it.
+        ("4485", "239.41", "448.90", ""),
+        ("4.5e+03", "239.41", "448.90", ""),
+        ("4484.9", "239.4", "449", ""),
+        ("4484.9", "239.42", "448.89", ""),
+        ("4484.9", "239.43", "448.90", "algbw is 239.43 GB/s, expected 239.41 at a time of 4484.9 us"),
+        ("4484.9", "239.41", "448.91", "busbw is 448.91 GB/s, expected 448.90 at a time of 4484.9 us"),
+        ("4484.9", "239.41", "448.88", "busbw is 448.88 GB/s, expected 448.90 at a time of 4484.9 us"),
+        # Of one rank, and of eight.
+        ("4484.9", "239.41", "0.00", "busbw is 0.00 GB/s, expected 448.90 at a time of 4484.9 us"),
+        ("4484.9", "239.41", "418.97", "busbw is 418.97 GB/s, expected 448.90 at a time of 4484.9 us"),
+        ("448.4", "239.41", "448.90", "algbw is 239.41 GB/s, expected 2394.61 at a time of 448.4 us"),
+    ],
+)
+def test_bandwidths_agree_with_size_and_time(time: str, algbw: str, busbw: str, said: str) -> None:
+    read = rows(ROW.format(SLOW.format(time, algbw, busbw)))[GiB]
+    assert disagreement(read, bus_factor("all_reduce", 16)) == said
+    swapped = Measurement(read.size, read.sides[::-1])
+    assert disagreement(swapped, bus_factor("all_reduce", 16)) == said
+
+
+@pytest.mark.parametrize(("collective", "factor"), [("all_reduce", 2.0), ("all_gather", 1.0), ("all_to_all", 1.0)])
+def test_bandwidths_of_small_and_large_sizes_agree(collective: str, factor: float) -> None:
+    took = {8: 0.31, 64: 22.84, 65536: 99.995, 2**20: 100.04, 2**27: 9999.96, 2**34: 68652.4}
+    for us in (1.0, 1.3, 0.7):
+        output = report(HOSTS, 8, {size: each * us for size, each in took.items()}, factor)
+        said = [disagreement(each, bus_factor(collective, 16)) for each in rows(output).values()]
+        assert said == [""] * len(took)
+
+
+def test_json_bandwidths_agree() -> None:
+    assert disagreement(rows(JSON)[65536], bus_factor("all_reduce", 2)) == ""
+    assert disagreement(rows(JSON)[65536], bus_factor("all_reduce", 3)).startswith(
+        "busbw is 2.148721 GB/s, expected 2.86"
+    )
 
 
 def test_stand_in_is_laid_out_as_a_recorded_report() -> None:

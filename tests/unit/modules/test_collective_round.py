@@ -328,6 +328,15 @@ def test_host_that_has_another_name_than_its_node_is_told_by_its_own(slurm: Slur
     assert "ranks by host: a 0, expected 1, ip-10-0-0-1 1, expected 0" in inside["error"]
 
 
+def test_size_whose_columns_disagree_is_not_measured(slurm: Slurm, tmp_path: Path) -> None:
+    sizes = [64, 2**20]
+    output = report(["a", "b"], 1, {64: 24.38, 2**20: 100.0}).replace("10.49   10.49", "10.49    0.00", 1)
+    (tmp_path / "nccl_tests").write_text(output)
+    seen = walk(slurm, {**GROUPS, "sizes": sizes}, driver="nccl_tests")
+    assert (seen["ok"], [each["bytes"] for each in seen["results"]]) == (False, [64])
+    assert "nccl-tests: 1048576 bytes cannot be read: busbw is 0.00 GB/s, expected 10.49" in seen["error"]
+
+
 def test_sizes_that_nccl_tests_cannot_walk_are_refused(slurm: Slurm) -> None:
     with pytest.raises(ValueError, match="expected doublings of the least"):
         walk(slurm, {**GROUPS, "sizes": [64, 192]}, driver="nccl_tests")
