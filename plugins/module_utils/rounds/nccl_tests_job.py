@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..collectives.collective_program import (
@@ -28,6 +28,19 @@ PROGRAMS = {
     REDUCE_SCATTER: "reduce_scatter_perf",
     ALL_TO_ALL: "alltoall_perf",
 }
+# What each rank has of a collective that gives every rank a part of its own is a multiple of this (src/all_gather.cu).
+PART_BYTES = 16
+
+
+def moved_bytes(collective: str, size: int, ranks: int) -> int:
+    """Return the size that nccl-tests makes of one asked for, and tells in its row.
+
+    Of one too small for all ranks it moves nothing; what stands for it is the least that it moves, as with PyTorch.
+    """
+    if collective == ALL_REDUCE:
+        return size
+    least = PART_BYTES * ranks
+    return max(least, size // least * least)
 
 
 @dataclass(frozen=True)
@@ -71,9 +84,10 @@ class NcclTestsCodec:
         wrong: list[int] = []
         links, hosts = self._told(group, stdout, errors)
         found = self._rows(hosts, stdout, errors)
-        factor = bus_factor(self.phase.collective, len(group) * self.tasks_per_node)
+        ranks = len(group) * self.tasks_per_node
+        factor = bus_factor(self.phase.collective, ranks)
         for size in self.phase.sizes if found else ():
-            row = found.get(size)
+            row = found.get(moved_bytes(self.phase.collective, size, ranks))
             if row is None or row.wrong is None:
                 errors.append(f"nccl-tests: {size} bytes {'not measured' if row is None else 'not checked'}")
                 continue
@@ -113,7 +127,11 @@ class NcclTestsCodec:
         if fault := fault_of(report, hosts, self.tasks_per_node):
             errors.append(f"nccl-tests: {fault}")
             return {}
-        return {row.size: row for row in report.rows}
+        rows = report.rows
+        if self.phase.collective == ALL_TO_ALL:
+            # It cannot be done in place, where nccl-tests runs it all the same and checks nothing (src/alltoall.cu).
+            rows = tuple(replace(row, sides=row.sides[:1]) for row in rows)
+        return {row.size: row for row in rows}
 
     def _told(self, group: Sequence[str], stdout: str, errors: list[str]) -> tuple[dict[str, list[Any]], list[str]]:
         """Return what nodes told of their links, or nothing where nobody watched them, and how their hosts are called.
