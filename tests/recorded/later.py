@@ -26,7 +26,6 @@ UNREAD = (
     "kernel/xid45-caused-by-149-145-8gpu.log",
     "lustre/lctl-get_param-ex8761.txt",
     "mlxlink/mlxlink-faults-active-but-state-active.json",
-    "nccl-tests/a100x8-alltoall-check-off-old-columns.txt",
     "nvidia-smi/qx-pro-6000-maxq-blackwell-v13.xml",
     "nvlink/v100-two-links-inactive-gpu3.txt",
     "redfish/dell-lclog.json",

@@ -65,6 +65,7 @@ ROWS = [
     _row("a100x8-allreduce-columns-removed.txt", "incomplete", "its columns were removed by hand"),
     _row("a100x8-allreduce-new-columns.txt", "pass", ranks=8, hosts=("{hostname}",)),
     _row("a100x8-reducescatter-check-off-old-columns.txt", "incomplete", _UNCHECKED, 8, ("localhost",)),
+    _row("a100x8-alltoall-check-off-old-columns.txt", "incomplete", _UNCHECKED, 8, ("localhost",)),
     _row("a3high-2node-allgather-tcpx-check-off.txt", "incomplete", _EXCERPT),
     _row("a3mega-2node-allgather-tcpxo.txt", "incomplete", _EXCERPT),
     _row("a3ultra-2node-allgather-roce-h200.txt", "incomplete", _EXCERPT),

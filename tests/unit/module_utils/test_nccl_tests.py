@@ -80,6 +80,12 @@ def test_old_columns() -> None:
     assert fault_of(parse_nccl_tests(OLD), ["gpu-01"], 2) == ""
 
 
+def test_old_columns_of_all_to_all_which_names_no_operation() -> None:
+    assert times(OLD.replace("   sum", "      ")) == times(OLD)
+    with pytest.raises(NcclTestsError, match="time is 'sum', expected a number"):
+        parse_nccl_tests(OLD.replace("2e-07\n", "\n"))
+
+
 def test_data_that_nobody_checked_is_not_right() -> None:
     assert rows(OLD.replace("2e-07", "  N/A"))[8].wrong is None
     assert rows(NEW.replace("      0    24", "    N/A    24"))[8].wrong is None
