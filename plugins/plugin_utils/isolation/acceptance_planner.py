@@ -32,6 +32,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels 
     swept,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import SENDRECV, Settings
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import possible
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Halt, Readings, Seen, phase_pairs
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.mini_cluster import MiniClusters
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.network_findings import conclusion_of, unjudged
@@ -110,7 +111,7 @@ class Planner:
         seen = sorted(seen, key=lambda each: each[0])
         plans = {number: plan for number, plan, _item in seen}
         sweeps = {number for number, plan in plans.items() if plan.get("kind") in SWEEPS}
-        matrix = self._readings.matrix(seen, [each for each in seen if each[0] in sweeps])
+        matrix = possible(self._readings.matrix(seen, [each for each in seen if each[0] in sweeps]), self.settings)
         again = self._readings.exchanges([each for each in seen if each[0] not in sweeps])
         key = [(number, id(item)) for number, _plan, item in seen if number in sweeps]
         if self._swept is None or self._swept[0] != key or limited(self._swept[1], again) != self._swept[1].limited:

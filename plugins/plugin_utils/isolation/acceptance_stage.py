@@ -28,6 +28,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline 
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.campaign_facts import CONFIRM, SUSPECTS
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
     Settings,
+    most_of,
     places_of,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import (
@@ -65,7 +66,8 @@ class Acceptance(StageWork):
         self.owed = (*collective_checks(cohort.expect), STALL_CHECK, CARRIER_CHECK)
         profile, places = LatencyProfile.of(cohort.expect.mini_clusters), places_of(request.fleet)
         try:
-            self.settings = Settings.of(cohort.expect.collective, places, self._baseline(), profile)
+            settings = Settings.of(cohort.expect.collective, places, self._baseline(), profile)
+            self.settings = replace(settings, most_gb_per_s=most_of(cohort.expect))
             self.planner = Planner(cohort.members, cohort.partners, self.settings)
         except ValueError as exc:
             self.fault = f"hardware class {cohort.hardware_class}: {exc}"

@@ -11,6 +11,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.registr
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import (
     BusBandwidthFloor,
     Collectives,
+    Expectations,
     Hold,
     LatencyCeiling,
     NodeCohort,
@@ -45,6 +46,7 @@ class Settings:
     ``places`` tells the ``rack`` and ``pod`` of each node. ``baseline`` is what was adopted of a healthy fleet: GB/s by
     collective, nodes and size (see baseline.py); it stands in for peers where there are too few of them.
     ``mini_clusters`` is what groups as large as those that serve one model have to keep, None: nothing.
+    ``most_gb_per_s`` is what no bus bandwidth exceeds (see most_of), None where that is not known.
     """
 
     ranks_per_node: int
@@ -61,6 +63,7 @@ class Settings:
     places: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     baseline: Mapping[tuple[str, int, int], float] = field(default_factory=dict)
     mini_clusters: LatencyProfile | None = None
+    most_gb_per_s: float | None = None
 
     @classmethod
     def of(
@@ -140,6 +143,21 @@ class Settings:
             MINI_CLUSTER_CHECK: self.mini_clusters is not None,
         }
         return tuple(check for check, wanted in asked.items() if wanted)
+
+
+def most_of(expect: Expectations) -> float | None:
+    """Return what the bus bandwidth in GB/s of a class' GPUs cannot exceed, None where they have no declared NVLink.
+
+    All that comes into a GPU comes over its NVLinks and its PCIe link, from its own host or another: NICs, and other
+    hosts of one NVLink domain, are behind them. In an all-reduce a GPU takes in no less than its size, also where
+    switches reduce (NVLS, SHARP), and bus bandwidth counts nearly twice that. Of the other collectives it counts what
+    a GPU takes in or gives out. So twice what the links carry is more than can be; a local copy is faster.
+    """
+    if expect.collective.backend != "nccl" or expect.gpu is None or expect.nvlink is None:
+        return None
+    # A lane of generation 3 carries 8 GT/s, about 1 GB/s, each other one half or twice of the next; coding left out.
+    pcie = expect.gpu.pcie_width * 2.0 ** (expect.gpu.pcie_generation - 3)
+    return 2 * (expect.nvlink.links * expect.nvlink.link_gb_per_s + pcie)
 
 
 def places_of(fleet: Fleet) -> dict[str, Mapping[str, str | None]]:

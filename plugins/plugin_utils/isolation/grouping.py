@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,24 @@ class Judged:
     @property
     def slowdown(self) -> float:
         return worst.slowdown if (worst := self.worst()) else 0.0
+
+
+def possible(matrix: Matrix, settings: Settings) -> Matrix:
+    """Return the matrix without groups that were faster than what carries their data, whose nodes cannot be read."""
+    most = settings.most_gb_per_s
+    if most is None:
+        return matrix
+    groups, unreadable = [], dict(matrix.unreadable)
+    for group in matrix.groups:
+        speed = _bandwidth(group, settings) if group.collective else 0.0
+        if speed <= most:
+            groups.append(group)
+            continue
+        what = f"round {group.number}: {group.phase} of {size_text(group.size_bytes)}"
+        why = f"{what} reached {speed:.4g} {UNIT}, which NVLinks and PCIe do not carry ({most:.4g} at most)"
+        for node in group.nodes:
+            unreadable.setdefault(node, why)
+    return replace(matrix, groups=groups, unreadable=unreadable)
 
 
 def judged_groups(matrix: Matrix, settings: Settings, kind: str) -> list[Judged]:

@@ -11,7 +11,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
     Settings,
     size_text,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged, judged_groups
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged, judged_groups, possible
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Matrix, Seen, matrix_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.medians import medians_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.mini_cluster import (
@@ -26,7 +26,7 @@ def round_summary(number: int, plan: Mapping[str, Any], items: Sequence[Mapping[
     """Return a round in one line: what came of its jobs, the slowest pair, the worst group of each level."""
     nodes = [str(node) for job in plan.get("groups", ()) for node in job]
     seen = [(number, plan, item) for item in items]
-    matrix = matrix_of(nodes, seen, settings.pairs.sizes_bytes, settings.ranks_per_node, spread=False)
+    matrix = _matrix(nodes, seen, settings)
     parts = [f"{len(nodes)} nodes"] if len(items) == 1 else [f"{len(items)} jobs"]
     parts += _pair_parts(matrix)
     for level in dict.fromkeys(group.level for group in _groups(matrix, settings)):
@@ -45,6 +45,10 @@ def round_summary(number: int, plan: Mapping[str, Any], items: Sequence[Mapping[
         node, why = next(iter(matrix.unreadable.items()))
         parts.append(f"{len(matrix.unreadable)} nodes cannot be read, {node}: {why}")
     return "; ".join(parts)
+
+
+def _matrix(nodes: Sequence[str], seen: Seen, settings: Settings) -> Matrix:
+    return possible(matrix_of(nodes, seen, settings.pairs.sizes_bytes, settings.ranks_per_node, spread=False), settings)
 
 
 def _groups(matrix: Matrix, settings: Settings) -> list[Judged]:
@@ -84,7 +88,7 @@ def details(members: Iterable[str], seen: Seen, settings: Settings) -> Mapping[s
     nodes = sorted(
         {str(node) for _number, plan, _item in seen for job in plan.get("groups", ()) for node in job} | {*names}
     )
-    matrix = matrix_of(nodes, seen, settings.pairs.sizes_bytes, settings.ranks_per_node, spread=False)
+    matrix = _matrix(nodes, seen, settings)
     found: dict[str, dict[str, Any]] = {
         node: {"rounds": [], "pairs": {}, "groups": [], "versions": {}} for node in names
     }

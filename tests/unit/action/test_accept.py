@@ -569,6 +569,28 @@ def test_partner_under_test_and_strangers_are_no_partners(ledger: Ledger, tmp_pa
     assert verdicts(result) == {"gpu-01": INCOMPLETE}
 
 
+class Copying(Cluster):
+    """Groups that copy within a GPU, as processes do that are alone: 2,000 GB/s, counted as of all ranks."""
+
+    def results(self, group: list[str], phase: Phase) -> list[dict[str, Any]]:
+        found = super().results(group, phase)
+        for result in found if phase.kind == "groups" else ():
+            result["ns"] = [row and [round(each * 0.5 / 2000) for each in row] for row in result["ns"]]
+        return found
+
+
+@pytest.mark.parametrize(("backend", "verdict"), [("nccl", INCOMPLETE), ("gloo", PASS)])
+def test_group_is_not_measured_that_is_faster_than_the_links_of_its_gpus(
+    ledger: Ledger, tmp_path: Path, backend: str, verdict: str
+) -> None:
+    result = Copying(set()).accept(expecting(request(tmp_path), collective={**COLLECTIVE, "backend": backend}))
+    for node in NAMES:
+        found, reason = acceptance_of(result, node)["group_bandwidth"]
+        assert found == verdict, reason
+        said = "all:all_reduce of 8 MiB reached 2000 GB/s, which NVLinks and PCIe do not carry (1084 at most)"
+        assert (said in reason) == (verdict == INCOMPLETE)
+
+
 def test_class_without_usable_floors_runs_nothing(ledger: Ledger, tmp_path: Path) -> None:
     asked = expecting(request(tmp_path), collective={**COLLECTIVE, "floors": []})
     cluster = Cluster(set())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -459,6 +461,36 @@ def test_who_is_convicted_stays_so_when_the_campaign_has_to_stop() -> None:
     subject = fleet(32, "one_slow_10")
     _conclusion, _rounds, seen, settings = campaign(subject)
     assert rejected(conclude_early(subject.nodes, (), seen, settings, "stopped")) == set(subject.truth.bad)
+
+
+@pytest.mark.parametrize(
+    ("most", "bad"),
+    [
+        (None, False),
+        # The simulated groups reach 380 GB/s at the most.
+        (400.0, False),
+        (300.0, True),
+    ],
+)
+def test_group_that_is_faster_than_its_links_passes_nobody(most: float | None, bad: bool) -> None:
+    subject = fleet(8)
+    collective = collectives(expectations(subject.spec))
+    settings = replace(Settings.of(collective, subject.places()), most_gb_per_s=most)
+    seen: Seen = []
+    while isinstance(step := next_round(subject.nodes, (), seen, settings), Round):
+        assert step.number <= MOST_ROUNDS
+        plan = json.loads(json.dumps(plan_of(step)))
+        seen += [(step.number, plan, item) for item in subject.run(plan)]
+    assert passed(step) == (set() if bad else set(subject.nodes))
+    assert not rejected(step)
+    if bad:
+        said = (
+            r"round 1: inside of 1 GiB reached 3\d\d(\.\d)? GB/s, which NVLinks and PCIe do not carry \(300 at most\)"
+        )
+        findings = [each for owed in step.findings.values() for each in owed]
+        assert all(re.fullmatch(f"cannot be read: {said}", each.reason) for each in findings)
+        number, plan, item = seen[0]
+        assert re.search(f"; 8 nodes cannot be read, h1: {said}$", round_summary(number, plan, [item], settings))
 
 
 def test_settings_that_cannot_be_judged_by_run_nothing() -> None:

@@ -6,14 +6,22 @@ import copy
 from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_tests import NcclTestsError, parse_nccl_tests
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import (
+    expectations_of,
+    shipped_classes,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
     Settings,
     bus_bandwidth,
+    most_of,
     size_text,
 )
 
 from tests.fleets import collectives
+from tests.recorded.judged import RECORDED
+from tests.typed import typed
 
 MIB = 2**20
 EXPECT: dict[str, Any] = {
@@ -154,3 +162,49 @@ def test_bus_bandwidth_is_that_of_nccl_tests(collective: str, factor: float) -> 
 @pytest.mark.parametrize(("size", "text"), [(8, "8 B"), (65536, "64 KiB"), (MIB, "1 MiB"), (16 * 2**30, "16 GiB")])
 def test_size_as_people_write_it(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "override", "most"),
+    [
+        # Eighteen links of 26.562 GB/s and 16 lanes of 4 GB/s, twice.
+        ("hgx_h100", {}, 1084.232),
+        ("hgx_h200", {}, 1084.232),
+        # A third as fast.
+        ("a100", {"nvlink": {"links": 12, "link_gb_per_s": 25}, "gpu": {"pcie_generation": 4}}, 664),
+        # gloo goes over what is no GPU's.
+        ("lab_h100", {}, None),
+        ("cpu", {"gpu": None}, None),
+        # Not declared: perhaps a bridge joins them.
+        ("pcie", {"nvlink": None}, None),
+    ],
+)
+def test_most_that_links_carry(name: str, override: dict[str, Any], most: float | None) -> None:
+    own = {name: {"extends": "hgx_h100", **override}} if override else {}
+    assert most_of(typed(expectations_of(name, own, "test"))) == (most and pytest.approx(most))
+
+
+@pytest.mark.parametrize("name", shipped_classes())
+def test_floors_of_shipped_classes_can_be_reached(name: str) -> None:
+    expect = typed(expectations_of(name, {}, "test"))
+    most = most_of(expect)
+    assert most is None or all(2 * floor.busbw_gb_per_s < most for floor in expect.collective.floors)
+
+
+def test_no_recorded_report_of_sound_h100_is_faster_than_its_links() -> None:
+    if not RECORDED.is_dir():
+        pytest.skip(f"no recorded outputs at {RECORDED}")
+    most = most_of(typed(expectations_of("hgx_h100", {}, "test")))
+    fastest: dict[str, float] = {}
+    for path in sorted((RECORDED / "nccl-tests").iterdir()):
+        try:
+            rows = parse_nccl_tests(path.read_text(encoding="utf-8", errors="replace")).rows
+        except NcclTestsError:
+            continue
+        fastest[path.name] = max(float(side.busbw) for row in rows for side in row.sides)
+    # The fastest are 483 GB/s over NVLink in one host and 471 between two; a rack of GB200, with links of twice the
+    # speed, has 847.
+    assert most is not None and max(fastest.values()) < most
+    # A copy in the memory of one H100 is faster: half of what its memory reads and writes, counted as of 16 ranks.
+    copied = typed(expectations_of("hgx_h100", {}, "test")).gpu_stress
+    assert copied is not None and copied.memory_copy_floor_gb_per_s / 2 * 15 / 8 > 2 * most
