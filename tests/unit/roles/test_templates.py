@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from ansible_collections.muster.cluster.plugins.module_utils.in_service.leftover_processes import JOB_RULE
 
 from tests import warm_ansible
@@ -177,6 +178,24 @@ def test_stunnel_is_installed_where_it_is_needed(render, tmp_path, tls, packages
     given = {"slurm_roles": ["rest"], "slurm_rest": REST, "slurm_rest_tls": tls}
     found = json.loads(render("slurm", str(wanted), given))
     assert [name for name in found if name == "stunnel4"] == packages and "slurmrestd" in found
+
+
+@pytest.mark.parametrize(
+    ("drivers", "roles", "installed"),
+    [
+        (("torch", "nccl_tests"), ["compute"], True),
+        (("nccl_tests",), ["controller"], True),
+        (("nccl_tests",), ["login"], False),
+        (("torch",), ["compute"], False),
+    ],
+)
+def test_pmix_is_installed_where_a_class_measures_with_nccl_tests(render, tmp_path, drivers, roles, installed):
+    wanted = tmp_path / "packages.j2"
+    wanted.write_text("{{ __slurm_packages | to_json }}\n")
+    declared = yaml.safe_load((ROOT / "playbooks/group_vars/all.yml").read_text())["slurm_pmix"]
+    classes = {f"class_{driver}": {"collective": {"driver": driver}} for driver in drivers}
+    given = {"slurm_roles": roles, "muster_fleet": {"classes": classes}, "slurm_pmix": declared}
+    assert ("libpmix-dev" in json.loads(render("slurm", str(wanted), given))) == installed
 
 
 FAULTS = [
