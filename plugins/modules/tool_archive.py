@@ -39,8 +39,9 @@ EXAMPLES = r"""
     source: https://mirror.example.com/nccl-tests-2.16.4.tar.gz
     sha256: 9a1c2e3f4b5d6a7c8e9f0a1b2c3d4e5f60718293a4b5c6d7e8f9012345678901
     build:
-      - [make, -j16, MPI=0]
-    files: [build/all_reduce_perf, build/alltoall_perf]
+      # Without MPI each process would test its own GPU alone.
+      - [make, -j16, MPI=1, MPI_HOME=/usr/lib/x86_64-linux-gnu/openmpi]
+    files: [build/all_reduce_perf, build/all_gather_perf, build/reduce_scatter_perf, build/alltoall_perf]
 """
 
 RETURN = r"""
