@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping
 
@@ -11,25 +10,22 @@ from ansible_collections.muster.cluster.plugins.module_utils.collectives.collect
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.collective_job import CollectiveCodec
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.fabric_job import FabricCodec
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.nccl_tests_job import NcclTestsCodec
-from ansible_collections.muster.cluster.plugins.module_utils.rounds.round_job import Codec, RoundJob
-from ansible_collections.muster.cluster.plugins.module_utils.rounds.slurm_round import Job
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.round_job import Codec
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.storage_job import StorageCodec
 from ansible_collections.muster.cluster.plugins.module_utils.slurm import drain_reason
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import NodeState, parse_nodes
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import StageWork
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import ACCEPTANCE_PARTITION
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from machines import CONTROLLER, MAY, MAY_NOT, NODE, PROJECT, idle, on, wait_for
+from rounds import GROUP, RANKS, command
 
 # Takes the place of what a round starts, whatever it is called with: tells which GPUs it may open.
 LOOK = "/usr/local/bin/look"
 LOOKS = "#!/bin/sh\nfor n in 0 1; do cat /dev/nvidia$n 2>&1; done; true\n"
-GROUP = (NODE,)
 MOVE = {"name": "all", "kind": "inside", "collective": "all_reduce", "sizes": [8], "iterations": 1, "warmup": 0}
 PROGRAM = {"moves": [{**MOVE, "seconds": 5}]}
-RANKS = 2
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,12 +52,8 @@ CODECS: Mapping[str, Codec] = {
 
 
 def said(codec: Codec, gpus: int) -> list[str]:
-    """Return what the processes of a round's job print, by the command that the round's module would run."""
-    job = Job(f"muster-round-vm-{os.urandom(3).hex()}", GROUP, {}, 29400)
-    words = RoundJob(ACCEPTANCE_PARTITION, gpus, 60, codec).argv(job)
-    # Debian's Slurm needs libpmix, which this image lacks, for what the step would only hand to MPI.
-    words = [word for word in words if word != "--mpi=pmix"]
-    return on(CONTROLLER, f"cd / && runuser -u muster -- {shlex.join(words)}").splitlines()
+    """Return what the processes of a round's job print."""
+    return on(CONTROLLER, command(codec, gpus)).splitlines()
 
 
 @pytest.mark.parametrize("stage", CODECS)
