@@ -47,6 +47,7 @@ def files(state: Mapping[str, Any]) -> dict[str, str]:
     interface (``net/mtu``); what begins with ``mlxlink/`` is the tool's. Raises ValueError for a file that is none.
     """
     faults = "".join(f"{tool}={fault}\n" for tool, fault in state["tool_faults"].items())
+    faults += f"lacks={' '.join(state['perftest_lacks'])}\n"
     found: dict[str, str] = {"perftest/fault": faults}
     for index, nic in enumerate(state["nics"]):
         device, interface = nic["device"], nic["interface"]

@@ -47,6 +47,8 @@ HEALTHY: dict[str, Any] = {
     "rail_latency": {},
     # By device the priority with which the port takes what it receives, whatever its mark says.
     "wrong_priority": {},
+    # Options that its perftest has not: ["--use_cuda", "--use_cuda_dmabuf"] for one that was built without CUDA.
+    "perftest_lacks": [],
     # By device how many packets each test of a rail loses.
     "retransmits": {},
     # As trust and buffers are set on the ports: priority by DSCP.

@@ -17,6 +17,7 @@ FAIL, INCOMPLETE = "fail", "incomplete"
 FABRIC: dict[str, Any] = {
     "kind": "roce",
     "routing": "ecmp",
+    "peer_memory": "dmabuf",
     "port": {
         "backend": "doca",
         "mtu_bytes": 9000,
@@ -86,7 +87,7 @@ VARIANTS: dict[str, Variant] = {
     # Control is marked unlike data, which the installed NCCL has to know how to do.
     "marked": Variant(
         {
-            "fabric": {"kind": "roce", "routing": "ecmp", "port": None, "nccl_least": "2.22.3"},
+            "fabric": {"port": None, "nccl_least": "2.22.3"},
             "gpu_stack": {"packages": [{"name": "libnccl2", "version": "2.25.1-1+cuda12.8"}], "services": []},
             # Whoever declares packages declares the driver.
             "gpu": {"driver": "570.86.15"},
@@ -569,6 +570,9 @@ SICK: tuple[Sick, ...] = (
     ),
     # --- NCCL
     Sick("nccl_version", "nccl", r"2\.25\.1", "2.21.5", log=True, variant="marked"),
+    # --- perftest
+    Sick("perftest", "perftest", r"      --use_cuda_dmabuf.*\n", ""),
+    Sick("perftest", "perftest", r"(      --use_cuda.*\n)+", ""),
     # --- Health
     Sick("nvml", "nvml", r'"remap_failure": 0', '"remap_failure": 1'),
     Sick("nvml", "nvml", r'"ecc_uncorrected": 0', '"ecc_uncorrected": 2'),

@@ -27,7 +27,14 @@ def _transport(data: bytes, expect: Mapping[str, Any]) -> Sequence[Finding]:
 def _row(file: str, verdict: str, why: str, *devices: str, kind: str = "infiniband", **asked: bool) -> Row:
     rails = [{"rail": rail, "device": name, "address": None, "interface": None} for rail, name in enumerate(devices)]
     expect = {
-        "fabric": {"kind": kind, "routing": "adaptive", "port": None, "nccl_least": None, "verify_cabling": False},
+        "fabric": {
+            "kind": kind,
+            "routing": "adaptive",
+            "peer_memory": "dmabuf",
+            "port": None,
+            "nccl_least": None,
+            "verify_cabling": False,
+        },
         "nic": {"rails": rails},
         "collective": {"transport": {"gpu_direct": True, "nvls": None, **asked}},
     }

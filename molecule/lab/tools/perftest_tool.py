@@ -23,17 +23,33 @@ OPTIONS = {
     "-n": "iterations",
     "-x": "gid",
     "--tclass": "tclass",
+    "--use_cuda": "gpu",
 }
-FLAGS = ("-F", "--report_gbits")
+FLAGS = ("-F", "--report_gbits", "--use_cuda_dmabuf")
+HELP = """Usage:
+  {0}            start a server and wait for connection
+  {0} <host>     connect to server at <host>
+
+Options:
+  -d, --ib-dev=<dev>  Use IB device <dev> (default first device found)
+      --report_gbits  Report Max/Average BW of test in Gbit/sec (instead of MiB/sec)
+      --tclass=<value>  Set the Traffic Class in GRH (if GRH is in use)
+      --use_cuda=<cuda device id> Use CUDA specific device for GPUDirect RDMA testing
+      --use_cuda_dmabuf Use CUDA DMA-BUF for GPUDirect RDMA testing
+"""
 
 
-def arguments(tool: str, argv: list[str]) -> dict[str, str]:
-    """Return the options by name; what is not simulated is refused."""
+def arguments(tool: str, argv: list[str], lacks: list[str]) -> dict[str, str]:
+    """Return the options by name; what is not simulated, or what this build ``lacks``, is refused."""
     given = {"port": "18515", "size": "65536" if tool == "ib_write_bw" else "2", "queue_pairs": "1", "gid": "3"}
     given.update(seconds="0", iterations="0", tclass="0")
     words = [part for word in argv for part in (word.split("=", 1) if word.startswith("--") else [word])]
     while words:
         word = words.pop(0)
+        if word in lacks:
+            sys.exit(f"{tool}: unrecognized option '{word}'\n Invalid Command or flag.")
+        if word == "--use_cuda_dmabuf" and "gpu" not in given:
+            sys.exit("CUDA DMA-BUF cannot be used without CUDA")
         if word in OPTIONS and words:
             given[OPTIONS[word]] = words.pop(0)
         elif not word.startswith("-") and not words:
@@ -54,7 +70,10 @@ def rail_of(device: str) -> dict[str, str]:
 
 def run(tool: str, argv: list[str]) -> tuple[str, int]:
     """Return what one end prints and its status."""
-    given = arguments(tool, argv)
+    lacks = rail_of("fault").get("lacks", "").split()
+    if argv == ["--help"]:
+        return "".join(f"{line}\n" for line in HELP.format(tool).splitlines() if not _lacking(line, lacks)), 1
+    given = arguments(tool, argv, lacks)
     mine = rail_of(given.get("device", ""))
     if not mine:
         return f" IB device {given.get('device')} not found\n Unable to find the Infiniband/RoCE device\n", 1
@@ -85,7 +104,22 @@ def run(tool: str, argv: list[str]) -> tuple[str, int]:
     connection.send(b"\n")
     connection.recv(1)
     table = bandwidth(given, done, slower) if tool == "ib_write_bw" else latency(given, done, longer)
-    return waiting + heading(tool, given, (int(mine["qpn"]), int(qpn)), mine) + table, 0
+    before, after = cuda(given)
+    return waiting + before + heading(tool, given, (int(mine["qpn"]), int(qpn)), mine) + table + after, 0
+
+
+def _lacking(line: str, lacks: list[str]) -> bool:
+    words = line.replace("=", " ").split()
+    return bool(words) and words[0] in lacks
+
+
+def cuda(given: dict[str, str]) -> tuple[str, str]:
+    """Return what is told of a GPU's memory before a report and after it, nothing where the host's is used."""
+    if "gpu" not in given:
+        return "", ""
+    gpu = given["gpu"]
+    before = f"initializing CUDA\n\nPicking device No. {gpu}\ncreating CUDA Ctx\nCUDA device integrated: 0\n"
+    return before, "deallocating GPU buffer 00007f3c2a910000\ndestroying current CUDA Ctx\n"
 
 
 def heading(tool: str, given: dict[str, str], qpns: tuple[int, int], mine: dict[str, str]) -> str:

@@ -50,7 +50,8 @@ class Rail:
 class Request:
     """What both ends are given. ``nodes`` by name: ``address`` and the rails' own addresses by device.
 
-    ``links`` are the rails' network interfaces or devices, to be watched while they are tested.
+    ``links`` are the rails' network interfaces or devices, to be watched while they are tested. ``dmabuf``: a GPU's
+    memory is reached by DMA-BUF, else by nvidia_peermem.
     """
 
     nodes: Mapping[str, Mapping[str, Any]]
@@ -62,6 +63,7 @@ class Request:
     data_class: int | None
     control_class: int | None
     roce: bool
+    dmabuf: bool
     counters: tuple[str, ...]
     links: tuple[str, ...]
     path: str
@@ -83,6 +85,7 @@ class Request:
             data_class=spec["data_class"],
             control_class=spec["control_class"],
             roce=bool(spec["roce"]),
+            dmabuf=bool(spec["dmabuf"]),
             counters=tuple(spec["counters"]),
             links=tuple(spec.get("links", ())),
             path=str(spec["path"]),
@@ -98,8 +101,9 @@ def steps_of(request: Request, first: str, second: str | None) -> list[list[Rail
 
     def bandwidth(phase: str, rail: Rail, server: str, client: str, offset: int, **other: Any) -> RailTest:
         load: dict[str, Any] = {"seconds": request.seconds, "traffic_class": request.data_class, **other}
+        load |= {"gpu": rail.gpu, "dmabuf": request.dmabuf}
         sizes = (request.port + 1 + offset, request.bandwidth_bytes, request.queue_pairs)
-        return RailTest(phase, BANDWIDTH, rail.device, server, client, *sizes, gpu=rail.gpu, **load)
+        return RailTest(phase, BANDWIDTH, rail.device, server, client, *sizes, **load)
 
     rails = list(enumerate(request.rails))
     if second is None:

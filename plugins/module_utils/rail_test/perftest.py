@@ -15,8 +15,12 @@ from typing import Any
 from ..words.errors import MusterError
 
 BANDWIDTH, LATENCY = "ib_write_bw", "ib_write_lat"
+# Options that only a build with CUDA has; perftest 4.5-0.17 has not the second one.
+CUDA, CUDA_DMABUF = "--use_cuda", "--use_cuda_dmabuf"
 # Column that counts, by tool: the mean over the run; the median round trip, halved by the tool itself.
 _COLUMNS = {BANDWIDTH: "BW average[Gb/sec]", LATENCY: "t_typical[usec]"}
+# What is told after the closing line where the memory of a GPU was used.
+_AFTERWARDS = ("deallocating GPU buffer", "destroying current CUDA Ctx")
 _COLUMN = re.compile(r"\s{2,}|(?<=\])\s+|(?<=#bytes)\s+|(?<=#iterations)\s+")
 
 
@@ -29,7 +33,8 @@ class RailTest:
     """One test of one rail: ``client`` writes into the memory of ``server``.
 
     ``seconds`` of load, or as many ``iterations``; exactly one of them is not 0. ``traffic_class`` is the ToS byte
-    of the packets, None on InfiniBand. ``gpu`` is the CUDA number of the GPU whose memory is used, None for the host's.
+    of the packets, None on InfiniBand. ``gpu`` is the CUDA number of the GPU whose memory is used, None for the host's;
+    ``dmabuf`` says that the NIC gets at it by the kernel's DMA-BUF.
     """
 
     phase: str
@@ -44,6 +49,7 @@ class RailTest:
     iterations: int = 0
     traffic_class: int | None = None
     gpu: int | None = None
+    dmabuf: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return what tells this test from others in an answer."""
@@ -71,7 +77,10 @@ def argv_of(test: RailTest, gid_index: int | None, server_address: str | None) -
         argv.append(f"--tclass={test.traffic_class}")
     if test.gpu is not None and test.tool == BANDWIDTH:
         # perftest measures the latency of reads and sends alone with a GPU's memory, of writes with the host's.
-        argv.append(f"--use_cuda={test.gpu}")
+        argv.append(f"{CUDA}={test.gpu}")
+        if test.dmabuf:
+            # Without it perftest registers the GPU's memory by nvidia_peermem; it is refused before the GPU's number.
+            argv.append(CUDA_DMABUF)
     return argv if server_address is None else [*argv, server_address]
 
 
@@ -91,8 +100,8 @@ def parse(text: str, test: RailTest) -> Result:
     if len(rows) != 1 or len(rows[0]) != len(columns):
         raise PerftestError(f"{len(rows)} rows of figures, expected one of {len(columns)} columns")
     row = dict(zip(columns, rows[0]))
-    ending = [line for line in lines[headers[0] + 1 :] if line.strip()]
-    if not ending or not ending[-1].strip().startswith("-----"):
+    ending = [line.strip() for line in lines[headers[0] + 1 :] if line.strip() and not line.startswith(_AFTERWARDS)]
+    if not ending or not ending[-1].startswith("-----"):
         raise PerftestError("the report has no end, expected a closing line of dashes")
     if row["#bytes"] != test.size_bytes:
         raise PerftestError(f"figures of {row['#bytes']:g} bytes, expected {test.size_bytes}")

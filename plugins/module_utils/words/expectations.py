@@ -119,6 +119,8 @@ class Fabric:
 
     kind: Literal["roce", "infiniband"]
     routing: Text
+    # How NICs reach the memory of GPUs.
+    peer_memory: Literal["dmabuf", "nvidia_peermem"]
     port: Optional[RocePort]
     # The oldest NCCL that knows all variables which the fabric needs; null: any does.
     nccl_least: Optional[Text]

@@ -36,6 +36,7 @@ def expected_fabric(fabric: Fabric) -> ExpectedFabric | None:
     data = {
         "kind": fabric.kind,
         "routing": fabric.routing,
+        "peer_memory": fabric.peer_memory,
         "port": _port(fabric) if fabric.kind == ROCE else None,
         "nccl_least": FIFO_TC if marks_control(fabric) else None,
         "verify_cabling": bool(fabric.verify_cabling),

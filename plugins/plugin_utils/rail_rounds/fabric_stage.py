@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CARRIER_CHECK, rail_checks
 from ansible_collections.muster.cluster.plugins.module_utils.nic.declared_nics import rails_of, subject_of
+from ansible_collections.muster.cluster.plugins.module_utils.nic.peer_memory import DMABUF
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.fabric_test import CONTROL, SINGLE, TOGETHER
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.perftest import BANDWIDTH
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, stated
@@ -111,6 +112,7 @@ class FabricRounds(StageWork):
             "rails": [{"device": rail.device, "gpu": gpus.get(rail.device)} for rail in rails_of(expect)],
             **{key: getattr(rdma, key) for key in ("bandwidth_bytes", "latency_bytes", "queue_pairs", "seconds")},
             "roce": self.fabric.kind == ROCE,
+            "dmabuf": self.fabric.peer_memory == DMABUF,
             "data_class": tos_of(qos.data, self.fabric) if qos else None,
             "control_class": tos_of(qos.control, self.fabric) if qos else None,
             "counters": sorted(self.plan.limits.counters),

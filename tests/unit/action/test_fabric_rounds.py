@@ -263,6 +263,8 @@ def test_module_gets_addresses_marks_and_a_fresh_port(asked: Callable[..., Reque
         assert sorted(call["nodes"]) == sorted({node for group in call["groups"] for node in group})
         assert call["test"]["data_class"] >> 2 == request.fleet.fabric.to_dict()["qos"]["data"]["dscp"]
         assert call["test"]["control_class"] >> 2 == request.fleet.fabric.to_dict()["qos"]["control"]["dscp"]
+        assert call["test"]["dmabuf"]
+        assert sorted(rail["gpu"] for rail in call["test"]["rails"]) == list(range(8))
     assert len({call["port"] for call in cluster.calls}) == len(cluster.calls)
 
 

@@ -109,8 +109,14 @@ class Walkers:
         spec = {
             "nodes": {name: {"address": ADDRESSES[name], "rails": {}} for name in nodes},
             "rails": [{"device": device, "gpu": None} for device in devices],
-            **{"bandwidth_bytes": 65536, "latency_bytes": 2, "queue_pairs": 1, "seconds": 0, "roce": False},
-            **{"data_class": None, "control_class": 64, "counters": ["out_of_sequence"]},
+            **{"bandwidth_bytes": 65536, "latency_bytes": 2, "queue_pairs": 1, "seconds": 0},
+            **{
+                "roce": False,
+                "dmabuf": False,
+                "data_class": None,
+                "control_class": 64,
+                "counters": ["out_of_sequence"],
+            },
             **{"path": f"{self.tools}:/usr/bin:/bin", "root": str(self.tools), "links": ["rdma0"]},
         }
         environment = {

@@ -35,11 +35,14 @@ LAT_REPORT = (
 
 
 RULE = "-" * 87 + "\n"
+# As perftest 25.01 ends where the memory of a GPU was used.
+FREED = "deallocating GPU buffer 00007f2a1c000000\ndestroying current CUDA Ctx\n"
 
 
 def test_whole_reports_give_their_figure() -> None:
     assert parse(BW_REPORT, BW) == Result(391.65, 3735000 * 65536)
     assert parse(LAT_REPORT, LAT) == Result(2.21, 2000)
+    assert parse(BW_REPORT + FREED, BW) == parse(BW_REPORT, BW)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,8 @@ def test_whole_reports_give_their_figure() -> None:
         (BW_REPORT * 2, "2 lines begin with #bytes"),
         (BW_REPORT[: BW_REPORT.index("0.746")], "0 rows|1 rows"),
         (BW_REPORT[: BW_REPORT.rindex("\n-")], "no end"),
+        (BW_REPORT[: BW_REPORT.rindex("\n-")] + "\n" + FREED, "no end"),
+        (BW_REPORT + " Failed to deregister MR\n" + FREED, "no end"),
         (BW_REPORT.replace("391.65", "0.00"), "expected more than 0"),
         (BW_REPORT.replace("391.65", "nan"), "0 rows"),
         (BW_REPORT.replace("391.65", "39\ufffd.65"), "not Unicode"),
@@ -93,8 +98,16 @@ def test_latency_by_time_and_other_layouts_give_no_figure() -> None:
 def test_latency_never_asks_for_the_memory_of_a_gpu() -> None:
     """perftest refuses it: "supports CUDA latency tests with read/send verbs only"."""
     with_gpu = {name: replace(test, gpu=3) for name, test in (("bw", BW), ("lat", LAT))}
-    assert "--use_cuda=3" in argv_of(with_gpu["bw"], 3, None)
+    assert argv_of(with_gpu["bw"], 3, None)[-1] == "--use_cuda=3"
     assert not any("cuda" in word for word in argv_of(with_gpu["lat"], 3, None))
+
+
+def test_dmabuf_is_asked_for_behind_the_gpu_and_never_of_the_hosts_memory() -> None:
+    """perftest refuses it else: "CUDA DMA-BUF cannot be used without CUDA"."""
+    by_dmabuf = replace(BW, gpu=3, dmabuf=True)
+    assert argv_of(by_dmabuf, 3, "10.0.0.2")[-3:] == ["--use_cuda=3", "--use_cuda_dmabuf", "10.0.0.2"]
+    assert "--use_cuda_dmabuf" not in argv_of(replace(by_dmabuf, gpu=None), 3, None)
+    assert "--use_cuda_dmabuf" not in argv_of(replace(LAT, gpu=3, dmabuf=True), 3, None)
 
 
 def test_command_says_device_mark_size_and_length() -> None:

@@ -78,7 +78,7 @@ def test_acceptance_owes_mini_clusters_where_they_are_declared_and_a_class_that_
 
 
 def test_fabric_owes_a_verified_cable_of_every_rail(expect):
-    fabric = {"kind": "infiniband", "routing": "adaptive", "port": None, "nccl_least": None}
+    fabric = {"kind": "infiniband", "routing": "adaptive", "peer_memory": "dmabuf", "port": None, "nccl_least": None}
     owed = registry.required("fabric", typed({**expect, "fabric": {**fabric, "verify_cabling": True}}))
     measured = registry.required("fabric", typed({**expect, "fabric": {**fabric, "verify_cabling": False}}))
     assert set(owed) - set(measured) == {("cabling", f"nic {rail['device']}") for rail in expect["nic"]["rails"]}
@@ -88,7 +88,8 @@ def test_fabric_owes_a_verified_cable_of_every_rail(expect):
 
 
 def test_every_stage_in_rounds_owes_that_no_link_was_lost(expect):
-    fabric = {"kind": "infiniband", "routing": "adaptive", "port": None, "nccl_least": None, "verify_cabling": False}
+    fabric = {"kind": "infiniband", "routing": "adaptive", "peer_memory": "dmabuf", "port": None, "nccl_least": None}
+    fabric["verify_cabling"] = False
     limits = {"write_gb_per_s": 2, "read_gb_per_s": 4, "metadata_p99_ms": 50, "slowest_over_median": 1.3}
     whole = typed({**expect, "fabric": fabric, "checkpoint": CHECKPOINT, "storage": limits})
     subjects = {

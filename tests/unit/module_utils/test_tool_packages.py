@@ -33,6 +33,7 @@ PACKAGES = {
 }
 NVIDIA = {
     "dcgmi": "datacenter-gpu-manager, a package of role gpu_stack",
+    "ib_write_bw": "perftest, a package of role rdma; built with CUDA by role gpu_stack",
     "mstconfig": "mstflint, a package of role rdma; or mlxconfig of MFT",
     "mlxlink": "MFT, with the NICs' drivers; the site installs it, or mstflint and `nic.physical.tool: mstlink`",
     "nv-fabricmanager": "nvidia-fabricmanager, a package of role gpu_stack",

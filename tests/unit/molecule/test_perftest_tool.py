@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.probes import perftest as probe
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.perftest import (
     BANDWIDTH,
     LATENCY,
@@ -59,3 +61,28 @@ def test_simulated_reports_are_read_to_their_figure(tool: Any) -> None:
     latency = RailTest("single", LATENCY, "mlx5_0", "b", "a", 28301, 2, iterations=1000)
     text = tool.heading(LATENCY, GIVEN, (1, 2), MINE) + tool.latency({**GIVEN, "size": "2"}, 1000, 2.21)
     assert parse(text, latency).value == 2.21
+
+
+def test_report_from_the_memory_of_a_gpu_is_read_too(tool: Any) -> None:
+    bandwidth = RailTest("single", BANDWIDTH, "mlx5_0", "b", "a", 28301, 65536, seconds=1, gpu=3, dmabuf=True)
+    before, after = tool.cuda({**GIVEN, "gpu": "3"})
+    table = tool.bandwidth({**GIVEN, "seconds": "1"}, 1000, 391.9)
+    assert parse(before + tool.heading(BANDWIDTH, GIVEN, (1, 2), MINE) + table + after, bandwidth).value == 391.9
+
+
+@pytest.mark.parametrize("lacks", [[], ["--use_cuda_dmabuf"], ["--use_cuda", "--use_cuda_dmabuf"]])
+def test_what_a_build_lacks_is_not_in_its_help_and_refused(tool: Any, tmp_path: Path, lacks: list[str]) -> None:
+    (tmp_path / "root/perftest").mkdir(parents=True)
+    (tmp_path / "root/perftest/fault").write_text(f"lacks={' '.join(lacks)}\n")
+    tool.PLACE = str(tmp_path)
+    asked = ["--use_cuda=3", "--use_cuda_dmabuf"]
+    text, status = tool.run(BANDWIDTH, ["--help"])
+    options = probe.parse(Output(text, rc=status))
+    assert {"--use_cuda", "--use_cuda_dmabuf"} - options == set(lacks)
+    if lacks:
+        with pytest.raises(SystemExit, match=f"unrecognized option '{lacks[0]}'"):
+            tool.arguments(BANDWIDTH, asked, lacks)
+    else:
+        assert tool.arguments(BANDWIDTH, asked, lacks)["gpu"] == "3"
+        with pytest.raises(SystemExit, match="cannot be used without CUDA"):
+            tool.arguments(BANDWIDTH, asked[::-1], lacks)

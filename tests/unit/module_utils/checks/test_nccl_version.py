@@ -7,7 +7,14 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes.nccl import 
 
 from tests.typed import typed
 
-FABRIC = {"kind": "roce", "routing": "ecmp", "port": None, "nccl_least": "2.22.3", "verify_cabling": False}
+FABRIC = {
+    "kind": "roce",
+    "routing": "ecmp",
+    "peer_memory": "dmabuf",
+    "port": None,
+    "nccl_least": "2.22.3",
+    "verify_cabling": False,
+}
 STACK = {"packages": [{"name": "libnccl2", "version": "2.26.2-1+cuda12.8"}], "services": []}
 
 

@@ -34,7 +34,7 @@ PORT = {
     "rings": {"rx": 8192, "tx": 8192},
     "buffers": None,
 }
-ASKED = {"nccl_least": None, "verify_cabling": False}
+ASKED = {"peer_memory": "dmabuf", "nccl_least": None, "verify_cabling": False}
 
 
 def expect(**port: Any) -> dict[str, Any]:

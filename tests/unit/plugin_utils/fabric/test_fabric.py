@@ -86,6 +86,7 @@ def test_class_gets_link_layer_and_mtu_of_the_fabric() -> None:
     assert plain(infiniband.fabric) == {
         "kind": "infiniband",
         "routing": "adaptive",
+        "peer_memory": "dmabuf",
         "port": None,
         "nccl_least": None,
         "verify_cabling": True,

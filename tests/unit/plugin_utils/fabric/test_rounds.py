@@ -46,6 +46,7 @@ EXPECT = {
     "fabric": {
         "kind": "roce",
         "routing": "ecmp",
+        "peer_memory": "dmabuf",
         "port": PORT,
         "nccl_least": None,
         "verify_cabling": False,

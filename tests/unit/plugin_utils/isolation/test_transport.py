@@ -19,7 +19,14 @@ from tests.typed import typed
 
 RAILS = [f"mlx5_{number}" for number in range(8)]
 GOOD = NcclLog(dict.fromkeys(RAILS, "RoCE"), ("IB",), {"IB": 4}, {}, (), True, True, None)
-FABRIC = {"kind": "roce", "routing": "ecmp", "port": None, "nccl_least": "2.22.3", "verify_cabling": False}
+FABRIC = {
+    "kind": "roce",
+    "routing": "ecmp",
+    "peer_memory": "dmabuf",
+    "port": None,
+    "nccl_least": "2.22.3",
+    "verify_cabling": False,
+}
 CLASS = expectations_of("hgx_h100", {}, "test")
 RAILS_OF_CLASS = [
     {"rail": number, "device": name, "address": None, "interface": None} for number, name in enumerate(RAILS)
