@@ -166,10 +166,10 @@ def run(argv: Sequence[str | Path], **more: Any) -> subprocess.CompletedProcess[
     return done
 
 
-def install_needed(commands: Mapping[str, str] = NEEDED) -> None:
-    """Install what is missing of the machine's own packages."""
+def install_needed(commands: Mapping[str, str] = NEEDED, files: Mapping[str, str] = NEEDED_FILES) -> None:
+    """Install what is missing of the machine's own packages, known by commands and by files."""
     missing = [package for command, package in commands.items() if not shutil.which(command)]
-    missing += [package for path, package in NEEDED_FILES.items() if not Path(path).exists()]
+    missing += [package for path, package in files.items() if not Path(path).exists()]
     if not missing:
         return
     if not shutil.which("apt-get"):

@@ -1,4 +1,7 @@
-"""What two hosts with RoCE must do after the roles: carry RDMA on every rail, come back from a reboot, show faults."""
+"""What two hosts with RoCE must do after the roles: carry RDMA on every rail, come back from a reboot, show faults.
+
+Their GPUs are a stand-in for CUDA's library (molecule/lab/libcuda.c), whose memory is the hosts' own.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import unpack
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
 PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 SCENARIO = PROJECT / "molecule" / "fabric_vm"
@@ -75,13 +79,18 @@ def expect() -> str:
     return text
 
 
+def findings(machine: str, expect: str) -> list[dict[str, Any]]:
+    """Return what preflight finds."""
+    command = f"/usr/libexec/muster/muster examine --stage preflight --no-store --node {machine} <<'E'\n{expect}\nE"
+    found: list[dict[str, Any]] = json.loads(on(machine, command))["findings"]
+    return found
+
+
 def preflight(machine: str, expect: str) -> dict[str, dict[str, Any]]:
     """Return what preflight finds of the RoCE ports, by check and device."""
-    command = f"/usr/libexec/muster/muster examine --stage preflight --no-store --node {machine} <<'E'\n{expect}\nE"
-    findings = json.loads(on(machine, command))["findings"]
     return {
         f"{each['check']} {device}": each
-        for each in findings
+        for each in findings(machine, expect)
         if each["check"] in ("roce_settings", "roce_gid")
         for device in RAILS
         if device in each["subject"]
@@ -97,8 +106,8 @@ def gid_index(machine: str, device: str, address: str) -> int:
     return int(found)
 
 
-def write_over(device: str, *arguments: str) -> None:
-    """Write from the first machine to the second over one rail, and hold that all of it was reported."""
+def write_over(device: str, *arguments: str) -> str:
+    """Write from the first machine to the second over one rail; return the report, which must be of all of it."""
     given = " ".join(["-F", "-s", "65536", "-n", "50", "-d", device, *arguments])
     server = f"systemd-run --quiet --collect --unit=server-{device} timeout 60 ib_write_bw {given}"
     on(MACHINES[1], f"systemctl stop server-{device} 2>/dev/null; {server}")
@@ -110,6 +119,7 @@ def write_over(device: str, *arguments: str) -> None:
         time.sleep(1)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(re.findall(r"^\s*65536\s+50\s", done.stdout, re.MULTILINE)) == 1, done.stdout
+    return done.stdout
 
 
 @pytest.mark.main_road
@@ -118,8 +128,56 @@ def test_rail_carries_rdma_over_connection_manager(device: str) -> None:
     write_over(device, "-R")
 
 
-def walk(spec: str) -> list[dict[str, Any]]:
-    """Run ``muster fabric`` on both machines, and return the tests of their answers."""
+@pytest.mark.main_road
+def test_rail_carries_what_is_in_the_memory_of_gpus() -> None:
+    report = write_over("rxe0", "-R", "--use_cuda=1")
+    assert "device name = [host memory for GPU 1]" in report
+    assert "deallocating GPU buffer" in report
+
+
+@pytest.mark.main_road
+def test_preflight_fails_a_perftest_that_cannot_reach_the_memory_of_gpus(expect: str) -> None:
+    """The installed one can; the distribution's has no CUDA; without the driver's library the installed one is dead."""
+
+    def found(path: str) -> tuple[str, str]:
+        declared = json.loads(expect)
+        declared["tools"]["path"] = path
+        declared["gpu"] = expectations_of("hgx_h100", {}, "test")["gpu"]
+        (one,) = (each for each in findings("vm-01", json.dumps(declared)) if each["check"] == "perftest")
+        return one["verdict"], one["reason"]
+
+    installed, distribution = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "/usr/sbin:/usr/bin:/sbin:/bin"
+    assert found(installed) == ("pass", "")
+    verdict, reason = found(distribution)
+    assert verdict == "fail"
+    assert "was built without CUDA" in reason
+    on("vm-01", "mv /usr/lib/libcuda.so.1 /root/")
+    try:
+        verdict, reason = found(installed)
+    finally:
+        on("vm-01", "mv /root/libcuda.so.1 /usr/lib/")
+    assert verdict == "incomplete"
+    assert "libcuda.so.1" in reason
+
+
+def walk(gpus: bool = False, **changed: Any) -> list[dict[str, Any]]:
+    """Run ``muster fabric`` on both machines, and return the tests of their answers.
+
+    Slurm is not here to start both ends: they are given what srun would tell them.
+    """
+    nodes = {
+        name: {"address": f"172.16.0.{n}", "rails": {device: f"{net}.{n}" for device, (_, net, _) in RAILS.items()}}
+        for n, name in enumerate(MACHINES, 1)
+    }
+    test = {
+        "rails": [{"device": device, "gpu": number if gpus else None} for number, device in enumerate(RAILS)],
+        # perftest leaves out two seconds at either end of a load.
+        **{"bandwidth_bytes": 65536, "latency_bytes": 2, "queue_pairs": 2, "seconds": 6},
+        **{"data_class": 0, "control_class": None, "roce": True, "dmabuf": False, "counters": []},
+        **{"path": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "root": "/"},
+        **changed,
+    }
+    spec = shlex.quote(json.dumps({"nodes": nodes, **test}))
     ends = []
     for rank, machine in enumerate(MACHINES):
         place = f"MUSTER_ROUND_SECRET=lab SLURM_PROCID={rank} SLURM_LOCALID=0 SLURM_NTASKS=2"
@@ -133,23 +191,11 @@ def walk(spec: str) -> list[dict[str, Any]]:
     return [each for answer in answers for each in answer["tests"]]
 
 
-def test_fabric_walk_of_the_product_measures_every_rail() -> None:
-    """Slurm is not here to start both ends of ``muster fabric``: they are given what srun would tell them."""
-    nodes = {
-        name: {"address": f"172.16.0.{n}", "rails": {device: f"{net}.{n}" for device, (_, net, _) in RAILS.items()}}
-        for n, name in enumerate(MACHINES, 1)
-    }
-    test = {
-        "rails": [{"device": device, "gpu": None} for device in RAILS],
-        # perftest leaves out two seconds at either end of a load.
-        **{"bandwidth_bytes": 65536, "latency_bytes": 2, "queue_pairs": 2, "seconds": 6},
-        **{"data_class": 0, "control_class": None, "roce": True, "counters": []},
-        **{"path": "/usr/sbin:/usr/bin:/sbin:/bin", "root": "/"},
-    }
-    spec = shlex.quote(json.dumps({"nodes": nodes, **test}))
+@pytest.mark.parametrize("gpus", [False, True])
+def test_fabric_walk_of_the_product_measures_every_rail(gpus: bool) -> None:
     # Emulated processors on a busy machine acknowledge too late at times, and perftest gives up: again then.
     for _ in range(3):
-        tests = walk(spec)
+        tests = walk(gpus)
         # perftest reports 0 where it finds no steady clock, as on an emulated processor; it is refused, as it must be.
         wrong = [each for each in tests if each["error"] and not UNCLOCKED.search(each["error"])]
         if not wrong:
@@ -161,6 +207,20 @@ def test_fabric_walk_of_the_product_measures_every_rail() -> None:
         *(("single", "ib_write_lat", device, "vm-02") for device in RAILS),
         *((phase, "ib_write_bw", *end) for phase in ("single", "together") for end in product(RAILS, MACHINES)),
     }
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        # Soft-RoCE knows none.
+        ({"dmabuf": True}, "OFED stack does not support DMA-BUF"),
+        ({"rails": [{"device": device, "gpu": 9} for device in RAILS]}, r"No such device ID \(9\) exists"),
+    ],
+)
+def test_memory_that_the_rail_cannot_reach_gives_no_bandwidth(changed: dict[str, Any], said: str) -> None:
+    tests = [each for each in walk(gpus=True, **changed) if each["tool"] == "ib_write_bw"]
+    assert len(tests) == 4 * len(RAILS)
+    assert all(each["value"] is None and re.search(said, each["error"]) for each in tests), tests
 
 
 @pytest.mark.main_road

@@ -17,13 +17,13 @@ from .perftest import RailTest
 
 # A process that waits for a broken device does not end even when it is killed; it is left to the kernel.
 KILL_SECONDS = 2
-# Of the end of an output that an error shows.
-SAID = 200
+# Of what a tool said, in characters, that an error shows.
+SAID = 300
 _POLL_SECONDS = 0.02
 
 
 class Tool:
-    """One end of a test that was started; its output goes to a file, so that it never blocks."""
+    """One end of a test that was started; what it prints goes to files, so that it never blocks."""
 
     running: ClassVar[set[Tool]] = set()
     # A start is whole or not at all to whoever ends all from another thread.
@@ -35,7 +35,9 @@ class Tool:
         self.error = ""
         self.late = False
         self.process: subprocess.Popen[bytes] | None = None
-        self.out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with the process that writes it
+        # Closed with the process that writes them. The report is on stdout, what went wrong on stderr.
+        self.out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self.err: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         # GPUs are numbered by their places, as the request numbers them.
         more = {"PATH": path, "LC_ALL": "C", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         with Tool._starting:
@@ -47,7 +49,7 @@ class Tool:
                     argv,
                     stdin=subprocess.DEVNULL,
                     stdout=self.out,
-                    stderr=subprocess.STDOUT,
+                    stderr=self.err,
                     env={**os.environ, **more},
                     start_new_session=True,
                 )
@@ -57,9 +59,9 @@ class Tool:
                 Tool.running.add(self)
 
     def finish(self, end: float) -> str:
-        """Wait until it ends, kill it at ``end`` (monotonic), and return its output; ``error`` says what was wrong."""
+        """Wait until it ends, kill it at ``end`` (monotonic), and return its report; ``error`` says what was wrong."""
         if self.process is None:
-            self.out.close()
+            self._printed()
             return ""
         if not self._ended(end):
             self.late = True
@@ -67,13 +69,20 @@ class Tool:
             self.kill()
             self._ended(time.monotonic() + KILL_SECONDS)
         Tool.running.discard(self)
-        self.out.seek(0)
-        text = self.out.read(2**20).decode(errors="replace")
-        self.out.close()
+        text, complaints = self._printed()
         if self.process.returncode and not self.error:
-            last = " ".join(text.split())[-SAID:] or "nothing printed"
-            self.error = f"{self.test.tool} ended with {self.process.returncode}: {last}"
+            # On stderr the cause comes first, and what followed from it after.
+            said = " ".join(complaints.split())[:SAID] or " ".join(text.split())[-SAID:] or "nothing printed"
+            self.error = f"{self.test.tool} ended with {self.process.returncode}: {said}"
         return text
+
+    def _printed(self) -> list[str]:
+        texts = []
+        for file in (self.out, self.err):
+            file.seek(0)
+            texts.append(file.read(2**20).decode(errors="replace"))
+            file.close()
+        return texts
 
     def runs(self) -> bool:
         """Say whether the process was started and has not ended."""

@@ -34,6 +34,10 @@ fault = device.partition("_")[0] if device.endswith(end) else ""
 if fault == "exit":
     print(" Port number 1 state is Down")
     sys.exit(1)
+if fault == "cuda":
+    print("No such device ID (9) exists in system", file=sys.stderr)
+    print("initializing CUDA\nPicking device No. 9 " * 20)
+    sys.exit(1)
 if fault == "deaf":
     time.sleep(600)
 if end == "server":
@@ -215,6 +219,7 @@ def test_looped_back_node_reads_no_counters(walkers: Walkers) -> None:
     [
         ("exit_server", "ib_write_(bw|lat) ended with 1: Port number 1 state is Down"),
         ("exit_client", "ended with 1: Port number 1 state is Down"),
+        ("cuda_server", "ended with 1: No such device ID \\(9\\) exists in system$"),
         ("deaf_server", "ib_write_(bw|lat) did not listen in time"),
         ("hang_server", "did not end in time, killed"),
         ("hang_client", "did not end in time, killed"),

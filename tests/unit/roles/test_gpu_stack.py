@@ -1,4 +1,4 @@
-"""Tools of the GPU stack: what cannot measure anything is not built."""
+"""Tools of the GPU stack: what cannot measure anything is not built, what the examples need is."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests import warm_ansible
 
@@ -55,3 +56,14 @@ def test_nccl_tests_without_mpi_are_not_built(tmp_path: Path, build: list[list[s
 def test_other_builds_are_tried(tmp_path: Path, name: str, build: list[list[str]]) -> None:
     rc, said = built(tmp_path, name, build)
     assert rc and "Build the tools" in said and "No such file" in said
+
+
+def test_example_inventories_build_perftest_as_the_readme_says() -> None:
+    text = (ROOT / "roles/gpu_stack/README.md").read_text(encoding="utf-8")
+    blocks = [
+        block for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if block.startswith("gpu_stack_tools")
+    ]
+    (recipe,) = (tool for tool in yaml.safe_load(blocks[0])["gpu_stack_tools"] if tool["name"] == "perftest")
+    for name in ("example_roce", "example_infiniband"):
+        declared = (ROOT / f"inventory/{name}/group_vars/all.yml").read_text(encoding="utf-8")
+        assert yaml.safe_load(declared) == {"gpu_stack_tools": [recipe]}, name
