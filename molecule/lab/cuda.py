@@ -62,7 +62,7 @@ def library() -> None:
 
 
 def source() -> None:
-    """Fetch perftest's source from the first of apt's archives that has it; raises LabError if none does."""
+    """Fetch perftest's source from the first of apt's archives that has it; raises LabError if none does (Ubuntu's)."""
     target = PLACE / Path(SOURCE).name
     if target.exists():
         return
@@ -76,7 +76,7 @@ def source() -> None:
         if hashlib.sha256(data).hexdigest() == SOURCE_SHA256:
             target.write_bytes(data)
             return
-    raise LabError(f"none of apt's archives has {SOURCE} of SHA-256 {SOURCE_SHA256[:12]}...")
+    raise LabError(f"none of apt's archives has {SOURCE} of SHA-256 {SOURCE_SHA256[:12]}...: put it into {PLACE}")
 
 
 def main() -> None:
