@@ -17,7 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import judge_stage
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.probes import perftest
 from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import unpack
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import read_expectations
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
 PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
@@ -79,18 +83,13 @@ def expect() -> str:
     return text
 
 
-def findings(machine: str, expect: str) -> list[dict[str, Any]]:
-    """Return what preflight finds."""
-    command = f"/usr/libexec/muster/muster examine --stage preflight --no-store --node {machine} <<'E'\n{expect}\nE"
-    found: list[dict[str, Any]] = json.loads(on(machine, command))["findings"]
-    return found
-
-
 def preflight(machine: str, expect: str) -> dict[str, dict[str, Any]]:
     """Return what preflight finds of the RoCE ports, by check and device."""
+    command = f"/usr/libexec/muster/muster examine --stage preflight --no-store --node {machine} <<'E'\n{expect}\nE"
+    findings = json.loads(on(machine, command))["findings"]
     return {
         f"{each['check']} {device}": each
-        for each in findings(machine, expect)
+        for each in findings
         if each["check"] in ("roce_settings", "roce_gid")
         for device in RAILS
         if device in each["subject"]
@@ -138,22 +137,23 @@ def test_rail_carries_what_is_in_the_memory_of_gpus() -> None:
 @pytest.mark.main_road
 def test_preflight_fails_a_perftest_that_cannot_reach_the_memory_of_gpus(expect: str) -> None:
     """The installed one can; the distribution's has no CUDA; without the driver's library the installed one is dead."""
+    declared = read_expectations({**json.loads(expect), "gpu": expectations_of("hgx_h100", {}, "test")["gpu"]})
 
-    def found(path: str) -> tuple[str, str]:
-        declared = json.loads(expect)
-        declared["tools"]["path"] = path
-        declared["gpu"] = expectations_of("hgx_h100", {}, "test")["gpu"]
-        (one,) = (each for each in findings("vm-01", json.dumps(declared)) if each["check"] == "perftest")
-        return one["verdict"], one["reason"]
+    def judged(path: str) -> tuple[str, str]:
+        # As an examination runs it on the machine, which would take the emulated processor ten seconds.
+        done = ask("vm-01", f"PATH={path} LC_ALL=C {shlex.join(perftest.ARGV)}")
+        outputs = {perftest.NAME: Output(done.stdout, done.stderr, done.returncode)}
+        (one,) = (each for each in judge_stage("preflight", outputs, declared).findings if each.check == "perftest")
+        return one.verdict, one.reason
 
-    installed, distribution = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "/usr/sbin:/usr/bin:/sbin:/bin"
-    assert found(installed) == ("pass", "")
-    verdict, reason = found(distribution)
+    installed, distribution = "/usr/local/bin:/usr/bin:/bin", "/usr/bin:/bin"
+    assert judged(installed) == ("pass", "")
+    verdict, reason = judged(distribution)
     assert verdict == "fail"
     assert "was built without CUDA" in reason
     on("vm-01", "mv /usr/lib/libcuda.so.1 /root/")
     try:
-        verdict, reason = found(installed)
+        verdict, reason = judged(installed)
     finally:
         on("vm-01", "mv /root/libcuda.so.1 /usr/lib/")
     assert verdict == "incomplete"
