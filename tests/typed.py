@@ -6,6 +6,12 @@ from typing import Any, get_args, get_type_hints
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, read_expectations
 
+# What follows from a fleet file whose collectives use RDMA rails: nothing is marked, no cable verified.
+RAILS_FABRIC: dict[str, Any] = {
+    **{"kind": "roce", "routing": "ecmp", "peer_memory": "dmabuf", "port": None, "nccl_least": None},
+    "verify_cabling": False,
+}
+
 
 def typed(data: Any) -> Expectations:
     """Return the expectations in a class' plain data; what is typed already comes back as it is."""

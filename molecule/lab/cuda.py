@@ -64,7 +64,8 @@ def library() -> None:
 def source() -> None:
     """Fetch perftest's source from the first of apt's archives that has it; raises LabError if none does (Ubuntu's)."""
     target = PLACE / Path(SOURCE).name
-    if target.exists():
+    # One that was written in part is fetched again.
+    if target.exists() and hashlib.sha256(target.read_bytes()).hexdigest() == SOURCE_SHA256:
         return
     listed = run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]).stdout.split()
     for archive in dict.fromkeys(listed):

@@ -5,16 +5,9 @@ from ansible_collections.muster.cluster.plugins.module_utils.checks import nccl_
 from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_version import numbers_of, older
 from ansible_collections.muster.cluster.plugins.module_utils.probes.nccl import Nccl
 
-from tests.typed import typed
+from tests.typed import RAILS_FABRIC, typed
 
-FABRIC = {
-    "kind": "roce",
-    "routing": "ecmp",
-    "peer_memory": "dmabuf",
-    "port": None,
-    "nccl_least": "2.22.3",
-    "verify_cabling": False,
-}
+FABRIC = {**RAILS_FABRIC, "nccl_least": "2.22.3"}
 STACK = {"packages": [{"name": "libnccl2", "version": "2.26.2-1+cuda12.8"}], "services": []}
 
 

@@ -9,12 +9,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.checks import perft
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.probes import perftest as probe
 
-from tests.typed import typed
+from tests.typed import RAILS_FABRIC, typed
 
-FABRIC = {
-    **{"kind": "infiniband", "routing": "static", "port": None, "nccl_least": None, "verify_cabling": False},
-    "peer_memory": "dmabuf",
-}
 HELP = """Usage:
   ib_write_bw            start a server and wait for connection
 
@@ -42,7 +38,7 @@ DMABUF = "      --use_cuda_dmabuf Use CUDA DMA-BUF for GPUDirect RDMA testing\n"
 def test_options_of_the_test_are_there(
     expect: dict[str, Any], help_text: str, peer_memory: str, verdict: str, said: str
 ) -> None:
-    declared = typed({**expect, "fabric": {**FABRIC, "peer_memory": peer_memory}})
+    declared = typed({**expect, "fabric": {**RAILS_FABRIC, "peer_memory": peer_memory}})
     # Asked for help, perftest ends with 1.
     (finding,) = check.decide({"perftest": probe.parse(Output(help_text, rc=1))}, declared)
     assert (finding.verdict, finding.subject) == (verdict, *check.subjects(declared))
@@ -50,7 +46,7 @@ def test_options_of_the_test_are_there(
 
 
 def test_owed_only_where_rails_are_tested_from_the_memory_of_gpus(expect: dict[str, Any]) -> None:
-    declared = {**expect, "fabric": FABRIC}
+    declared = {**expect, "fabric": RAILS_FABRIC}
     assert check.subjects(typed(declared)) == ["perftest"]
     assert check.subjects(typed({**declared, "rdma": {**expect["rdma"], "gpu_direct": False}})) == []
     assert check.subjects(typed({**declared, "gpu": None})) == []

@@ -15,18 +15,11 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport
     transport_findings,
 )
 
-from tests.typed import typed
+from tests.typed import RAILS_FABRIC, typed
 
 RAILS = [f"mlx5_{number}" for number in range(8)]
 GOOD = NcclLog(dict.fromkeys(RAILS, "RoCE"), ("IB",), {"IB": 4}, {}, (), True, True, None)
-FABRIC = {
-    "kind": "roce",
-    "routing": "ecmp",
-    "peer_memory": "dmabuf",
-    "port": None,
-    "nccl_least": "2.22.3",
-    "verify_cabling": False,
-}
+FABRIC = {**RAILS_FABRIC, "nccl_least": "2.22.3"}
 CLASS = expectations_of("hgx_h100", {}, "test")
 RAILS_OF_CLASS = [
     {"rail": number, "device": name, "address": None, "interface": None} for number, name in enumerate(RAILS)
