@@ -19,8 +19,8 @@ BANDWIDTH, LATENCY = "ib_write_bw", "ib_write_lat"
 CUDA, CUDA_DMABUF = "--use_cuda", "--use_cuda_dmabuf"
 # Column that counts, by tool: the mean over the run; the median round trip, halved by the tool itself.
 _COLUMNS = {BANDWIDTH: "BW average[Gb/sec]", LATENCY: "t_typical[usec]"}
-# What is told after the closing line where the memory of a GPU was used.
-_AFTERWARDS = ("deallocating GPU buffer", "destroying current CUDA Ctx")
+# What is told after the closing line where the memory of a GPU was used; releases before 25.01 call it "RX GPU buffer".
+_AFTERWARDS = ("deallocating GPU buffer", "deallocating RX GPU buffer", "destroying current CUDA Ctx")
 _COLUMN = re.compile(r"\s{2,}|(?<=\])\s+|(?<=#bytes)\s+|(?<=#iterations)\s+")
 
 

@@ -43,6 +43,7 @@ def test_whole_reports_give_their_figure() -> None:
     assert parse(BW_REPORT, BW) == Result(391.65, 3735000 * 65536)
     assert parse(LAT_REPORT, LAT) == Result(2.21, 2000)
     assert parse(BW_REPORT + FREED, BW) == parse(BW_REPORT, BW)
+    assert parse(BW_REPORT + FREED.replace("GPU", "RX GPU"), BW) == parse(BW_REPORT, BW)
 
 
 @pytest.mark.parametrize(
