@@ -30,6 +30,9 @@ _DOWN = {
     "net/speed": "-1",
 }
 
+# Modules that DOCA-OFED installs in the place of the kernel's own, which have no version.
+_MODULES = ("ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib", "rdma_cm")
+_DOCA = "25.07-0.9.7"
 
 LINE_GBPS = 400
 # What perftest reaches of it, and the latency between two hosts, each with a spread of its own.
@@ -41,14 +44,14 @@ SPREAD = 0.002
 def files(state: Mapping[str, Any]) -> dict[str, str]:
     """Return the files of the rails' ConnectX-7 below /sys/class/infiniband and /sys/class/net.
 
-    Those below ``ethtool`` and ``perftest`` are for the simulated tools of these names.
+    Those below ``ethtool``, ``modinfo`` and ``perftest`` are for the simulated tools of these names.
 
     ``nic_values`` of the state names a file below the device (``ports/1/counters/link_downed``), or one of its network
     interface (``net/mtu``); what begins with ``mlxlink/`` is the tool's. Raises ValueError for a file that is none.
     """
     faults = "".join(f"{tool}={fault}\n" for tool, fault in state["tool_faults"].items())
     faults += f"lacks={' '.join(state['perftest_lacks'])}\n"
-    found: dict[str, str] = {"perftest/fault": faults}
+    found: dict[str, str] = {"perftest/fault": faults, **_modules(state)}
     for index, nic in enumerate(state["nics"]):
         device, interface = nic["device"], nic["interface"]
         if device in state["nics_missing"]:
@@ -73,6 +76,28 @@ def files(state: Mapping[str, Any]) -> dict[str, str]:
             else:
                 found[f"{base}/{path}"] = value + "\n"
     return found
+
+
+def _modules(state: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the kernel tells of its loaded modules, and what modinfo tells of the installed ones."""
+    files = {}
+    for name in _MODULES:
+        source = hashlib.sha256(name.encode()).hexdigest()[:23].upper()
+        fields = {
+            "filename": f"/lib/modules/{state['kernel']}/updates/dkms/{name}.ko",
+            "version": _DOCA,
+            "license": "Dual BSD/GPL",
+            "srcversion": source,
+            "depends": "mlx_compat",
+            "name": name,
+            "vermagic": f"{state['kernel']} SMP mod_unload modversions ",
+        }
+        files[f"modinfo/{name}"] = "".join(f"{key + ':':<15} {value}\n" for key, value in fields.items())
+        files[f"sys/module/{name}/refcnt"] = "1\n"
+        if not state["doca_not_loaded"]:
+            files[f"sys/module/{name}/version"] = f"{_DOCA}\n"
+            files[f"sys/module/{name}/srcversion"] = f"{source}\n"
+    return files
 
 
 def _interrupts(state: Mapping[str, Any], nic: Mapping[str, Any], index: int) -> dict[str, str]:

@@ -44,8 +44,10 @@ def _settings(state: Mapping[str, Any]) -> dict[str, str]:
     found = {}
     for nic in _present(state):
         net = f"sys/class/net/{nic['interface']}"
-        found[f"sys/class/infiniband/{nic['device']}/tc/1/traffic_class"] = ""
         found.update({f"proc/sys/net/ipv4/conf/{nic['interface']}/{name}": "0\n" for name in _SYSCTL})
+        if state["doca_not_loaded"]:
+            continue
+        found[f"sys/class/infiniband/{nic['device']}/tc/1/traffic_class"] = ""
         for point in ("roce_np", "roce_rp"):
             found.update({f"{net}/ecn/{point}/enable/{priority}": "1\n" for priority in range(8)})
         found[f"{net}/ecn/roce_np/cnp_dscp"] = "48\n"

@@ -36,6 +36,8 @@ HEALTHY: dict[str, Any] = {
     "nics_missing": [],
     "nics_down": [],
     "nic_values": {},
+    # Whether the kernel's own RDMA modules are loaded still, as between an installation of DOCA-OFED and the reboot.
+    "doca_not_loaded": False,
     # By device what its tools take and forget ({"mlx5_2": ["--pfc", "cma_roce_tos"]}); those without a GID of their IP.
     "roce_ignores": {},
     "roce_no_gid": [],

@@ -11,7 +11,8 @@ author: The Muster developers (@muster-cluster)
 description:
   - Writes a drop-in of grub on Debian and Ubuntu, C(/etc/default/grub.d/90-muster.cfg), runs C(update-grub), and
     verifies in its result that every kernel would be started with the parameters.
-  - Never reboots. Returns what waits for a reboot, and whether a reboot is due. The cause is kept in
+  - Never reboots. Returns what waits for a reboot, and whether a reboot is due. RDMA modules of the kernel wait for one
+    if others are installed than are loaded, as after an installation of DOCA-OFED. The cause is kept in
     C(/var/lib/muster/reboot.json). A cause that a reboot did not remove does not lead to another reboot; with
     O(allow_reboot) it is an error.
   - A host without C(/boot/grub/grub.cfg) is an error. So is a parameter that a later drop-in removes.
@@ -38,7 +39,7 @@ options:
     type: str
     default: /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
   root:
-    description: Prefix of C(/boot), C(/etc/default), C(/proc) and C(/var/lib/muster).
+    description: Prefix of C(/boot), C(/etc/default), C(/proc), C(/sys) and C(/var/lib/muster).
     type: path
     default: /
 """
@@ -121,6 +122,7 @@ def main() -> None:
         text = boot.drop_in_text(parameters)
         absent = boot.loaded_later(host, parameters)
         pending = [f"the kernel was started without {word}" for word in boot.waiting(host, parameters)]
+        pending += boot.replaced_modules(host)
         pending += module.params["pending"]
         last = boot.last_reboot(host)
         now = boot.boot_id(host) if last or module.params["allow_reboot"] else ""
@@ -146,7 +148,10 @@ def main() -> None:
         module.fail_json(msg=str(exc), steps=[], pending=[], uncleared=[], reboot=False, rebooted=False)
     result = {"steps": steps, "pending": pending, "uncleared": uncleared, "rebooted": last is not None}
     if module.params["allow_reboot"] and uncleared and not reboot:
-        why = f"switch the node off and on: a reboot did not bring {'; '.join(uncleared)}"
+        why = (
+            "switch the node off and on, or renew its initramfs if that holds an older module: a reboot did not bring "
+            + "; ".join(uncleared)
+        )
         module.fail_json(msg=why, reboot=False, **result)
     heads = {"before_header": boot.DROP_IN, "after_header": boot.DROP_IN}
     module.exit_json(

@@ -57,14 +57,13 @@ ports:
 """
 
 import time
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH
 from ansible_collections.muster.cluster.plugins.module_utils.host.machine import LocalMachine
 from ansible_collections.muster.cluster.plugins.module_utils.roce.apply import Outcome, apply, check
 from ansible_collections.muster.cluster.plugins.module_utils.roce.decide import shown, unsupported
-from ansible_collections.muster.cluster.plugins.module_utils.roce.settings import PortSettings
+from ansible_collections.muster.cluster.plugins.module_utils.roce.settings import settings_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 
 ARGUMENTS = {
@@ -73,16 +72,6 @@ ARGUMENTS = {
     "root": {"type": "path", "default": "/"},
     "tool_path": {"type": "str"},
 }
-
-
-def settings_of(ports: list[dict[str, Any]]) -> list[PortSettings]:
-    """Return the ports' settings; raises ReadError."""
-    return [
-        PortSettings.from_dict(
-            {key: value for key, value in port.items() if key not in ("rail", "gateway")}, f"ports[{n}]"
-        )
-        for n, port in enumerate(ports)
-    ]
 
 
 def difference(outcome: Outcome) -> dict[str, str]:

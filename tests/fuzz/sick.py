@@ -573,6 +573,9 @@ SICK: tuple[Sick, ...] = (
     # --- perftest
     Sick("perftest", "perftest", r"      --use_cuda_dmabuf.*\n", ""),
     Sick("perftest", "perftest", r"(      --use_cuda.*\n)+", ""),
+    # --- RDMA modules
+    Sick("rdma_modules", "rdma_modules", r"version: +25.07-0.9.7", "version:         25.10-1.2.8"),
+    Sick("rdma_modules", "rdma_modules", r"(mlx5_core/srcversion <==\n)\w+", r"\g<1>0123456789ABCDEF0123456"),
     # --- Health
     Sick("nvml", "nvml", r'"remap_failure": 0', '"remap_failure": 1'),
     Sick("nvml", "nvml", r'"ecc_uncorrected": 0', '"ecc_uncorrected": 2'),

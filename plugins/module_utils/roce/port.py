@@ -67,6 +67,13 @@ class Source:
         """Return the words for one port."""
         return tuple(word.format(device=place.device, interface=place.interface) for word in self.words)
 
+    def found(self, place: Place, outputs: Mapping[str, Output]) -> dict[str, Output]:
+        """Return of the raw outputs those that this source gave for one port."""
+        name = " ".join(self.at(place))
+        if name.startswith("/"):
+            return {path: outputs[path] for path in outputs if fnmatch.fnmatchcase(path, name)}
+        return {name: outputs[name]} if name in outputs else {}
+
 
 @dataclass(frozen=True)
 class Command:
@@ -158,7 +165,7 @@ def state_of(
         if not asked:
             continue
         try:
-            given = _values(source, source.at(place), outputs)
+            given = _values(source, place, outputs)
         except Unreadable as exc:
             unread.update(dict.fromkeys(asked, str(exc)))
             continue
@@ -180,13 +187,10 @@ def _place_files(device: str) -> tuple[str, ...]:
     return tuple(f"{RDMA}/{device}/{name}" for name in ("device/net/*/mtu", "device/uevent", "parent"))
 
 
-def _values(source: Source, words: tuple[str, ...], outputs: Mapping[str, Output]) -> Mapping[str, Any]:
-    name = " ".join(words)
-    found = {name: outputs[name]} if name in outputs else {}
-    if name.startswith("/"):
-        found = {path: outputs[path] for path in outputs if fnmatch.fnmatchcase(path, name)}
-        if not found and source.absent is not None:
-            return source.absent
+def _values(source: Source, place: Place, outputs: Mapping[str, Output]) -> Mapping[str, Any]:
+    name, found = " ".join(source.at(place)), source.found(place, outputs)
+    if not found and source.absent is not None:
+        return source.absent
     if not found:
         raise Unreadable(f"{name} is absent")
     for path, output in found.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -48,3 +49,12 @@ class PortSettings(RocePort):
         data: dict[str, Any] = plain(self)
         data["dscp_priority"] = [{"dscp": key, "priority": value} for key, value in sorted(self.priorities.items())]
         return data
+
+
+def settings_of(ports: Sequence[Mapping[str, Any]]) -> list[PortSettings]:
+    """Return the settings of ports as lookup ``roce_ports`` gives them; raises ReadError."""
+    network = ("rail", "gateway")
+    return [
+        PortSettings.from_dict({key: value for key, value in port.items() if key not in network}, f"ports[{n}]")
+        for n, port in enumerate(ports)
+    ]

@@ -182,11 +182,20 @@ def test_nothing_is_asked_where_no_gpu_memory_is_reached():
     assert why_not(Kernel("4.18.0"), "none", driver_to_come=False) == ""
 
 
-def test_doca_needs_its_mirror_and_every_version():
-    assert wrong_source("distribution", ["perftest"], "") == []
-    assert wrong_source("doca", ["doca-ofed=3.1.0"], "https://mirror.example.com") == []
-    one, two = wrong_source("doca", ["doca-ofed=3.1.0", "perftest"], "")
+@pytest.mark.parametrize("backend", ["doca", "inbox", ""])
+def test_doca_needs_its_mirror_and_every_version(backend):
+    assert wrong_source(backend, "doca", ["doca-ofed=3.1.0"], "https://mirror.example.com") == []
+    one, two = wrong_source(backend, "doca", ["doca-ofed=3.1.0", "perftest"], "")
     assert one.startswith("rdma_repository: nothing") and two.startswith("rdma_packages: perftest, expected")
+    assert ("fabric.backend" in one) is bool(backend)
+
+
+def test_backend_doca_needs_doca_unless_the_image_has_it():
+    assert wrong_source("inbox", "distribution", ["perftest"], "") == []
+    assert wrong_source("", "distribution", ["perftest"], "") == []
+    (told,) = wrong_source("doca", "distribution", ["perftest"], "")
+    assert told.startswith("rdma_source: distribution, expected doca, as fabric.backend is doca")
+    assert wrong_source("doca", "distribution", [], "") == wrong_source("doca", "doca", [], "") == []
 
 
 def test_device_that_is_not_there_needs_no_way_opened_to_it():

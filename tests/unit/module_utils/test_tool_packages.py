@@ -53,6 +53,7 @@ BASE = {
     "find": "findutils, Essential",
     "journalctl": "systemd, without which there is no unit to run burn-in",
     "lscpu": "util-linux, Essential",
+    "modinfo": "kmod, without which no kernel module is loaded",
     "sha256sum": "coreutils, Essential",
     "systemctl": "systemd, as above",
     "tail": "coreutils, Essential",
@@ -79,6 +80,7 @@ def run_by(fake_host, expect):
     """The commands that each probe and stress runs on a host which has all that a class may declare."""
     fake_host.outputs = defaultdict(Output, fake_host.outputs)
     fake_host.outputs["find"] = Output(f"{nccl.CONF}\n")
+    fake_host.outputs["/sys/module/ib_core"] = Output()
     fake_host.outputs["/proc/meminfo"] = Output("MemAvailable: 1024000 kB\n")
     expect["nic"]["firmware_settings"] = [{"key": "SRIOV_EN", "wanted": "0"}]
     expect["mounts"] = [MOUNT]

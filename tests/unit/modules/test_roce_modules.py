@@ -1,9 +1,10 @@
-"""Modules file_set and roce_port, run as Ansible runs them."""
+"""Modules file_set, roce_port and roce_preflight, run as Ansible runs them."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.cli import main as muster
@@ -87,6 +88,51 @@ def test_port_without_its_gid_fails(root: Path) -> None:
     result = run_module("roce_port", ports=ports, root=str(root), wait_seconds=0)
     assert result["failed"]
     assert result["msg"] == "rxe0 (eth1): no RoCE v2 GID of 172.16.0.9, found those of 172.16.0.1"
+
+
+def test_host_that_has_all_passes_the_preflight_and_keeps_every_file(root: Path) -> None:
+    before = files(root)
+    ports = [{**SOFT, "rail": 0, "gateway": None}]
+    assert run_module("roce_preflight", ports=ports, root=str(root), wait_seconds=0)["lacking"] == []
+    assert run_module("roce_preflight", ports=[], root=str(root), wait_seconds=0)["lacking"] == []
+    assert files(root) == before
+
+
+def test_driver_that_is_installed_but_not_loaded_is_told_first(root: Path, tmp_path: Path) -> None:
+    """The host of DOCA-OFED's first installation: its tools are there, the files of its driver are not."""
+    tools = tmp_path / "bin"
+    lay(root, {"sys/module/mlx5_core/refcnt": "1"})
+    file = "/lib/modules/6.1/updates/dkms/mlx5_core.ko"
+    text = f"filename: {file}\nversion: 25.07-0.9.7\nname: mlx5_core\nvermagic: 6.1 SMP"
+    lay(tools, {"modinfo": f"#!/bin/sh\ncat <<EOF\n{text}\nEOF", "mlnx_qos": "#!/bin/sh", "cma_roce_tos": "#!/bin/sh"})
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    port = {**SOFT, "backend": "doca", "dscp_priority": [{"dscp": 26, "priority": 3}], "dcqcn": False}
+    before = files(root)
+
+    def told(check: bool = False, **over: Any) -> dict[str, Any]:
+        given = {"ports": [port], "root": str(root), "wait_seconds": 0, "tool_path": f"{tools}:/usr/bin:/bin", **over}
+        return run_module("roce_preflight", check=check, **given)
+
+    ecn = "/sys/class/net/INTERFACE/ecn/roce_[nr]p/enable/[0-7] is absent (needed for dcqcn of rxe0)"
+    pending = "reboot pending: mlx5_core: 25.07-0.9.7 is installed, the kernel's own is loaded"
+    assert told()["failed"] and told()["lacking"] == [pending, ecn]
+    assert told()["msg"] == f"the host lacks what its RoCE ports need: {pending}; {ecn}"
+    # It would be there after the run that check mode foresees.
+    assert not told(check=True).get("failed") and told(check=True)["lacking"] == [pending, ecn]
+    # After the reboot it is the site's to find out why: another kernel, say, for which it was not built.
+    (tools / "modinfo").write_text((tools / "modinfo").read_text().replace("version: 25.07-0.9.7\n", ""))
+    doca = "backend doca needs the driver and tools of DOCA-OFED (role rdma: rdma_source doca)"
+    assert told()["lacking"] == [ecn, doca]
+    (tools / "modinfo").write_text("#!/bin/sh\nexit 1\n")
+    unread = "modinfo mlx5_core: exit status 1, expected the module of the kernel that runs"
+    assert told()["lacking"] == [ecn, unread, doca]
+    assert files(root) == {**before, "bin/modinfo": "#!/bin/sh\nexit 1\n"}
+
+
+def test_port_that_is_none_fails_the_preflight(root: Path) -> None:
+    result = run_module("roce_preflight", ports=[{**SOFT, "mtu_bytes": "many"}], root=str(root))
+    assert result["failed"] and "ports[0].mtu_bytes" in result["msg"]
 
 
 def test_unsupported_setting_fails_in_check_mode_too(root: Path) -> None:

@@ -276,6 +276,27 @@ def test_parameters_are_declared_then_left_alone_and_wait_for_their_reboot(
     assert (finding.verdict, finding.action) == ("fail", "reboot")
 
 
+def test_driver_that_is_not_loaded_yet_waits_for_a_reboot(
+    module: Module, set_faults: Callable[..., None], host_place: Path
+) -> None:
+    def run(**over: Any) -> dict[str, Any]:
+        return boot(module, host_place, False, "iommu=pt", **over)
+
+    assert run()["pending"] == []
+    set_faults(doca_not_loaded=True)
+    booted(host_place, "first boot")
+    done = run(allow_reboot=True)
+    modules = "ib_core, ib_uverbs, mlx5_core, mlx5_ib, rdma_cm"
+    assert done["reboot"], done
+    assert done["pending"] == [f"{modules}: 25.07-0.9.7 is installed, the kernel's own is loaded"]
+    # Another boot with the old driver is no reason for a third one.
+    booted(host_place, "second boot")
+    done = run(allow_reboot=True)
+    assert done["failed"] and "renew its initramfs" in done["msg"] and done["uncleared"] == done["pending"], done
+    set_faults(doca_not_loaded=True, tool_faults={"modinfo": "missing"})
+    assert run()["failed"] and "modinfo" in run()["msg"]
+
+
 def test_what_a_reboot_did_not_bring_is_an_error_and_no_reason_for_another_one(
     module: Module, set_faults: Callable[..., None], host_place: Path
 ) -> None:
