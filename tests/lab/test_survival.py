@@ -202,10 +202,10 @@ def test_reboot_and_lost_host_during_burn_in_leave_the_others_alone(lab: Lab) ->
 
 
 def test_faults_in_service_close_the_gate_to_each_node_by_its_own_reason(lab: Lab) -> None:
-    """A GPU that the driver calls lost, a double bit error in the kernel log, a tool that is gone: one on each node."""
+    """A GPU that the driver calls lost, a double bit error in the kernel log, a NIC driver that waits for its reboot."""
     lab.set("gpu-01", gpus_lost=["SXM2"])
     lab.set("gpu-02", kernel_log=["NVRM: Xid (PCI:0000:05:00): 48, pid=7, name=python, DBE (double bit error)"])
-    lab.set("gpu-04", tool_faults={"nvidia-smi": "missing"})
+    lab.set("gpu-04", doca_not_loaded=True)
     try:
         # Consent is for three at a time only: each alone is closed without it, as in molecule/slurm.
         run = lab.play("site", *TARGET, *CLOSE_MANY)
@@ -215,11 +215,11 @@ def test_faults_in_service_close_the_gate_to_each_node_by_its_own_reason(lab: La
         assert (run.state("gpu-01"), run.verdicts["gpu-01"]["stage"]) == ("rejected", "burn_in")
         assert (lost["action"], lost["subject"]) == ("reboot", "gpu SXM2 0000:05:00.0")
         assert run.state("gpu-02") == "rejected"
-        assert run.state("gpu-04") != "admitted"
+        assert run.state("gpu-04") != "admitted" and "reboot pending: ib_core, " in run.output, run.output[-3000:]
     finally:
         lab.set("gpu-01", gpus_lost=None)
         lab.set("gpu-02", kernel_log=None)
-        lab.set("gpu-04", tool_faults=None)
+        lab.set("gpu-04", doca_not_loaded=None)
     run = lab.play("site", *TARGET)
     assert run.rc == 0, run.output[-3000:]
     assert {node: run.state(node) for node in SOUND} == dict.fromkeys(SOUND, "admitted")
@@ -228,7 +228,7 @@ def test_faults_in_service_close_the_gate_to_each_node_by_its_own_reason(lab: La
 def test_broken_tool_never_admits(lab: Lab) -> None:
     """The tool that everything rests on is broken, in another way on each node; and back when it works again."""
     first, *others = SOUND
-    for node, fault in zip(others, ("crash", "truncate"), strict=True):
+    for node, fault in zip(others, ("missing", "truncate"), strict=True):
         lab.set(node, tool_faults={"nvidia-smi": fault})
     try:
         refused = lab.play("admit", *TARGET)
