@@ -202,7 +202,7 @@ def test_reboot_and_lost_host_during_burn_in_leave_the_others_alone(lab: Lab) ->
 
 
 def test_faults_in_service_close_the_gate_to_each_node_by_its_own_reason(lab: Lab) -> None:
-    """A GPU that the driver calls lost, a double bit error in the kernel log, a NIC driver that waits for its reboot."""
+    """A GPU that the driver calls lost, a double bit error in the kernel log, a NIC driver that waits for a reboot."""
     lab.set("gpu-01", gpus_lost=["SXM2"])
     lab.set("gpu-02", kernel_log=["NVRM: Xid (PCI:0000:05:00): 48, pid=7, name=python, DBE (double bit error)"])
     lab.set("gpu-04", doca_not_loaded=True)

@@ -57,7 +57,7 @@ def parse(output: Output) -> dict[str, Module]:
 
 
 def replaced(modules: Mapping[str, Module]) -> list[str]:
-    """Return what waits for a reboot: the modules of which another build is installed than is loaded, alike ones in one.
+    """Return what waits for a reboot: modules of which another build is installed than is loaded, alike ones together.
 
     The checksums are told where the versions are the same.
     """

@@ -56,7 +56,12 @@ def host(installed: str | Output, loaded: dict[str, str] | None) -> FakeHost:
         (DOCA, {}, "fail", "ib_core: 25.07-0.9.7 is installed, the kernel's own is loaded"),
         # It was updated, or rebuilt from other source.
         (DOCA, {**LOADED, "version": "24.10-2.1.8\n"}, "fail", "25.07-0.9.7 is installed, 24.10-2.1.8 is loaded"),
-        (DOCA, {**LOADED, "srcversion": "0" * 23 + "\n"}, "fail", "25.07-0.9.7 8F2D1C6A0B7E45D3F19A2C4 is installed, 25.07-0.9.7 0000"),
+        (
+            DOCA,
+            {**LOADED, "srcversion": "0" * 23 + "\n"},
+            "fail",
+            "25.07-0.9.7 8F2D1C6A0B7E45D3F19A2C4 is installed, 25.07-0.9.7 0000",
+        ),
         # It was taken away.
         (OWN, LOADED, "fail", "the kernel's own is installed, 25.07-0.9.7 is loaded"),
         # No driver at all.
