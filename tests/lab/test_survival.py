@@ -29,6 +29,7 @@ CLOSE_MANY = ("-e", "admit_allow_mass_close=true")
 KILLS = 3
 
 
+@pytest.mark.main_road
 def test_demo_ends_as_declared() -> None:
     done = subprocess.run(
         [sys.executable, "molecule/lab/demo.py"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=1500
@@ -44,6 +45,7 @@ def test_demo_ends_as_declared() -> None:
     assert changes(list(verdicts.values())) == []
 
 
+@pytest.mark.main_road
 def test_users_reach_admitted_nodes_only(lab: Lab) -> None:
     assert lab.open_nodes() == {"gpu-01", "gpu-02"}
     ran = lab.ssh("ctl", "cd /tmp && timeout 60 srun -N2 hostname | sort", user="alice")
@@ -60,6 +62,7 @@ def test_users_reach_admitted_nodes_only(lab: Lab) -> None:
         assert answer.returncode != 0, f"ssh to {node} without a job was let in"
 
 
+@pytest.mark.main_road
 def test_check_mode_leaves_no_trace(lab: Lab) -> None:
     def traces() -> list[str]:
         listing = "find /etc /usr/libexec /var/lib/muster /opt -xdev -type f -printf '%p %T@ %s\\n' | sort | sha256sum"
@@ -104,6 +107,7 @@ def before(lab: Lab) -> Before:
     return found
 
 
+@pytest.mark.main_road
 def test_new_kernels_close_nothing_and_a_changed_gpu_closes_its_node_before_burn_in(lab: Lab, before: Before) -> None:
     process, log = lab.start("site", *TARGET)
     lab.wait_for_burn_in("gpu-02", before.burned["gpu-02"])
@@ -112,6 +116,7 @@ def test_new_kernels_close_nothing_and_a_changed_gpu_closes_its_node_before_burn
     lab.kill(process)
 
 
+@pytest.mark.main_road
 def test_next_run_is_killed_between_two_rounds(lab: Lab, before: Before) -> None:
     process, _ = lab.start("site", *TARGET)
     lab.wait(lambda: len(lab.query("select * from round")) > before.rounds, "the first fabric round")
@@ -119,6 +124,7 @@ def test_next_run_is_killed_between_two_rounds(lab: Lab, before: Before) -> None
     before.first_round = lab.query("select campaign, number, started from round order by started")[before.rounds]
 
 
+@pytest.mark.main_road
 def test_next_run_is_killed_between_the_ledger_and_the_gate(lab: Lab, before: Before) -> None:
     process, _ = lab.start("site", *TARGET)
     seen = len(before.accepted["gpu-04"])
@@ -136,6 +142,7 @@ def test_next_run_is_killed_between_the_ledger_and_the_gate(lab: Lab, before: Be
     assert lab.open_nodes() <= set(SOUND)
 
 
+@pytest.mark.main_road
 def test_last_run_carries_everything_out_and_repeats_nothing(lab: Lab, before: Before) -> None:
     run = lab.play("site", *TARGET)
     assert run.rc == 0, run.output[-3000:]
@@ -157,6 +164,11 @@ def test_last_run_carries_everything_out_and_repeats_nothing(lab: Lab, before: B
     for campaign in campaigns:
         numbers = sorted(number for each, number, _ in rounds if each == campaign)
         assert numbers == list(range(1, len(numbers) + 1)), rounds
+    again = lab.play("site", *TARGET)
+    assert (again.rc, set(again.changed.values())) == (0, {0}), again.output[-3000:]
+    assert len(lab.query("select * from round")) == before.rounds + len(rounds), (
+        "what nothing had voided was proven again"
+    )
 
 
 # --- faults under way and in service, one on each node
@@ -201,6 +213,7 @@ def test_reboot_and_lost_host_during_burn_in_leave_the_others_alone(lab: Lab) ->
     assert lab.open_nodes() == set(SOUND)
 
 
+@pytest.mark.main_road
 def test_faults_in_service_close_the_gate_to_each_node_by_its_own_reason(lab: Lab) -> None:
     """A GPU that the driver calls lost, a double bit error in the kernel log, a NIC driver that waits for a reboot."""
     lab.set("gpu-01", gpus_lost=["SXM2"])
@@ -225,6 +238,7 @@ def test_faults_in_service_close_the_gate_to_each_node_by_its_own_reason(lab: La
     assert {node: run.state(node) for node in SOUND} == dict.fromkeys(SOUND, "admitted")
 
 
+@pytest.mark.main_road
 def test_broken_tool_never_admits(lab: Lab) -> None:
     """The tool that everything rests on is broken, in another way on each node; and back when it works again."""
     first, *others = SOUND
@@ -251,6 +265,7 @@ def whole(lab: Lab) -> Traced:
     return run
 
 
+@pytest.mark.main_road
 def test_node_left_out_stays_closed_and_no_machine_answers_to_anothers_name(lab: Lab, whole: Traced) -> None:
     """One node is taken out of the fleet file, so that the addresses of all behind it are those of their neighbours."""
     assert lab.open_nodes() == set(SOUND), whole.log.read_text()[-3000:]
@@ -311,6 +326,7 @@ def test_controller_that_lost_its_state_opens_nothing_and_keeps_manual_drains(la
     assert "drain" not in lab.ssh("ctl", "sinfo -h -n gpu-01 -o %T").stdout
 
 
+@pytest.mark.main_road
 def test_ledger_older_than_the_gate_stops_before_anything_changes(lab: Lab) -> None:
     """Only the live gate tells that a ledger is an older copy."""
     kept = LEDGER.with_suffix(".kept")
@@ -333,6 +349,7 @@ def test_ledger_older_than_the_gate_stops_before_anything_changes(lab: Lab) -> N
         shutil.move(kept, LEDGER)
 
 
+@pytest.mark.main_road
 def test_all_hosts_gone_closes_the_gate(lab: Lab) -> None:
     nodes = [f"gpu-0{number}" for number in range(1, 5)]
     for node in nodes:
