@@ -85,8 +85,9 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils.boot import kernel_command_line as boot
-from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH, LocalHost, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
+from ansible_collections.muster.cluster.plugins.module_utils.probes import rdma_modules
 
 ARGUMENTS = {
     "parameters": {"type": "list", "elements": "str", "required": True},
@@ -122,7 +123,7 @@ def main() -> None:
         text = boot.drop_in_text(parameters)
         absent = boot.loaded_later(host, parameters)
         pending = [f"the kernel was started without {word}" for word in boot.waiting(host, parameters)]
-        pending += boot.replaced_modules(host)
+        pending += rdma_modules.waiting(host)
         pending += module.params["pending"]
         last = boot.last_reboot(host)
         now = boot.boot_id(host) if last or module.params["allow_reboot"] else ""
@@ -144,7 +145,7 @@ def main() -> None:
                 )
         if not module.check_mode:
             keep(record, last, boot.Reboot(now, tuple(pending)) if reboot else still_known(last, now, uncleared))
-    except (boot.BootError, OSError) as exc:
+    except (boot.BootError, Unreadable, OSError) as exc:
         module.fail_json(msg=str(exc), steps=[], pending=[], uncleared=[], reboot=False, rebooted=False)
     result = {"steps": steps, "pending": pending, "uncleared": uncleared, "rebooted": last is not None}
     if module.params["allow_reboot"] and uncleared and not reboot:

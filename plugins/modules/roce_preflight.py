@@ -79,7 +79,7 @@ def main() -> None:
     host = LocalHost(params["tool_path"] or TOOL_PATH, params["root"])
     found = lacking(host, ports, 0.0 if module.check_mode else params["wait_seconds"])
     try:
-        waiting = rdma_modules.replaced(rdma_modules.parse(rdma_modules.collect(host))) if found else []
+        waiting = rdma_modules.waiting(host) if found else []
     except Unreadable as exc:
         found.append(str(exc))
         waiting = []

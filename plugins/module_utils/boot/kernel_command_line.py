@@ -1,4 +1,4 @@
-"""The kernel's command line at the boot loader: a drop-in of grub's, what the kernel has not yet, and reboots."""
+"""The kernel's command line at the boot loader: a drop-in of grub's, whether the kernel has it yet, and reboots."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from ..host.host import Host, Unreadable
 from ..host.kernel_parameters import PLAIN, missing
-from ..probes import boot_loader, cmdline, rdma_modules
+from ..probes import boot_loader, cmdline
 from ..words.errors import MusterError
 
 DROP_IN = "/etc/default/grub.d/90-muster.cfg"
@@ -62,14 +62,6 @@ def waiting(host: Host, parameters: Sequence[str]) -> list[str]:
         if output.rc != 0:
             raise Unreadable(output.error)
         return missing(parameters, cmdline.parse(output))
-    except Unreadable as exc:
-        raise BootError(str(exc)) from exc
-
-
-def replaced_modules(host: Host) -> list[str]:
-    """Return the loaded RDMA modules in whose place others are installed; raises BootError."""
-    try:
-        return rdma_modules.replaced(rdma_modules.parse(rdma_modules.collect(host)))
     except Unreadable as exc:
         raise BootError(str(exc)) from exc
 

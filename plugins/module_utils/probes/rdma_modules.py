@@ -72,6 +72,11 @@ def replaced(modules: Mapping[str, Module]) -> list[str]:
     ]
 
 
+def waiting(host: Host) -> list[str]:
+    """Return what of this host's modules waits for a reboot; raises Unreadable."""
+    return replaced(parse(collect(host)))
+
+
 def shown(build: tuple[str, ...]) -> str:
     """Return a build as findings name it."""
     return " ".join(part for part in build if part) or "the kernel's own"
