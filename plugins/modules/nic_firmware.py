@@ -11,8 +11,9 @@ author: The Muster developers (@muster-cluster)
 description:
   - Queries every NIC with C(mstconfig), or with C(mlxconfig) if that is not installed, and sets different values for
     the next boot of the device. Every setting is read back; a device that ignores one is an error.
-  - An unknown key, a list, and an unreadable value are errors, before any change of that NIC. A key that
-    C(ADVANCED_PCI_SETTINGS) or another declared C(ADVANCED_) key unlocks may appear later.
+  - An unknown key, a list, an unreadable value, and a read-only setting with another value are errors, before any
+    change of that NIC. A key that C(ADVANCED_PCI_SETTINGS) or another declared C(ADVANCED_) key unlocks may appear
+    later.
   - New values become effective with a reset of the device, which needs O(allow_reset), or with a reboot. Pending values
     are returned. Firmware is never flashed.
 attributes:

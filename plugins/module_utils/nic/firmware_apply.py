@@ -16,6 +16,7 @@ from .firmware_settings import (
     Setting,
     argument_of,
     changes,
+    fixed,
     hidden,
     parse_firmware,
     parse_settings,
@@ -61,13 +62,16 @@ class Device:
         self.host, self.tool, self.nic = host, tool, nic
 
     def settings(self, wanted: Mapping[str, str]) -> dict[str, Setting]:
-        """Return the settings, once each declared one that is shown is one value, and unknown ones may yet appear."""
+        """Return the settings, once each declared one that is shown is one value, and unknown ones may yet appear.
+
+        A declared one that is otherwise must be one that can be set.
+        """
         text = self._run(self.tool, "-e", "query")
         try:
             settings = parse_settings(text)
         except Unreadable as exc:
             raise NicError(f"{self.nic.name}: {self.tool}: {exc}") from exc
-        if why := unreadable(settings, wanted):
+        if why := unreadable(settings, wanted) or fixed(settings, wanted):
             raise NicError(f"{self.nic.name}: {'; '.join(why)}")
         if (unknown := hidden(settings, wanted)) and not unlocking(settings, wanted):
             raise NicError(f"{self.nic.name} has no setting {', '.join(unknown)}")

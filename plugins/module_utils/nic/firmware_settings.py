@@ -3,7 +3,10 @@
 The two are one program (package mstflint, NVIDIA's MFT). ``-e query`` shows three values of each setting: the
 firmware's default, the one in force (``Current``) and the one that holds after the next reset of the device (``Next
 Boot``). A value is a number (``128``) or a name with its number (``True(1)``, ``ETH(2)``); a list is ``Array[0..15]``.
-Some settings are shown only once another is set (``MAX_ACC_OUT_READ`` needs ``ADVANCED_PCI_SETTINGS``).
+Some settings are shown only once another is set (``MAX_ACC_OUT_READ`` needs ``ADVANCED_PCI_SETTINGS``), and some,
+which mstflint from 4.26 on marks ``RO``, nobody can set. Its query can also write JSON (``-j FILE``), which says the
+same, into a file alone, and is not in the versions of Debian 12 and Ubuntu 22.04: the table is what all have. Format:
+mstflint's source, mlxconfig/mlxcfg_ui.cpp, printSingleParam.
 """
 
 from __future__ import annotations
@@ -20,7 +23,12 @@ TOOLS = ("mstconfig", "mlxconfig")
 TIMEOUT_SECONDS = 60.0
 
 _COLUMNS = re.compile(r"^Configurations:\s+(.*\S)\s*$")
-_ROW = re.compile(r"^[*\s]\s+([A-Z][A-Za-z0-9_]*)\s+(\S.*\S|\S)\s*$")
+_ROW = re.compile(r"^[*\s](RO(?=\s))?\s+([A-Z][A-Za-z0-9_]*)\s+(\S.*\S|\S)\s*$")
+# What stands below the rows, where one has the mark that it explains.
+_LEGENDS = (
+    "The '*' shows parameters with next value different from default/current value.",
+    "The 'RO' shows parameters which are for read only and cannot be changed",
+)
 _VALUE = re.compile(r"([^\s()]+)\((0x[0-9a-fA-F]+|\d+)\)|(0x[0-9a-fA-F]+|\d+)", re.ASCII)
 _VERSION = re.compile(r"^FW Version(\(Running\))?:\s+(\d+\.\d+\.\d+)\s*$", re.MULTILINE | re.ASCII)
 
@@ -60,6 +68,7 @@ class Setting:
 
     current: Shown
     next_boot: Shown
+    read_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,10 @@ class Change:
     key: str
     held: str
     wanted: str
+    read_only: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.key} is {self.held}, declared {self.wanted}{', and read-only' if self.read_only else ''}"
 
 
 def tool_of(host: Host) -> str:
@@ -88,13 +101,13 @@ def parse_settings(text: str) -> dict[str, Setting]:
         raise Unreadable(f"found columns {' '.join(columns)!r}, expected 'Default Current Next Boot'")
     settings: dict[str, Setting] = {}
     for line in lines[heads[0] + 1 :]:
-        if not line.strip() or line.startswith("The '*' shows"):
+        if not line.strip() or line.strip() in _LEGENDS:
             continue
         match = _ROW.match(line)
-        values = match.group(2).split() if match else []
-        if not match or len(values) != 3 or match.group(1) in settings:
+        values = match.group(3).split() if match else []
+        if not match or len(values) != 3 or match.group(2) in settings:
             raise Unreadable(f"found {line.strip()[:80]!r}, expected a setting with default, current and next value")
-        settings[match.group(1)] = Setting(Shown.of(values[1]), Shown.of(values[2]))
+        settings[match.group(2)] = Setting(Shown.of(values[1]), Shown.of(values[2]), bool(match.group(1)))
     if not settings:
         raise Unreadable("found no setting")
     return settings
@@ -125,6 +138,11 @@ def unreadable(settings: Mapping[str, Setting], wanted: Mapping[str, str]) -> li
     ]
 
 
+def fixed(settings: Mapping[str, Setting], wanted: Mapping[str, str]) -> list[str]:
+    """Return the declared settings that are otherwise and that the device lets nobody set."""
+    return [str(change) for change in changes(settings, wanted) if change.read_only]
+
+
 def hidden(settings: Mapping[str, Setting], wanted: Mapping[str, str]) -> list[str]:
     """Return the declared keys that the device does not show: unknown to it, or waiting for another setting."""
     return [key for key in wanted if key not in settings]
@@ -142,7 +160,7 @@ def unlocking(settings: Mapping[str, Setting], wanted: Mapping[str, str]) -> lis
 def changes(settings: Mapping[str, Setting], wanted: Mapping[str, str]) -> list[Change]:
     """Return what has to be set: where the value for the next boot is not the declared one, in the declared order."""
     return [
-        Change(key, str(settings[key].next_boot), value)
+        Change(key, str(settings[key].next_boot), value, settings[key].read_only)
         for key, value in wanted.items()
         if key in settings and not settings[key].next_boot.is_(value)
     ]

@@ -25,6 +25,26 @@ Configurations:                                     Default              Current
 The '*' shows parameters with next value different from default/current value.
 """
 
+# As mstflint 4.26 and later print it (4.31 of Debian 13 has the words).
+READ_ONLY = (
+    TABLE
+    + """ RO     NUM_OF_PLANES_P1                            0                    0                    0
+*RO     ROCE_CONTROL                                1                    2                    2
+
+The 'RO' shows parameters which are for read only and cannot be changed
+"""
+)
+
+
+def test_rows_that_nobody_can_set_are_read_as_the_others():
+    settings = nic_config.parse_settings(READ_ONLY)
+    assert len(settings) == len(nic_config.parse_settings(TABLE)) + 2
+    assert {key for key, setting in settings.items() if setting.read_only} == {"NUM_OF_PLANES_P1", "ROCE_CONTROL"}
+    assert (settings["ROCE_CONTROL"].current.number, settings["NUM_OF_PLANES_P1"].next_boot.number) == (2, 0)
+    assert nic_config.fixed(settings, {"NUM_OF_PLANES_P1": "0", "LINK_TYPE_P1": "IB"}) == []
+    told = ["ROCE_CONTROL is 2, declared 1, and read-only"]
+    assert nic_config.fixed(settings, {"ROCE_CONTROL": "1", "LINK_TYPE_P1": "IB"}) == told
+
 
 def test_recorded_query_is_read_with_lists_and_names():
     path = RECORDED / "mlxconfig" / "mstconfig-e-query-cx4lx-template.txt"
@@ -66,10 +86,10 @@ def test_firmware_query_without_a_whole_version_is_refused(text):
 
 
 def test_every_cut_of_a_table_is_refused_or_lacks_whole_settings():
-    whole = nic_config.parse_settings(TABLE)
-    for end in range(len(TABLE)):
+    whole = nic_config.parse_settings(READ_ONLY)
+    for end in range(len(READ_ONLY)):
         try:
-            found = nic_config.parse_settings(TABLE[:end])
+            found = nic_config.parse_settings(READ_ONLY[:end])
         except Unreadable:
             continue
         assert all(whole[key] == value for key, value in found.items())
@@ -83,6 +103,9 @@ def test_every_cut_of_a_table_is_refused_or_lacks_whole_settings():
         ("MAX_ACC_OUT_READ", "max acc"),
         ("Next Boot", "New"),
         ("Configurations:", "Settings:"),
+        # No mark that the tool has, and another legend than its own.
+        ("*       MAX_ACC", "*WO     MAX_ACC"),
+        ("The '*' shows parameters", "The '*' shows all"),
     ],
 )
 def test_damaged_table_is_refused(before, after):
