@@ -30,7 +30,10 @@ SETTINGS: tuple[tuple[str, Any, int, int], ...] = (
     ("KEEP_ETH_LINK_UP_P1", BOOLEAN, 1, 1),
     ("ADVANCED_PCI_SETTINGS", BOOLEAN, 0, 1),
     ("SAFE_MODE_ENABLE", BOOLEAN, 1, 1),
+    ("NUM_OF_PLANES_P1", None, 0, 0),
 )
+# Shown, and refused by `set`. Which these are is the device's to say: here it stands for any.
+READ_ONLY = ("NUM_OF_PLANES_P1",)
 # Shown only once the device has them unlocked for the next boot.
 ADVANCED = ("MAX_ACC_OUT_READ", "PCI_WR_ORDERING")
 KINDS = {name: kind for name, kind, _, _ in SETTINGS}
@@ -108,8 +111,11 @@ def query(nic: dict[str, Any], values: dict[str, tuple[int, int, int]]) -> str:
     rows = [head(nic) + f"{'Configurations:':52}{'Default':21}{'Current':21}Next Boot\n"]
     for name, numbers in values.items():
         star = "*" if numbers[2] not in numbers[:2] or numbers[0] != numbers[2] else " "
-        rows.append(f"{star}{'':7}{name:44}" + "".join(f"{shown(name, number):21}" for number in numbers)[:-1] + "\n")
-    return "".join(rows) + "The '*' shows parameters with next value different from default/current value.\n"
+        fixed = "RO" if name in READ_ONLY else ""
+        values_shown = "".join(f"{shown(name, number):21}" for number in numbers)[:-1]
+        rows.append(f"{star}{fixed:2}{'':5}{name:44}{values_shown}\n")
+    legend = "The '*' shows parameters with next value different from default/current value.\n"
+    return "".join(rows) + legend + "\nThe 'RO' shows parameters which are for read only and cannot be changed\n"
 
 
 def change(state: dict[str, Any], nic: dict[str, Any], words: list[str]) -> str:
@@ -120,6 +126,8 @@ def change(state: dict[str, Any], nic: dict[str, Any], words: list[str]) -> str:
         name, _, text = word.partition("=")
         if name not in values:
             lab_tool.refuse(f"-E- The Device doesn't support {name} parameter", 3)
+        if name in READ_ONLY:
+            lab_tool.refuse(f"-E- {name} is a read only parameter", 3)
         number = number_of(name, text)
         if number is None:
             lab_tool.refuse(f"-E- Failed to parse the value {text} of {name}", 3)

@@ -11,7 +11,7 @@ from ..words.expectations import Expectations, Rail, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_firmware_settings"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("nic_config",)
 
 
@@ -34,7 +34,7 @@ def _finding(rail: Rail, settings: Mapping[str, Setting] | str, wanted: Mapping[
         return Finding(NAME, subject, INCOMPLETE, None, expected, "", why, "investigate")
     measured = " ".join(f"{key}={settings[key].current}" for key in wanted if key in settings)
     if wrong := changes(settings, wanted):
-        told = "; ".join(f"{change.key} is {change.held}, declared {change.wanted}" for change in wrong)
+        told = "; ".join(map(str, wrong))
         why = f"firmware settings of {named(rail)} are not as declared: {told}"
         return Finding(NAME, subject, FAIL, measured, expected, "", why, "investigate")
     unknown = hidden(settings, wanted)

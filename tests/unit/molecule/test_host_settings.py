@@ -128,6 +128,7 @@ def test_device_that_ignores_a_setting_is_an_error_and_the_others_are_set(
     ("key", "value", "why"),
     [
         ("NO_SUCH_KEY", "1", "mlx5_0 has no setting NO_SUCH_KEY"),
+        ("NUM_OF_PLANES_P1", "2", "mlx5_0: NUM_OF_PLANES_P1 is 0, declared 2, and read-only"),
         ("ESWITCH_HAIRPIN_DESCRIPTORS", "1", "is shown as 'Array[0..7]', expected one value"),
         ("LINK_TYPE_P1", "TOKEN_RING", "Failed to parse the value TOKEN_RING of LINK_TYPE_P1"),
     ],
@@ -380,7 +381,7 @@ def test_simulated_firmware_tools_print_the_layout_of_recorded_ones(
     row = {line.split()[0]: line for line in real if line.startswith("   ")}["ROCE_CC_PRIO_MASK_P1"]
     (mine,) = [line for line in ours if "ROCE_CC_PRIO_MASK_P1" in line]
     assert mine.rstrip() == row.rstrip()
-    assert ours[-1] == real[-1]
+    assert real[-1] in ours
     flint = (recorded / "mlxconfig" / "flint-query-cx7.txt").read_text().splitlines()
     shown = tool("mstflint", "-d", FIRST, "query").stdout.decode().splitlines()
     assert [line.split(":")[0] for line in shown] == [line.split(":")[0] for line in flint]

@@ -54,6 +54,14 @@ def test_settings_that_a_reboot_does_not_bring_fail(expect, values):
     assert "MAX_ACC_OUT_READ is 0, declared 128" in finding.reason
 
 
+def test_read_only_setting_is_judged_as_the_others(expect):
+    read_only = REPORT.replace("*       LINK_TYPE_P1", "*RO     LINK_TYPE_P1")
+    assert read_only != REPORT and judged(expect, read_only).verdict == "pass"
+    finding = judged(expect, read_only, LINK_TYPE_P1="IB")
+    assert (finding.verdict, finding.action) == ("fail", "investigate")
+    assert "LINK_TYPE_P1 is ETH(2), declared IB, and read-only" in finding.reason
+
+
 def test_unknown_setting_fails(expect):
     finding = judged(expect, REPORT, NO_SUCH_SETTING="1")
     assert (finding.verdict, finding.action) == ("fail", "investigate")
