@@ -13,7 +13,7 @@ description:
     the next boot of the device. Every setting is read back; a device that ignores one is an error.
   - An unknown key, a list, an unreadable value, and a read-only setting with another value are errors, before any
     change of that NIC. A key that C(ADVANCED_PCI_SETTINGS) or another declared C(ADVANCED_) key unlocks may appear
-    later.
+    later, and is looked at then.
   - New values become effective with a reset of the device, which needs O(allow_reset), or with a reboot. Pending values
     are returned. Firmware is never flashed.
 attributes:

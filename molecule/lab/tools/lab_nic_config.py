@@ -111,9 +111,9 @@ def query(nic: dict[str, Any], values: dict[str, tuple[int, int, int]]) -> str:
     rows = [head(nic) + f"{'Configurations:':52}{'Default':21}{'Current':21}Next Boot\n"]
     for name, numbers in values.items():
         star = "*" if numbers[2] not in numbers[:2] or numbers[0] != numbers[2] else " "
-        fixed = "RO" if name in READ_ONLY else ""
+        mark = "RO" if name in READ_ONLY else ""
         values_shown = "".join(f"{shown(name, number):21}" for number in numbers)[:-1]
-        rows.append(f"{star}{fixed:2}{'':5}{name:44}{values_shown}\n")
+        rows.append(f"{star}{mark:2}{'':5}{name:44}{values_shown}\n")
     legend = "The '*' shows parameters with next value different from default/current value.\n"
     return "".join(rows) + legend + "\nThe 'RO' shows parameters which are for read only and cannot be changed\n"
 

@@ -16,11 +16,11 @@ from .firmware_settings import (
     Setting,
     argument_of,
     changes,
-    fixed,
     hidden,
     parse_firmware,
     parse_settings,
     pending,
+    read_only,
     unlocking,
     unreadable,
 )
@@ -71,7 +71,7 @@ class Device:
             settings = parse_settings(text)
         except Unreadable as exc:
             raise NicError(f"{self.nic.name}: {self.tool}: {exc}") from exc
-        if why := unreadable(settings, wanted) or fixed(settings, wanted):
+        if why := unreadable(settings, wanted) or read_only(settings, wanted):
             raise NicError(f"{self.nic.name}: {'; '.join(why)}")
         if (unknown := hidden(settings, wanted)) and not unlocking(settings, wanted):
             raise NicError(f"{self.nic.name} has no setting {', '.join(unknown)}")
@@ -115,12 +115,13 @@ def reconcile(device: Device, wanted: Mapping[str, str], check: bool, allow_rese
     # What another setting unlocks can be set once that one is: a second look, and a second round.
     for _ in range(2):
         todo = [change for change in changes(settings, wanted) if change not in report.changes]
-        if not check and todo:
+        if todo and not check:
             device.set(todo)
-            settings = device.settings(wanted)
         report.changes += todo
         if check:
             break
+        if todo:
+            settings = device.settings(wanted)
     if ignored := [] if check else changes(settings, wanted):
         told = "; ".join(f"{change.key} is {change.held}, expected {change.wanted}" for change in ignored)
         raise NicError(f"{device.nic.name}: after it was set, {told}: the device ignores it")

@@ -23,7 +23,7 @@ TOOLS = ("mstconfig", "mlxconfig")
 TIMEOUT_SECONDS = 60.0
 
 _COLUMNS = re.compile(r"^Configurations:\s+(.*\S)\s*$")
-_ROW = re.compile(r"^[*\s](RO(?=\s))?\s+([A-Z][A-Za-z0-9_]*)\s+(\S.*\S|\S)\s*$")
+_ROW = re.compile(r"^[*\s](RO)?\s+([A-Z][A-Za-z0-9_]*)\s+(\S.*\S|\S)\s*$")
 # What stands below the rows, where one has the mark that it explains.
 _LEGENDS = (
     "The '*' shows parameters with next value different from default/current value.",
@@ -138,7 +138,7 @@ def unreadable(settings: Mapping[str, Setting], wanted: Mapping[str, str]) -> li
     ]
 
 
-def fixed(settings: Mapping[str, Setting], wanted: Mapping[str, str]) -> list[str]:
+def read_only(settings: Mapping[str, Setting], wanted: Mapping[str, str]) -> list[str]:
     """Return the declared settings that are otherwise and that the device lets nobody set."""
     return [str(change) for change in changes(settings, wanted) if change.read_only]
 

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host.host import Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.nic import firmware_settings as nic_config
+from ansible_collections.muster.cluster.plugins.module_utils.nic.firmware_apply import (
+    Device,
+    Nic,
+    NicError,
+    Report,
+    reconcile,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.nic.firmware_settings import Shown
+
+from tests.fake_host import FakeHost
 
 from .conftest import RECORDED
 
@@ -41,9 +50,9 @@ def test_rows_that_nobody_can_set_are_read_as_the_others():
     assert len(settings) == len(nic_config.parse_settings(TABLE)) + 2
     assert {key for key, setting in settings.items() if setting.read_only} == {"NUM_OF_PLANES_P1", "ROCE_CONTROL"}
     assert (settings["ROCE_CONTROL"].current.number, settings["NUM_OF_PLANES_P1"].next_boot.number) == (2, 0)
-    assert nic_config.fixed(settings, {"NUM_OF_PLANES_P1": "0", "LINK_TYPE_P1": "IB"}) == []
+    assert nic_config.read_only(settings, {"NUM_OF_PLANES_P1": "0", "LINK_TYPE_P1": "IB"}) == []
     told = ["ROCE_CONTROL is 2, declared 1, and read-only"]
-    assert nic_config.fixed(settings, {"ROCE_CONTROL": "1", "LINK_TYPE_P1": "IB"}) == told
+    assert nic_config.read_only(settings, {"ROCE_CONTROL": "1", "LINK_TYPE_P1": "IB"}) == told
 
 
 def test_recorded_query_is_read_with_lists_and_names():
@@ -149,3 +158,33 @@ def test_what_differs_waits_or_is_not_one_value_is_told_apart():
 @pytest.mark.parametrize(("wanted", "argument"), [("ETH(2)", "2"), ("ETH", "ETH"), ("128", "128"), ("0x8", "0x8")])
 def test_argument_is_a_number_or_a_name(wanted, argument):
     assert nic_config.argument_of(wanted) == argument
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ("RO     MAX_ACC_OUT_READ  0  0  0", "MAX_ACC_OUT_READ is 0, declared 128, and read-only"),
+        ("       MAX_ACC_OUT_READ  Array[0..1]  Array[0..1]  Array[0..1]", "expected one value"),
+        ("       MAX_ACC_OUT_", "expected a setting"),
+    ],
+)
+def test_what_was_set_is_reported_where_the_next_look_finds_an_error(row, why):
+    query, setting = "mstconfig -d 1a:00.0 -e query", "mstconfig -d 1a:00.0 -y set ADVANCED_PCI_SETTINGS=1"
+    head = "Configurations:  Default  Current  Next Boot\n"
+
+    class Unlocked(FakeHost):
+        """Shows another setting once the first is set."""
+
+        def run(self, argv, timeout_seconds):
+            if "set" in argv:
+                shown = f"{head}*       ADVANCED_PCI_SETTINGS  False(0)  False(0)  True(1)\n {row}\n"
+                self.outputs[query] = Output(shown)
+            return super().run(argv, timeout_seconds)
+
+    locked = f"{head}        ADVANCED_PCI_SETTINGS  False(0)  False(0)  False(0)\n"
+    host = Unlocked({query: Output(locked), setting: Output("Applying... Done!\n")})
+    device, report = Device(host, "mstconfig", Nic("1a:00.0", "mlx5_0")), Report()
+    with pytest.raises(NicError, match=why):
+        reconcile(device, {"ADVANCED_PCI_SETTINGS": "1", "MAX_ACC_OUT_READ": "128"}, False, False, report)
+    assert host.commands == [query, setting, query]
+    assert [change.key for change in report.changes] == ["ADVANCED_PCI_SETTINGS"]
