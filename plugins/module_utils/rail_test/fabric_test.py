@@ -324,7 +324,6 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
         said = str(exc) if isinstance(exc, FabricError) else f"{type(exc).__name__}: {exc}"
         report["error"] = f"{said} (in {report['phase']})".replace("\n", " ")[:500]
     watchdog.cancel()
-    Tool.kill_all()
     answer.give()
     return 1 if report["error"] else 0
 
@@ -348,21 +347,30 @@ class _Answer:
     def __init__(self, report: dict[str, Any], watch: LinkWatch) -> None:
         self.report = report
         self.watch = watch
-        self._printed = threading.Lock()
+        self._giving = threading.Lock()
+        self._given = False
 
-    def give(self) -> None:
-        """Print; the second of two calls does nothing."""
-        if not self._printed.acquire(blocking=False):
-            return
-        data = pack({**self.report, "links": self.watch.told()}).encode()
-        while data:
-            data = data[os.write(1, data) :]
+    def give(self, why: str = "") -> None:
+        """End the tools and print; ``why`` is for a run that is ended early.
+
+        The second of two calls waits for the first, as the program ends after either, and does nothing.
+        """
+        with self._giving:
+            if self._given:
+                return
+            self._given = True
+            if why:
+                self.report["error"] = f"{why} in {self.report['phase']}"
+            # The walk, if it still goes on, takes the end of its tool for a fault: this answer is older.
+            report = dict(self.report)
+            Tool.kill_all()
+            data = pack({**report, "links": self.watch.told()}).encode()
+            while data:
+                data = data[os.write(1, data) :]
 
     def give_up(self, why: str, status: int) -> None:
         """End the program with what is known so far; whatever goes wrong here, it ends."""
         try:
-            self.report["error"] = f"{why} in {self.report['phase']}"
-            Tool.kill_all()
-            self.give()
+            self.give(why)
         finally:
             os._exit(status)

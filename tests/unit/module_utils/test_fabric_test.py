@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import wait_until
-from ansible_collections.muster.cluster.plugins.module_utils.rail_test import perftest_process
+from ansible_collections.muster.cluster.plugins.module_utils.rail_test import fabric_test, perftest_process
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.perftest import RailTest
 from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import unpack
 
@@ -271,6 +271,34 @@ def test_walk_past_its_deadline_says_how_far_it_came_and_leaves_nothing_behind(w
     answers = both(walkers, "hang_server", "hang_client", deadline=2)
     assert any(answer["error"].startswith("not finished in single, step") for answer in answers.values())
     assert all(answer["error"] for answer in answers.values())
+
+
+def test_deadline_that_comes_while_the_answer_is_given_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    begun, go_on, ends = threading.Event(), threading.Event(), threading.Event()
+
+    class Watch:
+        def told(self) -> dict[str, Any]:
+            begun.set()
+            assert go_on.wait(10)
+            return {}
+
+    report = {"node": "gpu-01", "phase": "single", "error": ""}
+    answer = fabric_test._Answer(report, Watch())  # type: ignore[arg-type]
+    monkeypatch.setattr(perftest_process.Tool, "_ended_all", False)
+    monkeypatch.setattr(fabric_test.os, "_exit", lambda status: ends.set())
+    giving = threading.Thread(target=answer.give)
+    late = threading.Thread(target=answer.give_up, args=("not finished", 3))
+    giving.start()
+    assert begun.wait(10)
+    late.start()
+    assert not ends.wait(0.2)
+    go_on.set()
+    giving.join(10)
+    late.join(10)
+    assert ends.is_set()
+    assert unpack(capfd.readouterr().out) == ([{**report, "links": {}}], [])
 
 
 def test_tool_whose_start_runs_while_all_are_ended_ends_too_and_none_starts_after(
