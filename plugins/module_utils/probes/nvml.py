@@ -1,4 +1,7 @@
-"""NVML's word on the GPUs of an idle node (nvml_program.py), asked in a process that can be given up."""
+"""NVML's word on the GPUs of an idle node (nvml_program.py), asked in a process that can be given up.
+
+Held against driver 580.159.04 on an H100.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,6 @@ from ..host.host import Host, Output, Unreadable
 from ..words.expectations import Expectations, pci_address
 
 NAME = "nvml"
-# No real GPU has answered it yet.
-FORMAT_UNVERIFIED = True
 NOT_DECLARED = Output('{"busy": "not declared"}\n')
 # The whole of health has 6 s.
 TIMEOUT_SECONDS = 3.0
