@@ -44,8 +44,8 @@ class FakeHost:
 
     def paths(self, *patterns: str) -> list[str]:
         """Return the paths of ``outputs`` that the patterns name."""
-        # Without a pattern nothing is named.
-        named = re.compile("|".join(map(translate, patterns)) or "(?!)")
+        # As in a shell, * names no / of a path; without a pattern nothing is named.
+        named = re.compile("|".join(translate(each).replace(".*", "[^/]*") for each in patterns) or "(?!)")
         return sorted(filter(named.match, self.outputs))
 
     def _output(self, key: str) -> Output:

@@ -86,7 +86,7 @@ def small_fleet(count: int, **sections: Any) -> Fleet:
         "plugin": "muster.cluster.fleet",
         "cluster": "lab",
         "hosts": [{"name": "ctl", "role": "controller", "address": "10.1.0.10"}],
-        "nodes": [{**block, **places, "rails": {"devices": "mlx5_[0-7]"}}],
+        "nodes": [{**block, **places}],
         "fabric": {"kind": "roce", "speed_gbps": 400, "socket_interface": "bond0"},
         "scheduler": _SCHEDULER,
         "ledger": {"url": "sqlite:////nowhere", "id": LEDGER_ID},

@@ -9,7 +9,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.expectations 
 # What follows from a fleet file whose collectives use RDMA rails: nothing is marked, no cable verified.
 RAILS_FABRIC: dict[str, Any] = {
     **{"kind": "roce", "routing": "ecmp", "peer_memory": "dmabuf", "port": None, "nccl_least": None},
-    "verify_cabling": False,
+    **{"verify_cabling": False, "ipoib": None},
 }
 
 

@@ -113,7 +113,7 @@ class Net:
 
 
 def net_of(cables: Iterable[tuple[tuple[str, str], tuple[str, str]]], switches: Mapping[str, int], gbps: int) -> Net:
-    """Return the fabric that is cabled as planned: ends are (host, device) or (switch, port).
+    """Return the fabric that is cabled as planned: ends are (host, rail) or (switch, port).
 
     ``switches`` has the number of ports of each.
     """

@@ -135,8 +135,8 @@ def rails_of(variables: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     rails = (variables.get("muster_expect", {}).get("nic") or {}).get("rails")
     if rails is None:
         return None
-    places = {rail["device"]: rail for rail in variables.get("muster_node", {}).get("rails", ())}
-    return [{**rail, **_place(places.get(rail["device"], {}))} for rail in rails]
+    places = {rail["rail"]: rail for rail in variables.get("muster_node", {}).get("rails", ())}
+    return [{**rail, **_place(places.get(rail["rail"], {}))} for rail in rails]
 
 
 def _place(rail: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,10 @@ WRITTEN = "files"
 
 
 def files_of(state: Mapping[str, Any]) -> dict[str, str]:
-    """Return the text of each file by its path below the host's root: ``{"proc/meminfo": "MemTotal: ..."}``."""
+    """Return the text of each file by its path below the host's root: ``{"proc/meminfo": "MemTotal: ..."}``.
+
+    A symbolic link has where it leads to, a path below the root too, as a ``Link``.
+    """
     return {
         **memory(state),
         **cpus(state),
@@ -45,6 +49,9 @@ def write_files(directory: Path, state: Mapping[str, Any]) -> None:
     for parent in {(root / path).parent for path in files}:
         parent.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
+        if isinstance(text, lab_nics.Link):
+            _link(root / path, root / text)
+            continue
         # What a role has set stays set when another fault is laid over the host, as on a real one.
         if lab_roce.is_setting(path) and (root / path).exists():
             continue
@@ -62,6 +69,14 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
     unfinished.write_text(text, encoding="utf-8")
     unfinished.chmod(mode)
     unfinished.rename(path)
+
+
+def _link(path: Path, target: Path) -> None:
+    """Make a symbolic link that holds wherever the root is mounted; one that is right is left alone."""
+    relative = os.path.relpath(target, path.parent)
+    if not (path.is_symlink() and str(path.readlink()) == relative):
+        path.unlink(missing_ok=True)
+        path.symlink_to(relative)
 
 
 def _prune(root: Path, directory: Path) -> None:
@@ -296,8 +311,8 @@ def pcie_errors(state: Mapping[str, Any]) -> dict[str, str]:
         f"sys/bus/pci/devices/{gpu['address']}": gpu["address"] for gpu in state["gpus"] if gpu["slot"] not in gone
     }
     for nic in state["nics"]:
-        if nic["device"] not in gone:
-            places[f"sys/class/infiniband/{nic['device']}/device"] = nic["address"]
+        if nic["rail"] not in gone:
+            places[lab_nics.pci_device(nic)] = nic["address"]
     for drive in nvme_of(state).values():
         places[f"sys/class/nvme/{drive['controller']}/device"] = drive["address"]
     files = {}

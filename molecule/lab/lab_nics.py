@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from lab_state import EXTRA_NIC
+
 # Of mlx5 in /sys/class/infiniband/*/ports/1.
 _PORT_COUNTERS = """
 VL15_dropped excessive_buffer_overrun_errors link_downed link_error_recovery local_link_integrity_errors
@@ -34,6 +36,16 @@ _DOWN = {
 _MODULES = ("ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib", "rdma_cm")
 _DOCA = "25.07-0.9.7"
 
+# Of the card that is no rail, an older and slower one.
+_EXTRA = {
+    "board_id": "MT_0000000222",
+    "fw_ver": "20.41.1000",
+    "hca_type": "MT4123",
+    "ports/1/rate": "100 Gb/sec (4X EDR)",
+    "net/mtu": "1500",
+    "net/speed": "100000",
+}
+
 LINE_GBPS = 400
 # What perftest reaches of it, and the latency between two hosts, each with a spread of its own.
 USABLE = 0.98
@@ -41,41 +53,54 @@ LATENCY_US = 2.2
 SPREAD = 0.002
 
 
+class Link(str):
+    """In the place of a file's text: the path of what a symbolic link leads to."""
+
+    __slots__ = ()
+
+
 def files(state: Mapping[str, Any]) -> dict[str, str]:
-    """Return the files of the rails' ConnectX-7 below /sys/class/infiniband and /sys/class/net.
+    """Return the files of the rails' ConnectX-7 below /sys/class/infiniband and /sys/class/net, and links as in sysfs.
 
-    Those below ``ethtool``, ``modinfo`` and ``perftest`` are for the simulated tools of these names.
+    A PCI device leads to its RDMA device and network interface, and these lead to it. Files below ``ethtool``,
+    ``modinfo`` and ``perftest`` are for the simulated tools of these names.
 
-    ``nic_values`` of the state names a file below the device (``ports/1/counters/link_downed``), or one of its network
-    interface (``net/mtu``); what begins with ``mlxlink/`` is the tool's. Raises ValueError for a file that is none.
+    ``nic_values`` of the state names a file below the RDMA device (``ports/1/counters/link_downed``), of the PCI device
+    (``device/current_link_width``) or of the network interface (``net/mtu``); what begins with ``mlxlink/`` is the
+    tool's. Raises ValueError for a file that is none.
     """
     faults = "".join(f"{tool}={fault}\n" for tool, fault in state["tool_faults"].items())
     faults += f"lacks={' '.join(state['perftest_lacks'])}\n"
     found: dict[str, str] = {"perftest/fault": faults, **_modules(state)}
     for index, nic in enumerate(state["nics"]):
-        device, interface = nic["device"], nic["interface"]
-        if device in state["nics_missing"]:
+        rail, device, interface = nic["rail"], nic["device"], nic["interface"]
+        if rail in state["nics_missing"]:
             continue
         found |= _interrupts(state, nic, index)
-        values = _nic(nic)
-        if device in state["nics_down"]:
+        values = {**_nic(nic), **(_EXTRA if rail == EXTRA_NIC else {})}
+        if rail in state["nics_down"]:
             values.update(_DOWN)
-        for path, value in state["nic_values"].get(device, {}).items():
+        for path, value in state["nic_values"].get(rail, {}).items():
             if path.startswith("mlxlink/"):
                 continue
             if path not in values:
-                raise ValueError(f"nic_values.{device}: found {path}, expected a file of the device such as fw_ver")
+                raise ValueError(f"nic_values.{rail}: found {path}, expected a file of the device such as fw_ver")
             values[path] = str(value)
-        base = f"sys/class/infiniband/{device}"
         found[f"ethtool/{interface}"] = _ethtool()
         found[f"perftest/{device}"] = _perftest(nic, state)
+        pci, rdma, net = pci_device(nic), f"sys/class/infiniband/{device}", f"sys/class/net/{interface}"
         for path, value in values.items():
-            if path.startswith("net/"):
-                for net in ("sys/class/net", f"{base}/device/net"):
-                    found[f"{net}/{interface}/{path[4:]}"] = value + "\n"
-            else:
-                found[f"{base}/{path}"] = value + "\n"
+            kind, _, name = path.partition("/")
+            place = {"device": f"{pci}/{name}", "net": f"{net}/{name}"}.get(kind, f"{rdma}/{path}")
+            found[place] = value + "\n"
+        found |= {f"{pci}/infiniband/{device}": Link(rdma), f"{pci}/net/{interface}": Link(net)}
+        found |= {f"{rdma}/device": Link(pci), f"{net}/device": Link(pci)}
     return found
+
+
+def pci_device(nic: Mapping[str, Any]) -> str:
+    """Return where sysfs shows a NIC's PCI device."""
+    return f"sys/bus/pci/devices/{nic['address']}"
 
 
 def _modules(state: Mapping[str, Any]) -> dict[str, str]:
@@ -102,13 +127,14 @@ def _modules(state: Mapping[str, Any]) -> dict[str, str]:
 
 def _interrupts(state: Mapping[str, Any], nic: Mapping[str, Any], index: int) -> dict[str, str]:
     """Return the CPUs next to a NIC, its two interrupts, and where they go; half of the NICs are at either socket."""
-    place, half = f"sys/bus/pci/devices/{nic['address']}", int(state["cpu"]["cores"]) // 2
-    first = half * (index * 2 // max(len(state["nics"]), 1))
+    place, half = pci_device(nic), int(state["cpu"]["cores"]) // 2
+    # Buses of the second processor begin in the middle.
+    first = half if nic["address"] >= "0000:80" else 0
     local = f"{first}-{first + half - 1},{first + 2 * half}-{first + 3 * half - 1}"
     files = {f"{place}/local_cpulist": f"{local}\n"}
     for number in (200 + 2 * index, 201 + 2 * index):
         files[f"{place}/msi_irqs/{number}"] = "msix\n"
-        files[f"proc/irq/{number}/smp_affinity_list"] = f"{state['nic_interrupts'].get(nic['device'], local)}\n"
+        files[f"proc/irq/{number}/smp_affinity_list"] = f"{state['nic_interrupts'].get(nic['rail'], local)}\n"
     return files
 
 
@@ -131,19 +157,19 @@ def _ethtool() -> str:
 
 def _perftest(nic: Mapping[str, Any], state: Mapping[str, Any]) -> str:
     """Return what ib_write_bw and ib_write_lat have to know of one rail, a line for each."""
-    device = nic["device"]
-    digest = hashlib.sha256(f"{state['host']} {device}".encode()).hexdigest()
+    rail = nic["rail"]
+    digest = hashlib.sha256(f"{state['host']} {rail}".encode()).hexdigest()
     own = 1 + SPREAD * int(digest[:4], 16) / 0xFFFF
     values = {
         "host": state["host"],
         "interface": nic["interface"],
         "ip": nic.get("ip", ""),
         "qpn": 0x100 + int(digest[4:6], 16),
-        "down": "yes" if device in state["nics_down"] else "",
-        "gbps": state["rail_slow"].get(device, round(USABLE * LINE_GBPS * own, 2)),
-        "us": state["rail_latency"].get(device, round(LATENCY_US * own, 3)),
-        "seen": state["wrong_priority"].get(device, ""),
-        "lost": state["retransmits"].get(device, ""),
+        "down": "yes" if rail in state["nics_down"] else "",
+        "gbps": state["rail_slow"].get(rail, round(USABLE * LINE_GBPS * own, 2)),
+        "us": state["rail_latency"].get(rail, round(LATENCY_US * own, 3)),
+        "seen": state["wrong_priority"].get(rail, ""),
+        "lost": state["retransmits"].get(rail, ""),
         **{f"dscp{dscp}": priority for dscp, priority in state["dscp_priority"].items()},
     }
     return "".join(f"{name}={value}\n" for name, value in values.items())

@@ -30,7 +30,7 @@ def files(state: Mapping[str, Any]) -> dict[str, str]:
         link_local = ipaddress.IPv6Address("fe80::e42:a1ff:fe00:1").exploded
         own = ipaddress.IPv6Address(f"::ffff:{nic['ip']}").exploded
         gids = [(link_local, "IB/RoCE v1"), (link_local, "RoCE v2"), (own, "IB/RoCE v1"), (own, "RoCE v2")]
-        if nic["device"] in state["roce_no_gid"]:
+        if nic["rail"] in state["roce_no_gid"]:
             gids = gids[:2]
         for index, (gid, kind) in enumerate(gids):
             found[f"{port}/gids/{index}"] = f"{gid}\n"
@@ -56,4 +56,4 @@ def _settings(state: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _present(state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [nic for nic in state["nics"] if nic["device"] not in state["nics_missing"]]
+    return [nic for nic in state["nics"] if nic["rail"] not in state["nics_missing"]]

@@ -17,10 +17,10 @@ BUSES = ("0b", "05", "0c", "04", "8b", "85", "8c", "84")
 PARTS = tuple({"slot": f"SXM{slot}", "address": f"0000:{bus}:00.0"} for slot, bus in enumerate(BUSES, 1))
 # Where no hardware class says otherwise: the rails of the class lab_h100.
 NIC_BUSES = ("1a", "3c", "4d", "5e", "9c", "bc", "cc", "dc")
-RAILS = tuple(
-    {"rail": rail, "device": f"mlx5_{rail}", "address": f"0000:{bus}:00.0", "interface": f"rdma{rail}"}
-    for rail, bus in enumerate(NIC_BUSES)
-)
+RAILS = tuple({"rail": rail, "address": f"0000:{bus}:00.0"} for rail, bus in enumerate(NIC_BUSES))
+# A card that is no rail, before all of them on the bus.
+EXTRA_NIC = "extra"
+EXTRA_NIC_ADDRESS = "0000:19:00.0"
 DIMM_MIB = 65536
 DIMMS = tuple(
     {"slot": f"{socket}{slot}", "size_mib": DIMM_MIB, "speed_mts": 4400} for socket in "AB" for slot in range(1, 17)
@@ -33,25 +33,30 @@ HEALTHY: dict[str, Any] = {
     "gpus_lost": [],
     "gpu_serials": {},
     "gpu_values": {},
+    # Whether NICs are called as rdma-core and systemd name them by their bus (rocep26s0, enp26s0np0), and not as the
+    # kernel counts them (mlx5_0, rdma0); whether a further card is counted before the rails.
+    "persistent_names": False,
+    "extra_nic": False,
+    # NICs by their rails: [rail3].
     "nics_missing": [],
     "nics_down": [],
     "nic_values": {},
     # Whether the kernel's own RDMA modules are loaded still, as between an installation of DOCA-OFED and the reboot.
     "doca_not_loaded": False,
-    # By device what its tools take and forget ({"mlx5_2": ["--pfc", "cma_roce_tos"]}); those without a GID of their IP.
+    # By rail what its tools take and forget ({"rail2": ["--pfc", "cma_roce_tos"]}); those without a GID of their IP.
     "roce_ignores": {},
     "roce_no_gid": [],
-    # Two devices of the host whose cables are exchanged; those that hear no neighbour over LLDP.
+    # Two rails of the host whose cables are exchanged; those that hear no neighbour over LLDP.
     "lldp_swapped": [],
     "lldp_silent": [],
-    # By device what a rail reaches in perftest, if not what a healthy one does: Gb/s and microseconds.
+    # By rail what it reaches in perftest, if not what a healthy one does: Gb/s and microseconds.
     "rail_slow": {},
     "rail_latency": {},
-    # By device the priority with which the port takes what it receives, whatever its mark says.
+    # By rail the priority with which the port takes what it receives, whatever its mark says.
     "wrong_priority": {},
     # Options that its perftest has not: ["--use_cuda", "--use_cuda_dmabuf"] for one that was built without CUDA.
     "perftest_lacks": [],
-    # By device how many packets each test of a rail loses.
+    # By rail how many packets each test of it loses.
     "retransmits": {},
     # As trust and buffers are set on the ports: priority by DSCP.
     "dscp_priority": {"26": 3, "48": 6},
@@ -95,10 +100,10 @@ HEALTHY: dict[str, Any] = {
     "acs_enabled": [],
     # By address of a GPU, NIC or drive max_read_request_bytes and relaxed_ordering; "ignored": setpci has no effect.
     "pci_control": {},
-    # By device other firmware settings: {"mlx5_3": {"MAX_ACC_OUT_READ": "0"}}, ["0", "128"] for one that waits for its
+    # By rail other firmware settings: {"rail3": {"MAX_ACC_OUT_READ": "0"}}, ["0", "128"] for one that waits for its
     # reboot, "ignored" for one that the device never takes.
     "nic_config": {},
-    # By device the CPUs to which its interrupts go: {"mlx5_3": "0"}.
+    # By rail the CPUs to which its interrupts go: {"rail3": "0"}.
     "nic_interrupts": {},
     # By address of a GPU, NIC or drive the PCIe errors counted: {"correctable": {"RxErr": 250}, "fatal": {"DLP": 1}}.
     "pcie_errors": {},
@@ -163,24 +168,43 @@ def nvme_of(state: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def nics_of(host: str, rails: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the NICs of a host, each with a cable whose serial number is its own and never changes."""
-    nics = []
-    for rail in rails:
-        digest = hashlib.sha256(f"{host} {rail['device']}".encode()).hexdigest()
-        number = int(rail["rail"])
-        nics.append(
-            {
-                "device": rail["device"],
-                "address": rail["address"] or RAILS[number % len(RAILS)]["address"],
-                "interface": rail["interface"] or f"rdma{number}",
-                "cable": f"LAB{digest[:8].upper()}",
-                "switch": rail.get("switch"),
-                "port": rail.get("port"),
-                "ip": rail.get("ip") or f"172.{16 + number}.0.1",
-                "guid": ":".join(digest[index : index + 4] for index in range(8, 24, 4)),
-            }
-        )
-    return nics
+    """Return the NICs of a host by their rails, each with a cable whose serial number is its own and never changes."""
+    return [
+        {
+            **_nic(host, f"rail{rail['rail']}", rail["address"].lower()),
+            "switch": rail.get("switch"),
+            "port": rail.get("port"),
+            "ip": rail.get("ip") or f"172.{16 + int(rail['rail'])}.0.1",
+        }
+        for rail in rails
+    ]
+
+
+def _nic(host: str, rail: str, address: str) -> dict[str, Any]:
+    digest = hashlib.sha256(f"{host} {rail}".encode()).hexdigest()
+    return {
+        "rail": rail,
+        "address": address,
+        "cable": f"LAB{digest[:8].upper()}",
+        "guid": ":".join(digest[index : index + 4] for index in range(8, 24, 4)),
+    }
+
+
+def _named(state: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the NICs that the state asks for, with what the system calls their RDMA device and network interface."""
+    nics = [nic for nic in state["nics"] if nic["rail"] != EXTRA_NIC]
+    if state["extra_nic"]:
+        extra = _nic(state["host"], EXTRA_NIC, EXTRA_NIC_ADDRESS)
+        nics.append({**extra, "switch": None, "port": None, "ip": "192.0.2.1"})
+    order = sorted(nic["address"] for nic in nics)
+    found = []
+    for nic in nics:
+        number, (bus, slot) = order.index(nic["address"]), (int(part[:2], 16) for part in nic["address"].split(":")[1:])
+        device, interface = f"mlx5_{number}", f"rdma{number}"
+        if state["persistent_names"]:
+            device, interface = f"rocep{bus}s{slot}", f"enp{bus}s{slot}np0"
+        found.append({**nic, "device": device, "interface": interface})
+    return found
 
 
 def declared(
@@ -195,6 +219,7 @@ def declared(
     state.update(copy.deepcopy(dict(faults)))
     if network_mbps is not None:
         state["network_mbps"] = network_mbps
+    state["nics"] = _named(state)
     check(state)
     return state
 
@@ -223,6 +248,7 @@ def assignments(host: str, state: Mapping[str, Any], texts: Sequence[str], now: 
         if new[key] is None:
             new[key] = copy.deepcopy(HEALTHY.get(key))
     check(new)
+    new["nics"] = _named(new)
     known = {_message(line): line for line in state["kernel_log"]}
     new["kernel_log"] = [
         line if isinstance(line, dict) else known.get(line, {"seconds": now, "message": line})
@@ -271,7 +297,7 @@ def check(state: Mapping[str, Any]) -> None:
     if unknown := sorted(set(state) - allowed):
         raise StateError(f"unknown state {', '.join(unknown)}, expected {', '.join(HEALTHY)}")
     _check_gpus(state)
-    devices = {nic["device"] for nic in state["nics"]}
+    rails = {nic["rail"] for nic in state["nics"]}
     for key in (
         "nics_missing",
         "nics_down",
@@ -287,13 +313,13 @@ def check(state: Mapping[str, Any]) -> None:
         "lldp_swapped",
         "lldp_silent",
     ):
-        if unknown := sorted(set(state[key]) - devices):
-            raise StateError(f"{key}: found {', '.join(unknown)}, expected devices of {', '.join(sorted(devices))}")
+        if unknown := sorted(set(state[key]) - rails):
+            raise StateError(f"{key}: found {', '.join(unknown)}, expected {', '.join(sorted(rails))}")
     if len(state["lldp_swapped"]) not in (0, 2):
-        raise StateError(f"lldp_swapped: found {state['lldp_swapped']!r}, expected two devices")
-    for device, ignored in state["roce_ignores"].items():
+        raise StateError(f"lldp_swapped: found {state['lldp_swapped']!r}, expected two rails")
+    for rail, ignored in state["roce_ignores"].items():
         if unknown := sorted(set(ignored) - set(IGNORED)):
-            raise StateError(f"roce_ignores.{device}: found {', '.join(unknown)}, expected {', '.join(IGNORED)}")
+            raise StateError(f"roce_ignores.{rail}: found {', '.join(unknown)}, expected {', '.join(IGNORED)}")
     _check_drives(state)
     _check_bmc(state)
     for tool, fault in state["tool_faults"].items():

@@ -39,10 +39,12 @@ NEEDED = {
 IMAGE_SIZE = "4G"
 # Sparse: what is not written takes no room.
 DRIVE_SIZE = "1G"
-BOOT_SECONDS = 180
+# Emulated processors on a busy machine; the units of roles run at boot too.
+BOOT_SECONDS = 300
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-# Security against other tenants, which emulated processors pay for dearly; a name for each NIC that does not depend on
-# where QEMU puts it.
+# Slots of PCI bus 0 from which on the NICs to other machines lie, and the drives.
+FIRST_NIC, FIRST_DRIVE = 0x08, 0x10
+# Security against other tenants, which emulated processors pay for dearly; eth0 for the NIC of the management network.
 KERNEL_ARGUMENTS = "root=/dev/vda rw console=ttyS0 quiet mitigations=off audit=0 net.ifnames=0 panic=-1"
 
 
@@ -50,7 +52,8 @@ KERNEL_ARGUMENTS = "root=/dev/vda rw console=ttyS0 quiet mitigations=off audit=0
 class Machine:
     """One machine. ``address`` is its own on the network over which it is managed; ``nics`` are names of networks.
 
-    ``drives`` are serial numbers of NVMe drives, empty at first, at the PCI addresses 0000:00:10.0, 0000:00:11.0, ...
+    The NICs to these lie at the PCI addresses 0000:00:08.0, 0000:00:09.0, ... ``drives`` are serial numbers of NVMe
+    drives, empty at first, at 0000:00:10.0, 0000:00:11.0, ...
     Each of its NUMA nodes has one processor and an equal share of the memory.
     """
 
@@ -173,7 +176,8 @@ def nic_arguments(lab: Lab, machine: Machine, ends: Sequence[socket.socket]) -> 
         mac = f"02:4d:56:{lab.machines.index(machine):02x}:00:{number:02x}"
         # QEMU 7.2's "-netdev stream" stalls for good under load in both directions; this older one does not.
         arguments += ["-netdev", f"socket,id=n{number},fd={end.fileno()}"]
-        arguments += ["-device", f"virtio-net-pci,netdev=n{number},mac={mac}"]
+        place = f"bus=pcie.0,addr={FIRST_NIC + number - 1:#x}"
+        arguments += ["-device", f"virtio-net-pci,netdev=n{number},mac={mac},{place}"]
     return arguments
 
 
@@ -185,7 +189,7 @@ def drive_arguments(lab: Lab, machine: Machine) -> list[str]:
         if not file.exists():
             run(["qemu-img", "create", "-q", "-f", "qcow2", file, DRIVE_SIZE])
         arguments += ["-drive", f"file={file},if=none,id=d{number},cache=unsafe"]
-        arguments += ["-device", f"nvme,serial={serial},drive=d{number},bus=pcie.0,addr={0x10 + number:#x}"]
+        arguments += ["-device", f"nvme,serial={serial},drive=d{number},bus=pcie.0,addr={FIRST_DRIVE + number:#x}"]
     return arguments
 
 

@@ -79,11 +79,12 @@ options:
         type: dict
       rails:
         description:
-          - C(devices) is the pattern of the RDMA devices, one for each rail. C(addresses) is the pattern of the first
-            node's address on each rail, with prefix length; the other nodes follow it one by one, with a /31 link by
-            link. C(gateways) are those of shared networks.
+          - How many there are, and at which PCI address each NIC lies, is C(nic.rails) of the class. What the system
+            calls them is read on each host.
+          - C(addresses) is the pattern of the first node's address on each rail, with prefix length; the other nodes
+            follow it one by one, with a /31 link by link. C(gateways) are those of shared networks.
           - C(switches) (C(name), C(nodes_each), C(rails_each)) and C(ports) say where the cables go, node by node.
-          - Must be as many as the class has NICs; may be left out where O(fabric) is plain Ethernet.
+          - Where O(fabric) is plain Ethernet a block without this key has no rails.
         type: dict
   hardware_classes:
     description:
@@ -93,7 +94,7 @@ options:
   fabric:
     description:
       - The network of collectives. C(kind) is V(roce), V(infiniband) or V(ethernet) (no RDMA); C(speed_gbps),
-        C(socket_interface), C(mtu_bytes), C(routing) and C(nccl) may be given.
+        C(socket_interface) (V(bond0), or a rail such as V(rail0)), C(mtu_bytes), C(routing) and C(nccl) may be given.
       - RoCE also has C(backend), C(dcqcn), C(qos) (C(data), C(control), C(cnp), each with C(dscp), C(priority),
         C(lossless)), C(ecn) (C(min_bytes) and C(max_bytes) of a queue that marks), C(buffers) and C(rings);
         InfiniBand has C(ipoib), C(partitions) and C(subnet_manager).
@@ -169,7 +170,7 @@ nodes:
     address: 10.1.16.1
     pods: {name: "pod-[1-8]", nodes_each: 384}
     racks: {name: "rack-[0001-1536]", nodes_each: 2}
-    rails: {devices: "mlx5_[0-7]", addresses: "172.[16-23].0.1/16"}
+    rails: {addresses: "172.[16-23].0.1/16"}
 hardware_classes:
   hgx_h100:
     memory: {mib: 1915071}

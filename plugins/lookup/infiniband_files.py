@@ -8,16 +8,16 @@ author: The Muster developers (@muster-cluster)
 version_added: 0.1.0
 short_description: Files of a host with InfiniBand rails
 description:
-  - Returns the files that M(muster.cluster.file_set) writes for the role P(muster.cluster.infiniband#role), the node
-    description's format, and addresses, routes, mode and partitions of the rails; and the patterns of files of earlier
-    times. What contradicts itself is an error.
+  - Returns the files that M(muster.cluster.file_set) writes for the role P(muster.cluster.infiniband#role), with node
+    descriptions, addresses, routes, mode and partitions of the rails; and the patterns of files of earlier times. No
+    file names a device or an interface of the system. What contradicts itself is an error.
 options:
   _terms:
     description: The node's rails, as C(muster_node.rails) has them. One term, a list.
     required: true
   name: {description: Name of the host in the fabric., type: str, required: true}
   places:
-    description: Where the rails' devices are, as C(muster_expect.nic.rails) has it.
+    description: PCI address of each rail, as C(muster_expect.nic.rails) has it.
     type: list
     elements: dict
     required: true
@@ -43,14 +43,14 @@ RETURN = r"""
 _raw:
   description:
     - C(files), each with C(path), C(content) and C(mode), C(absent), patterns.
-    - For M(muster.cluster.infiniband_rails) the C(rails), each with C(rail), C(device) and C(interface), and
-      C(children), keys of the partitions with interfaces of their own.
+    - For M(muster.cluster.infiniband_rails) the C(rails), each with C(rail) and C(address), and C(children), keys of
+      the partitions with interfaces of their own.
   type: list
   elements: dict
   sample:
-    - files: [{path: /etc/systemd/network/51-muster-ib-mlx5_0.network, content: "...", mode: "0644"}]
+    - files: [{path: /etc/systemd/network/51-muster-ib-rail0.network, content: "...", mode: "0644"}]
       absent: [/etc/systemd/network/51-muster-ib-*.network]
-      rails: [{rail: 0, device: mlx5_0, interface: ib0}]
+      rails: [{rail: 0, address: "0000:1a:00.0"}]
       children: [18]
 """
 
@@ -76,10 +76,10 @@ class LookupModule(LookupBase):
         self.set_options(var_options=variables, direct=kwargs)
         if len(terms) != 1 or not isinstance(terms[0], list):
             raise AnsibleLookupError("infiniband_files: expected one term, a list of rails")
-        rails = placed(terms[0], self.get_option("places"))
         mode = self.get_option("ipoib")
         ipoib = Ipoib(mode, self.get_option("mtu_bytes"), self.get_option("partitions")) if mode else None
         try:
+            rails = placed(terms[0], self.get_option("places"))
             files = files_of(self.get_option("name"), rails, ipoib, self.get_option("network"))
         except MusterError as exc:
             raise AnsibleLookupError(f"infiniband_files: {exc}") from exc
@@ -87,7 +87,7 @@ class LookupModule(LookupBase):
             {
                 "files": files,
                 "absent": absent_of(),
-                "rails": [{"rail": each.rail, "device": each.device, "interface": each.interface} for each in rails],
+                "rails": [{"rail": each.rail, "address": each.address} for each in rails],
                 "children": ipoib.children if ipoib else [],
             }
         ]

@@ -9,7 +9,8 @@ version_added: 0.1.0
 author: The Muster developers (@muster-cluster)
 description:
   - Returns what role P(muster.cluster.nccl#role) writes to C(/etc/nccl.conf) of a node, as it follows from the declared
-    fabric, the node's rails and its hardware class.
+    fabric, the node's rails and its hardware class. Values name rails (C(=rail0,rail1)), which the host replaces by
+    what it calls their devices.
   - Fails where the site's C(fabric.nccl.settings) contradicts the declaration or names a debugging aid.
 options:
   _terms:
@@ -50,6 +51,7 @@ from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.nccl import nccl_variables
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import declared
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import read_fabric
@@ -67,6 +69,6 @@ class LookupModule(LookupBase):
         try:
             rails = declared_rails(terms[0].get("rails"))
             class_ = declared(Expectations, expect, "muster_expect")
-            return [each.to_dict() for each in nccl_variables(read_fabric(fabric), rails, class_)]
+            return [plain(each) for each in nccl_variables(read_fabric(fabric), rails, class_)]
         except MusterError as exc:
             raise AnsibleLookupError(str(exc)) from exc

@@ -35,7 +35,7 @@ _raw:
   type: list
   elements: dict
   sample:
-    - files: [{path: /etc/muster/roce/mlx5_0.json, content: "...", mode: "0644"}]
+    - files: [{path: /etc/muster/roce/rail0.json, content: "...", mode: "0644"}]
       absent: [/etc/muster/roce/*.json]
 """
 

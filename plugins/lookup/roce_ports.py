@@ -37,14 +37,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _list:
-  description: The ports in the order of the rails. C(rail) and C(gateway) are the network's, all else the port's.
+  description: The ports in the order of the rails. C(gateway) is the network's, all else the port's.
   type: list
   elements: dict
   sample:
     - rail: 0
-      device: mlx5_0
       address: "0000:1a:00.0"
-      interface: rdma0
       ip: 172.16.0.1/31
       gateway: 172.16.0.0
       backend: doca
@@ -80,14 +78,12 @@ def roce_ports(node: Mapping[str, Any], fabric: Mapping[str, Any], expect: Mappi
     rails = declared_rails(node.get("rails"))
     if network.kind == "roce":
         with faults_of("muster_node"):
-            check_rails([rail.device for rail in rails], class_, network)
+            check_rails([rail.rail for rail in rails], class_, network)
     ports = port_settings(network, rails, class_)
     impossible = [text for port in ports for text in unsupported(PortSettings.from_dict(port))]
     if impossible:
         raise ValueError("; ".join(impossible))
-    return [
-        {"rail": rail.rail, "gateway": rail.gateway, **port} for rail, port in zip(rails, ports, strict=False) if ports
-    ]
+    return [{"gateway": rail.gateway, **port} for rail, port in zip(rails, ports, strict=False)]
 
 
 class LookupModule(LookupBase):

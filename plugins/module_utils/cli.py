@@ -18,6 +18,7 @@ COMMANDS = {
     "prolog": ("commands.hook_command:prolog", "look at GPUs, links and log before a job starts"),
     "epilog": ("commands.hook_command:epilog", "end what a job left behind, and look at what it did to the host"),
     "roce": ("commands.roce_command:main", "set a RoCE port from its file, or check it"),
+    "nccl": ("commands.nccl_command:main", "write NCCL's variables with the names of this boot, or check them"),
     "pcie": ("commands.pcie_command:main", "set the PCIe options that every reboot undoes"),
     "collective": ("collectives.collective:main", "run one rank of a collective"),
     "watch-links": ("collectives.watched_program:main", "run a program as one rank, and tell what links did"),

@@ -37,8 +37,8 @@ options:
     required: true
   links:
     description: >-
-      What each node watches for a lost carrier meanwhile: network interfaces, RDMA devices, or C(*) for every interface
-      with hardware behind it and a carrier.
+      What each node watches for a lost carrier meanwhile: network interfaces, rails by name and PCI address
+      (C(rail0=0000:1a:00.0)), or C(*) for every interface with hardware behind it and a carrier.
     type: list
     elements: str
     default: []

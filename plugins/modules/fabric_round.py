@@ -19,13 +19,14 @@ options:
     elements: list
     required: true
   nodes:
-    description: By node its C(address), where the two ends meet, and C(rails), the rails' own addresses by device.
+    description: By node its C(address), where the two ends meet, and C(rails), the rails' IP addresses by their names.
     type: dict
     required: true
   test:
     description: >-
-      What to run, as C(muster fabric) takes it: C(rails), sizes, C(queue_pairs), C(seconds), C(roce), C(data_class) and
-      C(control_class), C(counters), C(path) and C(root).
+      What to run, as C(muster fabric) takes it: C(rails) with the PCI addresses of their NICs, from which each node
+      looks up what it calls their devices, sizes, C(queue_pairs), C(seconds), C(roce), C(dmabuf), C(data_class) and
+      C(control_class), C(counters), C(links), C(path) and C(root).
     type: dict
     required: true
   port:
@@ -53,18 +54,20 @@ EXAMPLES = r"""
     gpus_per_node: 8
     port: 29400
     nodes:
-      gpu-01: {address: 10.0.0.1, rails: {mlx5_0: 172.16.0.1}}
-      gpu-02: {address: 10.0.0.2, rails: {mlx5_0: 172.16.0.2}}
+      gpu-01: {address: 10.0.0.1, rails: {rail0: 172.16.0.1}}
+      gpu-02: {address: 10.0.0.2, rails: {rail0: 172.16.0.2}}
     test:
-      rails: [{device: mlx5_0, gpu: null}]
+      rails: [{rail: 0, address: "0000:1a:00.0", gpu: null}]
       bandwidth_bytes: 65536
       latency_bytes: 2
       queue_pairs: 4
       seconds: 5
       roce: true
+      dmabuf: true
       data_class: 104
       control_class: 192
       counters: [out_of_sequence]
+      links: ["rail0=0000:1a:00.0"]
       path: /usr/sbin:/usr/bin
       root: /
 """
@@ -85,10 +88,11 @@ observations:
       answers:
         - node: gpu-01
           tests:
-            - {phase: single, tool: ib_write_bw, device: mlx5_0, server: gpu-02, client: gpu-01, value: 391.8,
+            - {phase: single, tool: ib_write_bw, rail: rail0, server: gpu-02, client: gpu-01, value: 391.8,
                bytes: 244875000000, error: ""}
           servers: []
-          counters: {mlx5_0: {single: {grown: {tx_prio3_bytes: 250000000000}, missing: []}}}
+          counters: {rail0: {single: {grown: {tx_prio3_bytes: 250000000000}, missing: []}}}
+          links: {rail0: {}}
 cancelled:
   description: Ids of jobs left behind by an earlier attempt.
   returned: always

@@ -76,7 +76,7 @@ EXAMPLES = r"""
 - name: Write the rails' networks
   muster.cluster.file_set:
     files:
-      - path: /etc/systemd/network/50-muster-mlx5_0.network
+      - path: /etc/systemd/network/50-muster-rail0.network
         content: |
           [Match]
           Name=rdma0
@@ -95,7 +95,7 @@ written:
   returned: always
   type: list
   elements: str
-  sample: [/etc/systemd/network/50-muster-mlx5_0.network]
+  sample: [/etc/systemd/network/50-muster-rail0.network]
 removed:
   description: Paths of the files that were removed.
   returned: always

@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 module: lldp_neighbors_info
 short_description: Read the LLDP neighbours of a host
 description:
-  - Runs C(lldpctl -f json) of lldpd, and reads the network interface of each RDMA device.
+  - Runs C(lldpctl -f json) of lldpd, and reads the network interfaces at each PCI address.
   - Reads only. If the neighbours cannot be read, the task does not fail and RV(reason) states why, so that one sick
     host does not end the run.
 options:
@@ -45,10 +45,10 @@ lldp:
   type: str
   sample: '{"lldp": {"interface": [{"eth0": {"via": "LLDP"}}]}}'
 interfaces:
-  description: The network interface of each RDMA device that has one.
+  description: The names of the network interfaces at each PCI address that has any.
   returned: always
   type: dict
-  sample: {mlx5_0: eth0}
+  sample: {"0000:1a:00.0": [eth0]}
 reason:
   description: Why the neighbours could not be read; empty if they were.
   returned: always
@@ -58,7 +58,8 @@ reason:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.host.host import TOOL_PATH, LocalHost
+from ..module_utils.host.host import TOOL_PATH, LocalHost, Unreadable
+from ..module_utils.host.rail_names import read_names
 
 ARGV = ("lldpctl", "-f", "json")
 ARGUMENTS = {
@@ -66,18 +67,6 @@ ARGUMENTS = {
     "tool_path": {"type": "str", "default": TOOL_PATH},
     "root": {"type": "path", "default": "/"},
 }
-
-
-def interfaces_of(paths: list[str]) -> dict[str, str]:
-    """Return the interface of each device from the paths ``/sys/class/infiniband/mlx5_0/device/net/eth0``.
-
-    A device with several says nothing for certain, and is left out.
-    """
-    found: dict[str, list[str]] = {}
-    for path in paths:
-        parts = path.split("/")
-        found.setdefault(parts[-4], []).append(parts[-1])
-    return {device: names[0] for device, names in found.items() if len(names) == 1}
 
 
 def main() -> None:
@@ -90,7 +79,10 @@ def main() -> None:
         reason = f"lldpctl: no answer within {module.params['timeout_seconds']} s"
     elif said.rc != 0:
         reason = said.error or f"lldpctl: exit status {said.rc}: {said.stderr.strip()}"
-    interfaces = interfaces_of(host.paths("/sys/class/infiniband/*/device/net/*"))
+    try:
+        interfaces = read_names(host).interfaces
+    except Unreadable as exc:
+        interfaces, reason = {}, f"names of network interfaces: {exc}"
     module.exit_json(changed=False, lldp=said.stdout, interfaces=interfaces, reason=reason)
 
 

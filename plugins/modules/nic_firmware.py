@@ -26,7 +26,7 @@ options:
     elements: dict
     required: true
     suboptions:
-      device: {description: "Name in messages, such as V(mlx5_0).", type: str, required: true}
+      rail: {description: Number of the rail., type: int, required: true}
       address: {description: "PCI address, such as V(0000:1a:00.0).", type: str, required: true}
   settings:
     description: Settings of every NIC; an empty list sets nothing.
@@ -54,7 +54,7 @@ EXAMPLES = r"""
 - name: Let the NICs read ahead
   muster.cluster.nic_firmware:
     nics:
-      - {device: mlx5_0, address: "0000:1a:00.0"}
+      - {rail: 0, address: "0000:1a:00.0"}
     settings:
       - {key: ADVANCED_PCI_SETTINGS, wanted: "1"}
       - {key: MAX_ACC_OUT_READ, wanted: "128"}
@@ -66,33 +66,33 @@ steps:
   returned: always
   type: list
   elements: str
-  sample: ["mlx5_0: MAX_ACC_OUT_READ 128 in place of 0"]
+  sample: ["rail 0 (0000:1a:00.0): MAX_ACC_OUT_READ 128 in place of 0"]
 pending:
   description: Values that become effective at the next reset or reboot.
   returned: always
   type: list
   elements: str
-  sample: ["mlx5_0: MAX_ACC_OUT_READ is 0, 128 from the next boot on"]
+  sample: ["rail 0 (0000:1a:00.0): MAX_ACC_OUT_READ is 0, 128 from the next boot on"]
 other_firmware:
   description: NICs with another version than O(firmware). They are not changed; check C(nic_firmware) reports them.
   returned: always
   type: list
   elements: str
-  sample: [mlx5_0 runs 28.39.1002]
+  sample: ["rail 0 (0000:1a:00.0) runs 28.39.1002"]
 """
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH, LocalHost
 from ansible_collections.muster.cluster.plugins.module_utils.nic.firmware_apply import (
     Device,
-    Nic,
     NicError,
     Report,
     reconcile,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.nic.firmware_settings import tool_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Rail
 
-NIC = {"device": {"type": "str", "required": True}, "address": {"type": "str", "required": True}}
+NIC = {"rail": {"type": "int", "required": True}, "address": {"type": "str", "required": True}}
 # "key" is the name of a setting, and no secret.
 SETTING = {"key": {"type": "str", "required": True, "no_log": False}, "wanted": {"type": "str", "required": True}}
 ARGUMENTS = {
@@ -111,13 +111,13 @@ def main() -> None:
     wanted, reports, failed = {each["key"]: each["wanted"] for each in params["settings"]}, {}, []
     host = LocalHost(params["tool_path"])
     # Neither tools nor NICs are asked for what nobody declared.
-    nics = [Nic(nic["address"], nic["device"]) for nic in params["nics"]] if wanted or params["firmware"] else []
-    tool = tool_of(host) if nics else ""
-    for nic in nics:
+    rails = [Rail(**nic) for nic in params["nics"]] if wanted or params["firmware"] else []
+    tool = tool_of(host) if rails else ""
+    for rail in rails:
         report = Report()
-        reports[nic.name] = report
+        reports[str(rail)] = report
         try:
-            reconcile(Device(host, tool, nic), wanted, module.check_mode, params["allow_reset"], report)
+            reconcile(Device(host, tool, rail), wanted, module.check_mode, params["allow_reset"], report)
         except NicError as exc:
             failed.append(str(exc))
     steps = [

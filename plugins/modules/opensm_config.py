@@ -24,7 +24,7 @@ options:
     type: dict
     required: true
   device:
-    description: RDMA device of the manager; may be empty if the host has only one InfiniBand port.
+    description: RDMA device of the manager, as the host calls it; may be empty if it has only one InfiniBand port.
     type: str
     default: ""
   program: {description: Path of OpenSM., type: path, default: /usr/sbin/opensm}

@@ -17,7 +17,7 @@ description:
 attributes:
   check_mode: {support: full, description: Reads only.}
 options:
-  device: {description: RDMA device of the port., type: str, required: true}
+  device: {description: "RDMA device of the port, as the host calls it.", type: str, required: true}
   port: {description: Number of the port., type: str, default: "1"}
   priority: {description: Required priority of the manager., type: int, required: true}
   pkeys: {description: Required partition keys of the port., type: list, elements: int, default: []}

@@ -25,7 +25,7 @@ options:
     elements: dict
     required: true
     suboptions:
-      device: {description: "Name in messages, such as V(mlx5_0).", type: str, required: true}
+      rail: {description: Number of the rail., type: int, required: true}
       address: {description: "PCI address, such as V(0000:1a:00.0).", type: str, required: true}
   max_read_request_bytes:
     description: Maximum read request of the NICs. Unchanged if omitted.
@@ -55,7 +55,7 @@ EXAMPLES = r"""
 - name: Tune the NICs
   muster.cluster.pcie_tuning:
     rails:
-      - {device: mlx5_0, address: "0000:1a:00.0"}
+      - {rail: 0, address: "0000:1a:00.0"}
     max_read_request_bytes: 4096
     relaxed_ordering: true
     acs_off_above: ["0000:1a:00.0", "0000:1b:00.0"]
@@ -67,7 +67,7 @@ steps:
   returned: always
   type: list
   elements: str
-  sample: ["mlx5_0: reads of 4096 B in place of 512 B"]
+  sample: ["rail 0 (0000:1a:00.0): reads of 4096 B in place of 512 B"]
 """
 
 import json
@@ -81,7 +81,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import
 from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 
-RAIL = {"device": {"type": "str", "required": True}, "address": {"type": "str", "required": True}}
+RAIL = {"rail": {"type": "int", "required": True}, "address": {"type": "str", "required": True}}
 ARGUMENTS = {
     "rails": {"type": "list", "elements": "dict", "options": RAIL, "required": True},
     "max_read_request_bytes": {"type": "int"},

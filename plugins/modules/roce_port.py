@@ -13,6 +13,7 @@ description:
     reverse path filter of each port, and reads them back. The task fails if a device accepts a setting but does not
     show it, and if a port has no RoCE v2 GID of its declared address.
   - A setting that the backend does not support is an error before any change of any port.
+  - Finds each port by the PCI address of its rail, whatever the system calls its RDMA device and network interface.
   - Sets all ports of a host in one task. A failed port does not stop the others.
 attributes:
   check_mode:
@@ -21,7 +22,7 @@ attributes:
   diff_mode: {support: full, description: Shows settings before and after.}
 options:
   ports:
-    description: Ports, as returned by P(muster.cluster.roce_ports#lookup); C(rail) and C(gateway) are not used.
+    description: Ports, as returned by P(muster.cluster.roce_ports#lookup); C(gateway) is not used.
     type: list
     elements: dict
     required: true
@@ -45,13 +46,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ports:
-  description: Each port with its changed settings.
+  description: Each rail with the names of its port on this host, null where it was not found, and changed settings.
   returned: always
   type: list
   elements: dict
   sample:
-    - device: mlx5_0
-      interface: rdma0
+    - rail: rail0
+      device: mlx5_0
+      interface: ens1np0
       before: {mtu_bytes: 1500}
       after: {mtu_bytes: 9000}
 """
@@ -76,7 +78,7 @@ ARGUMENTS = {
 
 def difference(outcome: Outcome) -> dict[str, str]:
     """Return the settings before and after, a line each."""
-    header = f"{outcome.device} ({outcome.interface})"
+    header = str(outcome.place)
     before, after = (
         "".join(f"{name}: {shown(value)}\n" for name, value in values.items())
         for values in (outcome.before, outcome.after)
@@ -102,7 +104,13 @@ def main() -> None:
     result = {
         "changed": any(outcome.changed for outcome in outcomes),
         "ports": [
-            {"device": each.device, "interface": each.interface, "before": each.before, "after": each.after}
+            {
+                "rail": each.rail,
+                "device": each.place and each.place.device,
+                "interface": each.place and each.place.interface,
+                "before": each.before,
+                "after": each.after,
+            }
             for each in outcomes
         ],
         "diff": [difference(outcome) for outcome in outcomes if outcome.changed],

@@ -9,8 +9,8 @@ short_description: Check that a host has all that its RoCE ports need
 version_added: 0.1.0
 author: The Muster developers (@muster-cluster)
 description:
-  - Fails before any change if a device, a tool or a file of the driver is missing that M(muster.cluster.roce_port)
-    needs, and lists everything that is missing.
+  - Fails before any change if a device of a rail, a tool or a file of the driver is missing that
+    M(muster.cluster.roce_port) needs, and lists everything that is missing.
   - RDMA modules that were installed and are not loaded yet are part of the list. The files of DOCA-OFED's driver are
     missing until the reboot that loads it.
 attributes:
@@ -19,7 +19,7 @@ attributes:
     description: Reads only. What is missing is a warning, since packages are not installed in check mode.
 options:
   ports:
-    description: Ports, as returned by P(muster.cluster.roce_ports#lookup); C(rail) and C(gateway) are not used.
+    description: Ports, as returned by P(muster.cluster.roce_ports#lookup); C(gateway) is not used.
     type: list
     elements: dict
     required: true
@@ -48,7 +48,7 @@ lacking:
   elements: str
   sample:
     - "reboot pending: ib_core, mlx5_core: 25.07-0.9.7 is installed, the kernel's own is loaded"
-    - /sys/class/net/INTERFACE/ecn/roce_[nr]p/enable/[0-7] is absent (needed for dcqcn of mlx5_0, mlx5_1)
+    - /sys/class/net/INTERFACE/ecn/roce_[nr]p/enable/[0-7] is absent (needed for dcqcn of rail0, rail1)
 """
 
 from ansible.module_utils.basic import AnsibleModule

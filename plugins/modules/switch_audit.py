@@ -81,7 +81,6 @@ options:
       - headroom
       - address
       - cable
-      - cable_rail
       - errors
       - discards
       - pause_storms

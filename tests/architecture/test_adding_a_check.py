@@ -24,6 +24,8 @@ MOST_FILES = 4
 SHOWN = """
 import json, pathlib
 from ansible_collections.muster.cluster.plugins.module_utils.examination import registry
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.raw_outputs import write_outputs
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import build
 from tests.fuzz.cases import expect
 from tests.fuzz.sick import SICK, healthy
@@ -31,8 +33,9 @@ from tests.typed import typed
 (row,) = [row for row in SICK if row.check == "nic_guid"]
 pathlib.Path("muster").write_bytes(build())
 pathlib.Path("expect.json").write_text(json.dumps({**expect(), "fabric": None}))
-pathlib.Path("healthy.txt").write_text(healthy("infiniband"))
-pathlib.Path("sick.txt").write_text(row.text())
+for place, text in (("healthy", healthy("infiniband")), ("sick", row.text())):
+    outputs = {"infiniband": Output(text), "rail_names": Output(healthy("rail_names"))}
+    write_outputs(pathlib.Path(place), outputs)
 owed = [part for check, part in registry.required("burn_in", typed(expect())) if check == "nic_guid"]
 print(json.dumps({"stages": [s for s, names in registry.STAGE_CHECKS.items() if "nic_guid" in names], "owed": owed}))
 """
@@ -75,11 +78,11 @@ def run(tree: Path, words: list[str], status: int = 0) -> str:
 def test_check_is_asked_owed_and_shipped(tree: Path) -> None:
     assert json.loads(run(tree, ["-c", SHOWN])) == {
         "stages": ["burn_in"],
-        "owed": [f"nic mlx5_{rail}" for rail in range(8)],
+        "owed": [f"nic rail{rail}" for rail in range(8)],
     }
-    judged = ["muster", "judge", "--expect", "expect.json", "--probe", "infiniband", "--check", NAME]
-    run(tree, [*judged, "healthy.txt"])
-    said = run(tree, [*judged, "sick.txt"], status=1)
+    judged = ["muster", "judge", "--expect", "expect.json", "--check", NAME]
+    run(tree, [*judged, "healthy"])
+    said = run(tree, [*judged, "sick"], status=1)
     assert "GUID b83f:d203:001a:7c11 of rail 2 (mlx5_2) is that of 2 devices" in said
 
 

@@ -75,7 +75,7 @@ def compare_saved(file: str) -> None:
     results = json.loads(Path(file).read_text(encoding="utf-8"))
     fleet = Fleet.load(str(FABRIC))
     began = time.perf_counter()
-    plan = plan_of(fleet.nodes, fleet.fabric)
+    plan = plan_of(fleet)
     comparison = compare(plan, infiniband_of(plan, results))
     seconds = time.perf_counter() - began
     if comparison.verdict != "pass":

@@ -50,7 +50,6 @@ FLEET = {
             "address": "10.1.16.1",
             "pods": {"name": "pod-[01-25]", "nodes_each": 500},
             "racks": {"name": "rack-[0001-1250]", "nodes_each": 10},
-            "rails": {"devices": "mlx5_[0-7]"},
         }
     ],
     "fabric": {"kind": "infiniband"},

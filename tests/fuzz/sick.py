@@ -33,6 +33,7 @@ FABRIC: dict[str, Any] = {
     },
     "nccl_least": None,
     "verify_cabling": True,
+    "ipoib": None,
 }
 
 
@@ -485,12 +486,8 @@ SICK: tuple[Sick, ...] = (
     Sick("inlet_temperature", "redfish", r'("ReadingCelsius": )23', r"\g<1>41", variant="redfish"),
     # --- NIC
     _file("nic_inventory", "infiniband", "mlx5_2/hca_type", "MT4125"),
-    Sick(
-        "nic_inventory",
-        "infiniband",
-        r"(mlx5_2/device/uevent <==\n(?:.+\n)*?PCI_SLOT_NAME=)0000:4d:00\.0",
-        r"\g<1>0000:4e:00.0",
-    ),
+    Sick("nic_inventory", "rail_names", r"0000:4d:00\.0(/infiniband/mlx5_2)", r"0000:4e:00.0\g<1>"),
+    Sick("nic_inventory", "rail_names", r"(.*/infiniband/)mlx5_2$", r"\g<0>\n\g<1>mlx5_9"),
     _file("nic_link", "infiniband", "mlx5_2/ports/1/state", "1: DOWN"),
     _file("nic_link", "infiniband", "mlx5_2/ports/1/phys_state", "3: Disabled"),
     _file("nic_link", "infiniband", "mlx5_2/ports/1/rate", r"200 Gb/sec (4X HDR)"),
@@ -500,6 +497,8 @@ SICK: tuple[Sick, ...] = (
     _file("nic_interface", "net_devices", "rdma2/operstate", "down"),
     _file("nic_interface", "net_devices", "rdma2/speed", "200000"),
     _file("nic_interface", "net_devices", "rdma2/mtu", "1500"),
+    Sick("nic_interface", "rail_names", r"^.*/net/rdma2\n", ""),
+    Sick("nic_link", "rail_names", r"^.*/infiniband/mlx5_2\n", "", verdict=INCOMPLETE),
     _file("nic_pcie", "infiniband", "mlx5_2/device/current_link_width", "8"),
     _file("nic_pcie", "infiniband", "mlx5_2/device/current_link_speed", "16.0 GT/s PCIe"),
     _file("nic_firmware", "infiniband", "mlx5_2/fw_ver", "28.39.1002"),

@@ -26,6 +26,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.nic.opensm import (
 from .conftest import MANAGERS, Site
 
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
+# Role infiniband names rails; a manager's host keeps the description of rdma-ndd.
+ADAPTERS = {host: f"{host} {'mlx5_0' if host in MANAGERS else 'rail0'}" for host in (*MANAGERS, *HOSTS)}
 PORT = Port("ibsim0", "1", "")
 # How often managers are started until no question is lost.
 TRIES = 8
@@ -39,7 +41,7 @@ class Running:
         self.managers: dict[str, subprocess.Popen[bytes]] = {}
 
     def environment(self, host: str) -> dict[str, str]:
-        return {**self.simulator.environment, "SIM_HOST": f"{host} mlx5_0"}
+        return {**self.simulator.environment, "SIM_HOST": ADAPTERS[host]}
 
     def run(self, host: str, *argv: str) -> str:
         environment = {**os.environ, **self.environment(host)}
@@ -80,12 +82,11 @@ class Running:
 @pytest.fixture
 def fabric(site: Site, tmp_path: Path) -> Iterator[Running]:
     net = ibsim.Net(200)
-    adapters = [f"{host} mlx5_0" for host in (*MANAGERS, *HOSTS)]
-    for name in adapters:
+    for name in ADAPTERS.values():
         net.add("Hca", name)
     for name in ("leaf-1", "leaf-2", "spine-1", "spine-2"):
         net.add("Switch", name, 8)
-    for index, name in enumerate(adapters):
+    for index, name in enumerate(ADAPTERS.values()):
         net.link(name, 1, f"leaf-{index % 2 + 1}", index // 2 + 1)
     for leaf in (1, 2):
         for spine in (1, 2):

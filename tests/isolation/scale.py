@@ -125,9 +125,10 @@ def declared(place: Path, spec: Spec) -> Declared:
 def road_of(fleet: Declared) -> dict[str, Any]:
     """Return what NCCL's log says on a rank that goes the declared road."""
     (nic,) = (each.nic for each in fleet.classes.values() if each.nic)
-    devices = {rail.device: "RoCE" for rail in nic.rails}
+    rails = {rail.name: f"mlx5_{number}" for number, rail in enumerate(nic.rails)}
+    devices = dict.fromkeys(rails.values(), "RoCE")
     roads: dict[str, Any] = {"networks": ["IB"], "direct": {"IB": 4}, "staged": {}, "without_gpu_direct": []}
-    return {"devices": devices, **roads, "nvls": True, "complete": True, "version": "2.26.2"}
+    return {"devices": devices, **roads, "nvls": True, "complete": True, "version": "2.26.2", "rails": rails}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

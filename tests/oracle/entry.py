@@ -167,7 +167,10 @@ def _clock_at_rest() -> Iterator[None]:
 
 @functools.cache
 def _answers(texts: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    return {heading: output for _, text in texts for heading, output in split(text).items()}
+    """Return outputs by heading; of the names of rails, which have none, those of the files that tell them."""
+    named = [line.partition(" ") for line in dict(texts).get("rail_names", "").splitlines()]
+    answers = {heading: output for _, text in texts for heading, output in split(text).items()}
+    return {**answers, **{path: Output(text) for path, _, text in named}}
 
 
 def probes() -> list[str]:
@@ -230,7 +233,7 @@ def switch_sheets(read: Any) -> Iterable[tuple[str, str]]:
 
 def cabling(read: Any) -> str:
     """Return the cabling plan as CSV."""
-    return plan_of(read.nodes, read.fabric, []).to_csv()
+    return plan_of(read).to_csv()
 
 
 # What a proof starts as jobs.
@@ -302,7 +305,7 @@ def rail_argv(arguments: Mapping[str, Any], group: Sequence[str]) -> list[list[s
     for number, step in enumerate(steps_of(request, first, second)):
         for test in step:
             address = request.nodes[test.server]["address"]
-            found += [[str(number), test.phase, *argv_of(test, gid, end)] for end in (None, address)]
+            found += [[str(number), test.phase, *argv_of(test, test.rail, gid, end)] for end in (None, address)]
     return found
 
 

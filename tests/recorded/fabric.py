@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Rail
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.cable_faults import (
     cabling_findings,
@@ -32,12 +33,17 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.cabling_plan 
 from .row import Row
 
 
-def _plan(speed_gbps: int, *cables: tuple[str, str, str, str], kind: str = "infiniband") -> Plan:
+def _plan(
+    speed_gbps: int,
+    *cables: tuple[str, str, str, str],
+    kind: str = "infiniband",
+    nics: Mapping[str, Sequence[Rail]] | None = None,
+) -> Plan:
     ends = tuple(Cable(End(*cable[:2]), End(*cable[2:])) for cable in cables)
     rails = {cable.below: 0 for cable in ends if not cable.below.port.isdigit()}
     hosts = {end.name: None for end in rails}
     switches = {end.name for cable in ends for end in cable} - set(hosts)
-    return Plan(kind, ends, rails, hosts, frozenset(switches), speed_gbps)
+    return Plan(kind, ends, rails, hosts, frozenset(switches), speed_gbps, nics=nics or {})
 
 
 def _leaf(number: int, port: int, *hosts: tuple[int, str]) -> list[tuple[str, str, str, str]]:
@@ -56,14 +62,19 @@ _HDR = _plan(
     *_leaf(12, 26, (1, "6053"), (9, "6037")),
     *((f"{_DIRECTOR}-L0{chip}", "21", f"{_DIRECTOR}-S01", str(chip)) for chip in (1, 2)),
 )
-_ALONE = _plan(400, ("dgx-gb200-n01-c1", "mlx5_0", "leaf-1", "1"))
+_ALONE = _plan(400, ("dgx-gb200-n01-c1", "HCA-1", "leaf-1", "1"))
 _EDR = _plan(100, ("o0001", "mlx5_0", "ib-i1l1s01", "10"), ("o0002", "mlx5_0", "ib-i1l1s01", "11"))
 _FRONT = _plan(
     200,
-    ("front", "mlx5_0", "rscfee5001", "ifname_value"),
-    ("front", "mlx5_1", "rscfee4001", "ifname_value"),
+    ("front", "rail0", "rscfee5001", "ifname_value"),
+    ("front", "rail1", "rscfee4001", "ifname_value"),
     kind="roce",
+    nics={"front": (Rail(0, "0000:61:00.0"), Rail(1, "0000:e1:00.0"))},
 )
+
+
+# By the buses in their names.
+_INTERFACES = {"0000:61:00.0": ["enp97s0f0"], "0000:e1:00.0": ["enp225s0f0"]}
 
 
 def _topology(plan: Plan, text: str) -> Sequence[Finding]:
@@ -78,7 +89,7 @@ def _topology(plan: Plan, text: str) -> Sequence[Finding]:
         comparison = compare(plan, infiniband(plan, ports, states, Errors({}, nodes, 0)))
     return [
         *fabric_findings(comparison),
-        *(each for host in plan.devices for each in cabling_findings(comparison, host)),
+        *(each for host in plan.hosts for each in cabling_findings(comparison, host)),
     ]
 
 
@@ -114,7 +125,7 @@ def _sick_ports(text: str) -> Sequence[Finding]:
 
 def _lldp(text: str) -> Sequence[Finding]:
     said = json.dumps(json.loads(text)["lldp_status"])
-    result = {"lldp": said, "interfaces": {"mlx5_0": "enp97s0f0", "mlx5_1": "enp225s0f0"}, "reason": ""}
+    result = {"lldp": said, "interfaces": _INTERFACES, "reason": ""}
     return cabling_findings(compare(_FRONT, ethernet_of(_FRONT, {"front": result})), "front")
 
 

@@ -85,10 +85,16 @@ def findings_of(row: Row, recorded: Path) -> Sequence[Finding]:
 
 
 def _findings(row: Row, data: bytes) -> Sequence[Finding]:
-    output = row.run(data) if row.run else Output(data.decode("utf-8", errors="replace"))
+    outputs = outputs_of(row, data)
     checks = [CHECKS[name] for name in row.checks]
-    names = {row.probe, *(probe for check in checks for probe in check.PROBES)}
-    return judge({row.probe: output}, parsers(names), checks, typed(expectations(row))).findings
+    names = {*outputs, *(probe for check in checks for probe in check.PROBES)}
+    return judge(outputs, parsers(names), checks, typed(expectations(row))).findings
+
+
+def outputs_of(row: Row, data: bytes) -> dict[str, Output]:
+    """Return what the probes gave on the machine, by their names."""
+    output = row.run(data) if row.run else Output(data.decode("utf-8", errors="replace"))
+    return {row.probe: output, **({"rail_names": row.names(data)} if row.names else {})}
 
 
 def figures(results: list[Judged]) -> dict[str, int]:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_log import LogError, parse_nccl_log
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import rail_name
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport import transport_findings
 
-from tests.typed import typed
+from tests.typed import RAILS_FABRIC, typed
 
 from .row import Row
 
 
-def _transport(data: bytes, expect: Mapping[str, Any]) -> Sequence[Finding]:
-    """Judge the text as the log of one rank of two nodes."""
+def _transport(rails: Mapping[str, str], data: bytes, expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Judge the text as the log of one rank of two nodes, on which ``rails`` are called so."""
     try:
-        read = parse_nccl_log(data.decode("utf-8", errors="replace")).to_dict()
+        read = replace(parse_nccl_log(data.decode("utf-8", errors="replace")), rails=rails).to_dict()
     except LogError as exc:
         read = {"error": str(exc)}
     rank = {"node": "gpu-1", "phase": "end", "transport": read}
@@ -25,21 +28,16 @@ def _transport(data: bytes, expect: Mapping[str, Any]) -> Sequence[Finding]:
 
 
 def _row(file: str, verdict: str, why: str, *devices: str, kind: str = "infiniband", **asked: bool) -> Row:
-    rails = [{"rail": rail, "device": name, "address": None, "interface": None} for rail, name in enumerate(devices)]
+    # The logs do not say where the devices lie.
+    rails = [{"rail": rail, "address": f"0000:{rail:02x}:00.0"} for rail in range(len(devices))]
     expect = {
-        "fabric": {
-            "kind": kind,
-            "routing": "adaptive",
-            "peer_memory": "dmabuf",
-            "port": None,
-            "nccl_least": None,
-            "verify_cabling": False,
-        },
+        "fabric": {**RAILS_FABRIC, "kind": kind, "routing": "adaptive"},
         "nic": {"rails": rails},
         "collective": {"transport": {"gpu_direct": True, "nvls": None, **asked}},
     }
     folder = "" if "/" in file else "nccl-log/"
-    return Row(f"{folder}{file}", "nccl", ("transport",), verdict, expect, why, judge=_transport)
+    names = {rail_name(rail): device for rail, device in enumerate(devices)}
+    return Row(f"{folder}{file}", "nccl", ("transport",), verdict, expect, why, judge=partial(_transport, names))
 
 
 _EIGHT = tuple(f"mlx5_{number}" for number in range(8))

@@ -4,25 +4,41 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.host import blocks
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 
+from tests.typed import RAILS_FABRIC
+
 from .row import Row
 
 
-def _rails(*devices: str, addresses: Sequence[str] = (), interfaces: Sequence[str] = ()) -> list[dict[str, Any]]:
-    return [
-        {
-            "rail": rail,
-            "device": device,
-            "address": addresses[rail] if addresses else None,
-            "interface": interfaces[rail] if interfaces else None,
-        }
-        for rail, device in enumerate(devices)
-    ]
+def _rails(*addresses: str, first: int = 0) -> list[dict[str, Any]]:
+    return [{"rail": rail, "address": address} for rail, address in enumerate(addresses, first)]
+
+
+def _address(device: str) -> str:
+    """Return an address for a device of a text that tells none."""
+    kind, number = re.fullmatch(r"(\D+\d*)_(?:bond_)?(\d+)", device).groups()  # type: ignore[union-attr]
+    return f"{('mlx5', 'mlx4', 'hfi1').index(kind) + ('bond' in device) * 16:04x}:{int(number):02x}:00.0"
+
+
+def _devices(*devices: str, first: int = 0) -> list[dict[str, Any]]:
+    return _rails(*map(_address, devices), first=first)
+
+
+def _names(data: bytes) -> Output:
+    """Return the names of all devices of ibstat, of ibstatus, or of sysfs below /sys/class/infiniband."""
+    found = re.findall(r"^(?:CA '|Infiniband device '|==> )(\w+)", data.decode(), re.MULTILINE)
+    return Output("".join(f"/sys/bus/pci/devices/{_address(name)}/infiniband/{name}\n" for name in sorted({*found})))
+
+
+def _names_of_dump(data: bytes) -> Output:
+    """Return the names as the paths of the files tell them."""
+    named = re.compile(r"/sys/bus/pci/devices/[^/]+/(?:infiniband|net)/[^/]+(?=/)")
+    found = {match.group() for match in map(named.match, json.loads(data)) if match}
+    return Output("".join(f"{path}\n" for path in sorted(found)))
 
 
 def _nic(**nic: Any) -> dict[str, Any]:
@@ -30,8 +46,8 @@ def _nic(**nic: Any) -> dict[str, Any]:
 
 
 def _report(data: bytes) -> Output:
-    """Return one device's report of mlxlink as the probe keeps it."""
-    return blocks.joined({"mlx5_0": Output(data.decode())})
+    """Return one rail's report of mlxlink as the probe keeps it."""
+    return blocks.joined({"rail0": Output(data.decode())})
 
 
 def _dump(data: bytes) -> Output:
@@ -63,19 +79,18 @@ def _interfaces(data: bytes) -> Output:
     return blocks.joined(files)
 
 
-H100 = _rails("mlx5_0", *(f"mlx5_{number}" for number in (3, 4, 5, 6, 9, 10, 11)))
-STORAGE = [{**rail, "rail": 8 + rail["rail"]} for rail in _rails("mlx5_1", "mlx5_2", "mlx5_7", "mlx5_8")]
-A100 = _nic(
-    rails=_rails(
-        *(f"mlx5_{number}" for number in (0, 1, 2, 3, 6, 7, 8, 9)),
-        addresses=[f"0000:{bus}:00.0" for bus in ("0c", "12", "4b", "54", "8d", "94", "ba", "cc")],
-        interfaces=[f"ib{number}" for number in range(8)],
+H100 = _devices("mlx5_0", *(f"mlx5_{number}" for number in (3, 4, 5, 6, 9, 10, 11)))
+STORAGE = _devices("mlx5_1", "mlx5_2", "mlx5_7", "mlx5_8", first=8)
+A100 = {
+    **_nic(
+        rails=_rails(*(f"0000:{bus}:00.0" for bus in ("0c", "12", "4b", "54", "8d", "94", "ba", "cc"))),
+        speed_gbps=200,
+        mtu_bytes=2044,
+        link_layer="InfiniBand",
+        pcie={"generation": 4},
     ),
-    speed_gbps=200,
-    mtu_bytes=2044,
-    link_layer="InfiniBand",
-    pcie={"generation": 4},
-)
+    "fabric": {**RAILS_FABRIC, "kind": "infiniband", "ipoib": "datagram"},
+}
 FRONT = _nic(
     rails=[],
     frontend=[
@@ -84,20 +99,21 @@ FRONT = _nic(
         {"interface": "front0", "speed_gbps": 400, "mtu_bytes": 9192},
     ],
 )
-ONE = _nic(rails=_rails("mlx5_0"))
+ONE = _nic(rails=_devices("mlx5_0"))
 
 
 def _ib(file: str, checks: tuple[str, ...], verdict: str, expect: dict[str, Any], why: str) -> Row:
-    return Row(f"ib/{file}", "infiniband", checks, verdict, expect, why)
+    return Row(f"ib/{file}", "infiniband", checks, verdict, expect, why, names=_names)
 
 
 def _net(file: str, probe: str, check: str, verdict: str, why: str) -> Row:
-    run: Callable[[bytes], Output] = _interfaces if file.startswith("ip-") else _dump
-    return Row(f"net/{file}", probe, (check,), verdict, FRONT if file.startswith("ip-") else A100, why, run)
+    if file.startswith("ip-"):
+        return Row(f"net/{file}", probe, (check,), verdict, FRONT, why, _interfaces, lambda _data: Output())
+    return Row(f"net/{file}", probe, (check,), verdict, A100, why, _dump, _names_of_dump)
 
 
 _HERE = ("nic_inventory", "nic_link", "nic_firmware")
-_SYSFS_H100 = _nic(rails=_rails(*(f"mlx5_{number}" for number in (0, 1, 4, 5, 6, 7, 8, 9))), model="MT4129")
+_SYSFS_H100 = _nic(rails=_devices(*(f"mlx5_{number}" for number in (0, 1, 4, 5, 6, 7, 8, 9))), model="MT4129")
 _ROWS_IB = [
     _ib("ibstat-h100-12hca-all-active.txt", _HERE, "pass", _nic(rails=H100), "eight rails at 400 Gb/s, all up"),
     _ib("ibstat-h100-2x400g-disabled.txt", ("nic_link",), "fail", _nic(rails=H100), "mlx5_5 and mlx5_11 are down"),
@@ -120,14 +136,14 @@ _ROWS_IB = [
         "ibstat-a100-9x200.txt",
         _HERE,
         "pass",
-        _nic(rails=_rails(*(f"mlx5_{number}" for number in range(1, 9))), speed_gbps=200),
+        _nic(rails=_devices(*(f"mlx5_{number}" for number in range(1, 9))), speed_gbps=200),
         "eight rails at 200 Gb/s, all up",
     ),
     _ib(
         "ibstatus-a100-all-active.txt",
         ("nic_inventory", "nic_link"),
         "pass",
-        _nic(rails=_rails(*(f"mlx5_{number}" for number in range(8))), speed_gbps=200),
+        _nic(rails=_devices(*(f"mlx5_{number}" for number in range(8))), speed_gbps=200),
         "eight rails at 200 Gb/s, all up",
     ),
     _ib("sysfs-class-infiniband-h100.txt", _HERE, "pass", _SYSFS_H100, "eight rails up at 400 Gb/s, one firmware"),
@@ -137,14 +153,14 @@ _ROWS_IB = [
         "sysfs-class-infiniband-procfs-mixed.txt",
         ("nic_link",),
         "fail",
-        _nic(rails=_rails("mlx5_0"), speed_gbps=100),
+        _nic(rails=_devices("mlx5_0"), speed_gbps=100),
         "one lane of four; the physical state is no word that there is",
     ),
     _ib(
         "sysfs-class-infiniband-procfs-mixed.txt",
         ("nic_link", "nic_errors"),
         "pass",
-        _nic(rails=_rails("mlx4_0"), speed_gbps=40),
+        _nic(rails=_devices("mlx4_0"), speed_gbps=40),
         "both ports up on four lanes, no errors",
     ),
 ]
@@ -169,7 +185,7 @@ _ROWS_NET = [
     _net("ip-json-bond-missing-intf.json", "net_devices", "nic_interface", "fail", "enp225s0f0 is absent"),
     _net("ip-json-bond-slave-down.json", "net_devices", "nic_interface", "fail", "enp225s0f0 has no carrier"),
 ]
-_PLAIN = _nic(rails=_rails("mlx5_0"), physical={"fec_histogram": False})
+_PLAIN = _nic(rails=_devices("mlx5_0"), physical={"fec_histogram": False})
 _ROWS_LINK = [
     Row("mlxlink/mlxlink-json-400g-dr4.json", "mlxlink", ("nic_physical",), "pass", _PLAIN, "healthy", _report),
     Row(
@@ -187,12 +203,12 @@ _ROWS_LINK = [
 def _template(data: bytes) -> Output:
     """Return the table that a program's format string makes of a NIC with four virtual functions."""
     text = data.decode().replace("%s\n", "").replace("%s(0)", "False(0)").replace("%s(1)", "True(1)")
-    return blocks.joined({"mlx5_0": Output(text.replace("%d", "4 ").replace("%s", "x"))})
+    return blocks.joined({"rail0": Output(text.replace("%d", "4 ").replace("%s", "x"))})
 
 
 def _settings(**settings: str) -> dict[str, Any]:
     wanted = [{"key": key, "wanted": value} for key, value in settings.items()]
-    return _nic(rails=_rails("mlx5_0"), firmware_settings=wanted)
+    return _nic(rails=_devices("mlx5_0"), firmware_settings=wanted)
 
 
 def _config(file: str, verdict: str, expect: dict[str, Any], why: str) -> Row:

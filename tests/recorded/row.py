@@ -26,5 +26,7 @@ class Row:
     expect: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
     run: Callable[[bytes], Output] | None = None
+    # What probe ``rail_names`` gives on the machine, for checks that ask it too.
+    names: Callable[[bytes], Output] | None = None
     # In place of probe and checks, for what is judged on the control machine.
     judge: Callable[[bytes, Mapping[str, Any]], Sequence[Finding]] | None = None

@@ -99,7 +99,7 @@ def recorded(place: Path) -> dict[str, Said]:
             continue
         data = (place / row.file).read_bytes()
         output = vars(row.run(data)) if row.run else data.hex()
-        inputs = [row.probe, row.checks, row.expect, output]
+        inputs = [row.probe, row.checks, row.expect, output, *([vars(row.names(data))] if row.names else ())]
         # A rule that has nothing to say any more says something else.
         by_rule: dict[str, list[Finding]] = {_rule_of(check): [] for check in row.checks}
         for finding in findings_of(row, place):

@@ -1,5 +1,7 @@
 """What two hosts with RoCE must do after the roles: carry RDMA on every rail, come back from a reboot, show faults.
 
+Tests after the reboot find the devices of the second host under other names.
+
 Their GPUs are a stand-in for CUDA's library (molecule/lab/libcuda.c), whose memory is the hosts' own.
 """
 
@@ -12,6 +14,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,12 +31,15 @@ PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 SCENARIO = PROJECT / "molecule" / "fabric_vm"
 INVENTORY = f"--inventory={SCENARIO / 'inventory'}"
 MACHINES = ("vm-01", "vm-02")
-# RDMA device, its interface, its network and its route table.
-RAILS = {"rxe0": ("eth1", "172.16.0", 100), "rxe1": ("eth2", "172.17.0", 101)}
+# PCI address, network and route table.
+RAILS = {"rail0": ("0000:00:08.0", "172.16.0", 100), "rail1": ("0000:00:09.0", "172.17.0", 101)}
+# RDMA device and network interface, as the lab first calls them, and as rdma-core and systemd do by their bus.
+FIRST_NAMES = {"rail0": ("rxe0", "eth1"), "rail1": ("rxe1", "eth2")}
+BUS_NAMES = {"rail0": ("rocep0s8", "enp0s8"), "rail1": ("rocep0s9", "enp0s9")}
 MTU = 9000
 # That so much was written shows all the same.
 UNCLOCKED = re.compile(r"\] is 0 after [1-9]\d* iterations, expected more than 0")
-EACH_RAIL = pytest.mark.parametrize("device", RAILS)
+EACH_RAIL = pytest.mark.parametrize("rail", RAILS)
 EACH_HOST = pytest.mark.parametrize("machine", MACHINES)
 
 
@@ -70,9 +76,19 @@ def play(playbook: str, *arguments: str) -> tuple[int, int, str]:
     return sum(int(changed) for changed, _ in recap), sum(int(failed) for _, failed in recap), text
 
 
-def roce_check(machine: str, device: str) -> subprocess.CompletedProcess[str]:
+def names_of(machine: str) -> dict[str, tuple[str, str]]:
+    """Return what a machine calls each rail's RDMA device and network interface now."""
+    found = {}
+    for rail, (address, _, _) in RAILS.items():
+        interface = on(machine, f"ls /sys/bus/pci/devices/{address}/virtio*/net").strip()
+        (parent,) = on(machine, f"grep -lx {interface} /sys/class/infiniband/*/parent").split()
+        found[rail] = (parent.split("/")[4], interface)
+    return found
+
+
+def roce_check(machine: str, rail: str) -> subprocess.CompletedProcess[str]:
     """Hold one port against its settings, as an operator does."""
-    return ask(machine, f"/usr/libexec/muster/muster roce check --settings /etc/muster/roce/{device}.json")
+    return ask(machine, f"/usr/libexec/muster/muster roce check --settings /etc/muster/roce/{rail}.json")
 
 
 @pytest.fixture(scope="module")
@@ -84,15 +100,15 @@ def expect() -> str:
 
 
 def preflight(machine: str, expect: str) -> dict[str, dict[str, Any]]:
-    """Return what preflight finds of the RoCE ports, by check and device."""
+    """Return what preflight finds of the RoCE ports, by check and rail."""
     command = f"/usr/libexec/muster/muster examine --stage preflight --no-store --node {machine} <<'E'\n{expect}\nE"
     findings = json.loads(on(machine, command))["findings"]
     return {
-        f"{each['check']} {device}": each
+        f"{each['check']} {rail}": each
         for each in findings
         if each["check"] in ("roce_settings", "roce_gid")
-        for device in RAILS
-        if device in each["subject"]
+        for rail in RAILS
+        if each["subject"] == f"nic {rail}"
     }
 
 
@@ -105,13 +121,14 @@ def gid_index(machine: str, device: str, address: str) -> int:
     return int(found)
 
 
-def write_over(device: str, *arguments: str) -> str:
+def write_over(rail: str, *arguments: str) -> str:
     """Write from the first machine to the second over one rail; return the report, which must be of all of it."""
-    given = " ".join(["-F", "-s", "65536", "-n", "50", "-d", device, *arguments])
-    server = f"systemd-run --quiet --collect --unit=server-{device} timeout 60 ib_write_bw {given}"
-    on(MACHINES[1], f"systemctl stop server-{device} 2>/dev/null; {server}")
+    given = " ".join(["-F", "-s", "65536", "-n", "50", *arguments])
+    client, server = (f"timeout 60 ib_write_bw -d {names_of(machine)[rail][0]} {given}" for machine in MACHINES)
+    unit = f"server-{rail}"
+    on(MACHINES[1], f"systemctl stop {unit} 2>/dev/null; systemd-run --quiet --collect --unit={unit} {server}")
     for _ in range(20):
-        done = ask(MACHINES[0], f"timeout 60 ib_write_bw {given} {RAILS[device][1]}.2")
+        done = ask(MACHINES[0], f"{client} {RAILS[rail][1]}.2")
         # The other side may not listen yet.
         if done.returncode == 0 or "connect" not in done.stdout.lower() + done.stderr.lower():
             break
@@ -123,13 +140,13 @@ def write_over(device: str, *arguments: str) -> str:
 
 @pytest.mark.main_road
 @EACH_RAIL
-def test_rail_carries_rdma_over_connection_manager(device: str) -> None:
-    write_over(device, "-R")
+def test_rail_carries_rdma_over_connection_manager(rail: str) -> None:
+    write_over(rail, "-R")
 
 
 @pytest.mark.main_road
 def test_rail_carries_what_is_in_the_memory_of_gpus() -> None:
-    report = write_over("rxe0", "-R", "--use_cuda=1")
+    report = write_over("rail0", "-R", "--use_cuda=1")
     assert "device name = [host memory for GPU 1]" in report
     assert "deallocating GPU buffer" in report
 
@@ -160,17 +177,61 @@ def test_preflight_fails_a_perftest_that_cannot_reach_the_memory_of_gpus(expect:
     assert "libcuda.so.1" in reason
 
 
+def test_reboot_brings_everything_back_whatever_the_names_are() -> None:
+    lab = [sys.executable, str(PROJECT / "molecule/lab/vm.py"), str(SCENARIO / "vars/machines.yml")]
+    on("vm-02", "touch /etc/lab-persistent-names")
+    subprocess.run([*lab, "reboot"], check=True)
+    assert [names_of(machine) for machine in MACHINES] == [FIRST_NAMES, BUS_NAMES]
+    for number, machine in enumerate(MACHINES, 1):
+        names, rules = names_of(machine), on(machine, "ip rule")
+        for unit in (*(f"muster-roce@{rail}.service" for rail in RAILS), "muster-nccl.service"):
+            assert on(machine, f"systemctl show --property=Result --value {unit}").strip() == "success"
+            assert f"Finished {unit}" in on(machine, f"journalctl --boot --unit={unit}"), unit
+        devices = ",".join(device for device, _ in names.values())
+        assert f"NCCL_IB_HCA=={devices}\n" in on(machine, "cat /etc/nccl.conf")
+        for rail, (_, network, table) in RAILS.items():
+            device, interface = names[rail]
+            address = f"{network}.{number}"
+            assert f"{address}/24" in on(machine, f"ip -o -4 address show dev {interface}")
+            assert on(machine, f"cat /sys/class/net/{interface}/mtu").strip() == str(MTU)
+            gid_index(machine, device, address)
+            assert f"{table}:\tfrom {address} lookup {table}" in rules
+            routes = on(machine, f"ip route show table {table}")
+            assert f"default via {network}.254 dev {interface}" in routes
+            assert f"{network}.0/24 dev {interface}" in routes
+            asked = roce_check(machine, rail)
+            assert asked.returncode == 0, asked.stderr
+
+
+@EACH_RAIL
+def test_rail_carries_rdma_after_the_reboot(rail: str) -> None:
+    write_over(rail, "-R")
+
+
+def test_nothing_is_left_to_change_after_the_reboot() -> None:
+    changed, failed, text = play("rails.yml")
+    assert (changed, failed) == (0, 0), text
+
+
+def rails_of(gpus: Sequence[int | None]) -> list[dict[str, Any]]:
+    """Return the rails as nodes are asked to test them, each with the number of the GPU beside it."""
+    return [
+        {"rail": number, "address": address, "gpu": gpu}
+        for number, ((address, _, _), gpu) in enumerate(zip(RAILS.values(), gpus, strict=True))
+    ]
+
+
 def walk(gpus: bool = False, **changed: Any) -> list[dict[str, Any]]:
     """Run ``muster fabric`` on both machines, and return the tests of their answers.
 
     Slurm is not here to start both ends: they are given what srun would tell them.
     """
     nodes = {
-        name: {"address": f"172.16.0.{n}", "rails": {device: f"{net}.{n}" for device, (_, net, _) in RAILS.items()}}
+        name: {"address": f"172.16.0.{n}", "rails": {rail: f"{net}.{n}" for rail, (_, net, _) in RAILS.items()}}
         for n, name in enumerate(MACHINES, 1)
     }
     test = {
-        "rails": [{"device": device, "gpu": number if gpus else None} for number, device in enumerate(RAILS)],
+        "rails": rails_of([0, 1] if gpus else [None, None]),
         # perftest leaves out two seconds at either end of a load.
         **{"bandwidth_bytes": 65536, "latency_bytes": 2, "queue_pairs": 2, "seconds": 6},
         **{"data_class": 0, "control_class": None, "roce": True, "dmabuf": False, "counters": []},
@@ -202,9 +263,9 @@ def test_fabric_walk_of_the_product_measures_every_rail(gpus: bool) -> None:
             break
     assert wrong == []
     assert all(each["value"] > 0 for each in tests if not each["error"])
-    measured = {(each["phase"], each["tool"], each["device"], each["client"]) for each in tests}
+    measured = {(each["phase"], each["tool"], each["rail"], each["client"]) for each in tests}
     assert measured == {
-        *(("single", "ib_write_lat", device, "vm-02") for device in RAILS),
+        *(("single", "ib_write_lat", rail, "vm-02") for rail in RAILS),
         *((phase, "ib_write_bw", *end) for phase in ("single", "together") for end in product(RAILS, MACHINES)),
     }
 
@@ -214,7 +275,7 @@ def test_fabric_walk_of_the_product_measures_every_rail(gpus: bool) -> None:
     [
         # Soft-RoCE knows none.
         ({"dmabuf": True}, "OFED stack does not support DMA-BUF"),
-        ({"rails": [{"device": device, "gpu": 9} for device in RAILS]}, r"No such device ID \(9\) exists"),
+        ({"rails": rails_of([9, 9])}, r"No such device ID \(9\) exists"),
     ],
 )
 def test_memory_that_the_rail_cannot_reach_gives_no_bandwidth(changed: dict[str, Any], said: str) -> None:
@@ -228,82 +289,53 @@ def test_memory_that_the_rail_cannot_reach_gives_no_bandwidth(changed: dict[str,
 def test_preflight_passes_every_port(machine: str, expect: str) -> None:
     found = preflight(machine, expect)
     assert {key: each["verdict"] for key, each in found.items()} == {
-        f"{check} {device}": "pass" for check in ("roce_settings", "roce_gid") for device in RAILS
+        f"{check} {rail}": "pass" for check in ("roce_settings", "roce_gid") for rail in RAILS
     }
 
 
 @pytest.mark.main_road
-def test_wrong_mtu_is_named_by_device_and_put_right(expect: str) -> None:
-    on("vm-02", "ip link set eth1 mtu 1500")
+def test_wrong_mtu_is_named_by_rail_and_put_right(expect: str) -> None:
+    device, interface = names_of("vm-02")["rail0"]
+    on("vm-02", f"ip link set {interface} mtu 1500")
 
-    asked = roce_check("vm-02", "rxe0")
+    asked = roce_check("vm-02", "rail0")
     assert asked.returncode == 1
-    assert "rxe0 (eth1): mtu_bytes is 1500, expected 9000" in asked.stderr
-    assert roce_check("vm-02", "rxe1").returncode == 0
+    assert f"rail 0 ({device}, {interface}): mtu_bytes is 1500, expected 9000" in asked.stderr
+    assert roce_check("vm-02", "rail1").returncode == 0
 
     found = preflight("vm-02", expect)
-    assert found["roce_settings rxe0"]["verdict"] == "fail"
-    assert "mtu_bytes is 1500, expected 9000" in found["roce_settings rxe0"]["reason"]
-    assert found["roce_settings rxe1"]["verdict"] == "pass"
+    assert found["roce_settings rail0"]["verdict"] == "fail"
+    assert "mtu_bytes is 1500, expected 9000" in found["roce_settings rail0"]["reason"]
+    assert found["roce_settings rail1"]["verdict"] == "pass"
 
     changed, failed, text = play("rails.yml", "--check", "--diff", "--limit=vm-02")
     assert (changed, failed) == (1, 0), text
     assert "1500" in text
-    assert on("vm-02", "cat /sys/class/net/eth1/mtu").strip() == "1500"
+    assert on("vm-02", f"cat /sys/class/net/{interface}/mtu").strip() == "1500"
 
     changed, failed, text = play("rails.yml", "--limit=vm-02")
     assert (changed, failed) == (1, 0), text
-    assert on("vm-02", "cat /sys/class/net/eth1/mtu").strip() == str(MTU)
-    assert roce_check("vm-02", "rxe0").returncode == 0
+    assert on("vm-02", f"cat /sys/class/net/{interface}/mtu").strip() == str(MTU)
+    assert roce_check("vm-02", "rail0").returncode == 0
 
 
 @pytest.mark.main_road
-def test_missing_gid_is_named_by_device_and_fails_the_role(expect: str) -> None:
-    on("vm-02", "ip address delete 172.17.0.2/24 dev eth2")
+def test_missing_gid_is_named_by_rail_and_fails_the_role(expect: str) -> None:
+    device, interface = names_of("vm-02")["rail1"]
+    on("vm-02", f"ip address delete 172.17.0.2/24 dev {interface}")
     try:
-        asked = roce_check("vm-02", "rxe1")
+        asked = roce_check("vm-02", "rail1")
         assert asked.returncode == 1
-        assert "rxe1 (eth2): no RoCE v2 GID of 172.17.0.2" in asked.stderr
-        assert roce_check("vm-02", "rxe0").returncode == 0
+        assert f"rail 1 ({device}, {interface}): no RoCE v2 GID of 172.17.0.2" in asked.stderr
+        assert roce_check("vm-02", "rail0").returncode == 0
 
         found = preflight("vm-02", expect)
-        assert found["roce_gid rxe1"]["verdict"] == "fail"
-        assert "rxe1" in found["roce_gid rxe1"]["reason"]
-        assert found["roce_gid rxe0"]["verdict"] == "pass"
+        assert found["roce_gid rail1"]["verdict"] == "fail"
+        assert f"rail 1 ({device}" in found["roce_gid rail1"]["reason"]
+        assert found["roce_gid rail0"]["verdict"] == "pass"
 
         changed, failed, text = play("rails.yml", "--limit=vm-02", "--extra-vars=roce_wait_seconds=1")
         assert (changed, failed) == (0, 1), text
-        assert "rxe1" in text
+        assert f"rail 1 ({device}" in text
     finally:
-        on("vm-02", "networkctl reconfigure eth2")
-
-
-def test_reboot_brings_everything_back() -> None:
-    lab = [sys.executable, str(PROJECT / "molecule/lab/vm.py"), str(SCENARIO / "vars/machines.yml")]
-    subprocess.run([*lab, "reboot"], check=True)
-    for number, machine in enumerate(MACHINES, 1):
-        rules = on(machine, "ip rule")
-        for device, (interface, network, table) in RAILS.items():
-            unit = f"muster-roce@{device}.service"
-            assert on(machine, f"systemctl show --property=Result --value {unit}").strip() == "success"
-            assert f"Finished {unit}" in on(machine, f"journalctl --boot --unit={unit}"), unit
-            address = f"{network}.{number}"
-            assert f"{address}/24" in on(machine, f"ip -o -4 address show dev {interface}")
-            assert on(machine, f"cat /sys/class/net/{interface}/mtu").strip() == str(MTU)
-            gid_index(machine, device, address)
-            assert f"{table}:\tfrom {address} lookup {table}" in rules
-            routes = on(machine, f"ip route show table {table}")
-            assert f"default via {network}.254 dev {interface}" in routes
-            assert f"{network}.0/24 dev {interface}" in routes
-            asked = roce_check(machine, device)
-            assert asked.returncode == 0, asked.stderr
-
-
-@EACH_RAIL
-def test_rail_carries_rdma_after_the_reboot(device: str) -> None:
-    write_over(device, "-R")
-
-
-def test_nothing_is_left_to_change_after_the_reboot() -> None:
-    changed, failed, text = play("rails.yml")
-    assert (changed, failed) == (0, 0), text
+        on("vm-02", f"networkctl reconfigure {interface}")

@@ -1,6 +1,6 @@
 """Firmware settings of the lab's NICs: what they hold now and from the next boot on, kept on the host beside its state.
 
-``nic_config`` of the state lays other settings over a NIC's: ``{"mlx5_3": {"MAX_ACC_OUT_READ": "0"}}`` for both,
+``nic_config`` of the state lays other settings over a NIC's: ``{"rail3": {"MAX_ACC_OUT_READ": "0"}}`` for both,
 ``["0", "128"]`` for one that was set and waits for its reboot, ``"ignored"`` for one that the device never takes.
 """
 
@@ -37,21 +37,21 @@ READ_ONLY = ("NUM_OF_PLANES_P1",)
 # Shown only once the device has them unlocked for the next boot.
 ADVANCED = ("MAX_ACC_OUT_READ", "PCI_WR_ORDERING")
 KINDS = {name: kind for name, kind, _, _ in SETTINGS}
-# What `set` keeps, by device and key.
+# What `set` keeps, by rail and key.
 KEPT = "nic_config.json"
 
 
 def nic_of(state: dict[str, Any], tool: str, device: str) -> dict[str, Any]:
     """Return the NIC at a PCI address, with or without its domain."""
     nic = next((nic for nic in state["nics"] if device in (nic["address"], nic["address"][5:])), None)
-    if nic is None or nic["device"] in state["nics_missing"]:
+    if nic is None or nic["rail"] in state["nics_missing"]:
         lab_tool.refuse(f"-E- Failed to open the device {device}: No such file or directory ({tool})", 3)
     return nic
 
 
-def values_of(state: dict[str, Any], device: str) -> dict[str, tuple[int, int, int]]:
+def values_of(state: dict[str, Any], rail: str) -> dict[str, tuple[int, int, int]]:
     """Return default, current and next value by key; settings that are locked are left out."""
-    over, (since, booted) = state["nic_config"].get(device, {}), lab_tool.kept(KEPT, device)
+    over, (since, booted) = state["nic_config"].get(rail, {}), lab_tool.kept(KEPT, rail)
     found = {}
     for name, _, default, healthy in SETTINGS:
         given = over.get(name, str(healthy))
@@ -89,7 +89,7 @@ def output(state: dict[str, Any], tool: str, argv: list[str]) -> str:
         lab_tool.refuse(f"{tool} of the lab does not simulate: {' '.join(argv)}")
     nic = nic_of(state, tool, words[1])
     if words[2] in ("q", "query") and len(words) == 3 and "-e" in argv:
-        return query(nic, values_of(state, nic["device"]))
+        return query(nic, values_of(state, nic["rail"]))
     if words[2] in ("s", "set"):
         return change(state, nic, words[3:])
     lab_tool.refuse(f"{tool} of the lab does not simulate: {' '.join(argv)}")
@@ -120,7 +120,7 @@ def query(nic: dict[str, Any], values: dict[str, tuple[int, int, int]]) -> str:
 
 def change(state: dict[str, Any], nic: dict[str, Any], words: list[str]) -> str:
     """Set values for the next boot."""
-    values, new = values_of(state, nic["device"]), {}
+    values, new = values_of(state, nic["rail"]), {}
     rows = [head(nic) + f"{'Configurations:':52}{'Next Boot':16}New\n"]
     for word in words:
         name, _, text = word.partition("=")
@@ -132,9 +132,9 @@ def change(state: dict[str, Any], nic: dict[str, Any], words: list[str]) -> str:
         if number is None:
             lab_tool.refuse(f"-E- Failed to parse the value {text} of {name}", 3)
         rows.append(f"{'':8}{name:44}{shown(name, values[name][2]):21}{shown(name, number)}\n")
-        if state["nic_config"].get(nic["device"], {}).get(name) != "ignored":
+        if state["nic_config"].get(nic["rail"], {}).get(name) != "ignored":
             new[name] = number
-    lab_tool.keep(KEPT, nic["device"], new)
+    lab_tool.keep(KEPT, nic["rail"], new)
     text = "\n Apply new Configuration? (y/n) [n] : y\nApplying... Done!\n"
     return "".join(rows) + text + "-I- Please reboot machine to load new configurations.\n"
 
@@ -144,5 +144,5 @@ def reset(state: dict[str, Any], tool: str, argv: list[str]) -> str:
     if len(argv) != 4 or argv[0] != "-d" or argv[2:] != ["-y", "reset"]:
         lab_tool.refuse(f"{tool} of the lab does not simulate: {' '.join(argv)}")
     nic = nic_of(state, tool, argv[1])
-    lab_tool.keep(KEPT, nic["device"], {}, boot="")
+    lab_tool.keep(KEPT, nic["rail"], {}, boot="")
     return "-I- Sending Reset Command To Fw             -Done\n-I- FW was loaded successfully.\n"

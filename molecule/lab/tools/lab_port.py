@@ -23,23 +23,23 @@ FRESH: dict[str, Any] = {
 
 
 def load(state: dict[str, Any], key: str, value: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the device whose ``key`` (device, interface) is ``value`` and what was set of it, None where none is."""
+    """Return the rail whose ``key`` (device, interface) is ``value`` and what was set of it, None where none is."""
     nic = next((nic for nic in state["nics"] if nic[key] == value), None)
-    if nic is None or nic["device"] in state["nics_missing"]:
+    if nic is None or nic["rail"] in state["nics_missing"]:
         return None
-    device = nic["device"]
+    rail = nic["rail"]
     kept = json.loads(_KEPT.read_text(encoding="utf-8")) if _KEPT.exists() else {}
-    return device, {**FRESH, **kept.get(device, {})}
+    return rail, {**FRESH, **kept.get(rail, {})}
 
 
-def save(device: str, port: dict[str, Any]) -> None:
+def save(rail: str, port: dict[str, Any]) -> None:
     """Keep what a port was set to."""
     kept = json.loads(_KEPT.read_text(encoding="utf-8")) if _KEPT.exists() else {}
     unfinished = _KEPT.with_name(f"{_KEPT.name}.{os.getpid()}")
-    unfinished.write_text(json.dumps({**kept, device: port}), encoding="utf-8")
+    unfinished.write_text(json.dumps({**kept, rail: port}), encoding="utf-8")
     unfinished.rename(_KEPT)
 
 
-def ignores(state: dict[str, Any], device: str, setting: str) -> bool:
-    """Return whether the device takes the setting and forgets it."""
-    return setting in state["roce_ignores"].get(device, ())
+def ignores(state: dict[str, Any], rail: str, setting: str) -> bool:
+    """Return whether the rail takes the setting and forgets it."""
+    return setting in state["roce_ignores"].get(rail, ())

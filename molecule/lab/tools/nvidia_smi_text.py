@@ -103,10 +103,14 @@ def nvlink_status(state: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]], m
 def topology(state: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]]) -> str:
     """Return what `topo -m` prints: the GPUs in bus order, the first half at NUMA node 0, a NIC beside each."""
     order = [gpu["slot"] for gpu in sorted(state["gpus"], key=lambda gpu: gpu["address"])]
-    node = {slot: 0 if state["numa_off"] else place * 2 // len(order) for place, slot in enumerate(order)}
+    node = {slot: 0 if state["numa_off"] else place * 2 // len(order) for place, slot in enumerate(order)} | {"": 0}
     # Each part as its name in the matrix, its kind, and the slot of the GPU beside which it lies.
     parts = [(f"GPU{gpu['index']}", "GPU", gpu["slot"]) for gpu in gpus]
-    parts += [(f"NIC{number}", "NIC", slot) for number, slot in enumerate(order)]
+    # In bus order too. One that is no rail has no GPU beside it, and lies at the first node.
+    nics = sorted(state["nics"], key=lambda nic: nic["address"])
+    rails = [nic["rail"] for nic in nics if nic["rail"].startswith("rail")]
+    beside = dict(zip(rails, order, strict=False))
+    parts += [(f"NIC{number}", "NIC", beside.get(nic["rail"], "")) for number, nic in enumerate(nics)]
 
     def connection(first: tuple[str, str, str], second: tuple[str, str, str]) -> str:
         if first == second:
@@ -123,7 +127,7 @@ def topology(state: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]]) -> str
         cells = [part[0], *(connection(part, other) for other in parts)]
         near = _processors(state, node[part[2]])
         rows.append("\t".join([*cells, *([near, str(node[part[2]]), "", "N/A"] if part[1] == "GPU" else [""] * 4)]))
-    devices = "".join(f"  NIC{number}: mlx5_{number}\n" for number in range(len(order)))
+    devices = "".join(f"  NIC{number}: {nic['device']}\n" for number, nic in enumerate(nics))
     return "\n".join(rows) + "\n" + LEGEND + "NIC Legend:\n\n" + devices + "\n"
 
 

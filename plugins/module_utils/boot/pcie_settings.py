@@ -16,7 +16,7 @@ from ..host.machine import Machine
 from ..host.systemd import Systemd, SystemdError
 from ..probes import lspci
 from ..words.errors import MusterError
-from ..words.expectations import READ_REQUEST_BYTES, PciAddress, ReadRequestBytes
+from ..words.expectations import READ_REQUEST_BYTES, PciAddress, Rail, ReadRequestBytes
 from ..words.reader import Path, Text, plain, read
 
 TIMEOUT_SECONDS = 30.0
@@ -28,14 +28,6 @@ class PcieError(MusterError):
 
 
 @dataclass(frozen=True)
-class RailAddress:
-    """Where a rail's NIC lies."""
-
-    device: Text
-    address: PciAddress
-
-
-@dataclass(frozen=True)
 class Settings:
     """What is wanted; null is not declared.
 
@@ -43,7 +35,7 @@ class Settings:
     interrupts of the NICs go to the CPUs next to them, and irqbalance is masked, which would move them.
     """
 
-    rails: tuple[RailAddress, ...]
+    rails: tuple[Rail, ...]
     # Read at run time, by Python 3.9 too.
     max_read_request_bytes: Optional[ReadRequestBytes]  # noqa: UP045
     relaxed_ordering: Optional[bool]  # noqa: UP045
@@ -51,11 +43,6 @@ class Settings:
     local_interrupts: bool
     tool_path: Text
     root: Path
-
-    @property
-    def addresses(self) -> dict[str, str]:
-        """Return the PCI address of each rail's device."""
-        return {rail.device: rail.address for rail in self.rails}
 
     @classmethod
     def from_dict(cls, data: Any) -> Settings:
@@ -75,9 +62,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Interrupt:
-    """One interrupt of a NIC: the CPUs that it may go to, and those next to the NIC."""
+    """One interrupt of a rail's NIC: the CPUs that it may go to, and those next to the NIC."""
 
-    device: str
+    rail: Rail
     number: str
     allowed: str
     local: str
@@ -119,23 +106,23 @@ def look(host: Machine, settings: Settings) -> Seen:
         devices = lspci.parse(lspci.collect(host))
     except Unreadable as exc:
         raise PcieError(f"lspci: {exc}") from exc
-    if gone := [f"{name} ({address})" for name, address in settings.addresses.items() if address not in devices]:
+    if gone := [str(rail) for rail in settings.rails if rail.address not in devices]:
         raise PcieError(f"lspci lists no device at the address of {', '.join(gone)}")
     if not settings.local_interrupts:
         return Seen(devices, (), False)
-    found = [each for name, address in settings.addresses.items() for each in _interrupts(host, name, address)]
+    found = [each for rail in settings.rails for each in _interrupts(host, rail)]
     return Seen(devices, tuple(found), _balancer_may_run(host))
 
 
 def plan(seen: Seen, settings: Settings) -> list[Step]:
     """Return what has to change, in order; raises PcieError for a device that is not there or cannot be judged."""
-    steps = [step for name, address in settings.addresses.items() for step in _control(seen, settings, name, address)]
+    steps = [step for rail in settings.rails for step in _control(seen, settings, rail)]
     steps += _access_control(seen, settings.acs_off_above)
     if seen.balancer:
         steps.append(Step(f"mask {BALANCER}", ("systemctl", "mask", "--now", BALANCER)))
     for each in seen.interrupts:
         if cpus_of(each.allowed) != cpus_of(each.local):
-            what = f"{each.device}: interrupt {each.number} to CPUs {each.local} in place of {each.allowed}"
+            what = f"{each.rail}: interrupt {each.number} to CPUs {each.local} in place of {each.allowed}"
             steps.append(Step(what, file=(f"/proc/irq/{each.number}/smp_affinity_list", each.local)))
     return steps
 
@@ -164,21 +151,21 @@ def _taken(host: Machine, step: Step) -> str:
     return "" if output.rc == 0 else output.error or output.stderr.strip() or f"exit status {output.rc}"
 
 
-def _control(seen: Seen, settings: Settings, name: str, address: str) -> list[Step]:
+def _control(seen: Seen, settings: Settings, rail: Rail) -> list[Step]:
     """Return the changes of a NIC's Device Control register: bits 14 to 12 (read size) and 4 (relaxed ordering)."""
     size, relaxed = settings.max_read_request_bytes, settings.relaxed_ordering
     if size is None and relaxed is None:
         return []
-    device = seen.devices[address]
+    device = seen.devices[rail.address]
     if device.max_read_request_bytes is None or device.relaxed_ordering is None:
-        raise PcieError(f"{name}: lspci does not show the Device Control register of {address}")
+        raise PcieError(f"{rail}: lspci does not show the Device Control register")
     steps = []
     if size is not None and size != device.max_read_request_bytes:
-        what = f"{name}: reads of {size} B in place of {device.max_read_request_bytes} B"
-        steps.append(_setpci(what, address, f"CAP_EXP+8.w={READ_REQUEST_BYTES.index(size) << 12:04x}:7000"))
+        what = f"{rail}: reads of {size} B in place of {device.max_read_request_bytes} B"
+        steps.append(_setpci(what, rail.address, f"CAP_EXP+8.w={READ_REQUEST_BYTES.index(size) << 12:04x}:7000"))
     if relaxed is not None and relaxed != device.relaxed_ordering:
-        what = f"{name}: relaxed ordering {'on' if relaxed else 'off'}"
-        steps.append(_setpci(what, address, f"CAP_EXP+8.w={relaxed << 4:04x}:0010"))
+        what = f"{rail}: relaxed ordering {'on' if relaxed else 'off'}"
+        steps.append(_setpci(what, rail.address, f"CAP_EXP+8.w={relaxed << 4:04x}:0010"))
     return steps
 
 
@@ -202,16 +189,16 @@ def _setpci(what: str, address: str, register: str) -> Step:
     return Step(what, ("setpci", "-s", address, register))
 
 
-def _interrupts(host: Machine, name: str, address: str) -> list[Interrupt]:
-    place = f"/sys/bus/pci/devices/{address}"
+def _interrupts(host: Machine, rail: Rail) -> list[Interrupt]:
+    place = f"/sys/bus/pci/devices/{rail.address}"
     local = _text(host, f"{place}/local_cpulist")
     cpus_of(local)
     numbers = [path.rpartition("/")[2] for path in host.paths(f"{place}/msi_irqs/*")]
     # An interrupt that nothing has asked for yet has no such file.
     files = {number: f"/proc/irq/{number}/smp_affinity_list" for number in sorted(numbers, key=int)}
-    found = [Interrupt(name, number, _text(host, path), local) for number, path in files.items() if host.paths(path)]
+    found = [Interrupt(rail, number, _text(host, path), local) for number, path in files.items() if host.paths(path)]
     if not found:
-        raise PcieError(f"{name}: no interrupts in {place}/msi_irqs; is its driver loaded?")
+        raise PcieError(f"{rail}: no interrupts in {place}/msi_irqs; is its driver loaded?")
     return found
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..nic.declared_nics import rails_of, subject_of
 from ..probes.lspci import Device, above
 from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 from .pcie_links import is_fast_nic
 
 NAME = "acs"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("lspci",)
 
 
@@ -28,13 +29,12 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     """Judge every bridge on the way from a declared GPU or a NIC to its root port, if all of them can be read."""
     devices: Mapping[str, Device] = values["lspci"]
     names = gpu_subjects(expect)
-    nics = {address: f"nic {address}" for address, device in devices.items() if is_fast_nic(device)}
-    rails = expect.nic.rails if expect.nic else ()
-    names |= {**nics, **{rail.address: f"nic {rail.device}" for rail in rails if rail.address}}
+    names |= {address: f"nic {address}" for address, device in devices.items() if is_fast_nic(device)}
+    names |= {rail.address: subject_of(rail) for rail in rails_of(expect)}
     enabled = stated(expect.pcie).acs_enabled
     expected = "on" if enabled else "off"
     wrong: dict[str, str] = {}
-    unread = ["some NIC"] if len(nics) < len(rails) else []
+    unread: list[str] = []
     for address, name in names.items():
         bridges = above(address, devices)
         if address not in devices or not bridges or not all(bridge.readable for bridge in bridges):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..judging.log_faults import HOST, Fault, findings_of
+from ..judging.log_faults import HOST, Fault, findings_of, nic_part
 from ..probes.heartbeat import Heartbeat
-from ..words.expectations import Expectations, KernelLog
+from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "counter_growth"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("boot_id", "error_counters", "heartbeat")
 
 
@@ -35,17 +35,18 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     ]
     if last is not None and last.boot_id == values["boot_id"]:
         for name, before in last.counters.items():
-            faults += _grown(name, before, now.get(name), expect.kernel_log)
+            faults += _grown(name, before, now.get(name), expect)
     return findings_of(NAME, faults, [HOST])
 
 
-def _grown(name: str, before: int, now: int | None, limits: KernelLog) -> list[Fault]:
+def _grown(name: str, before: int, now: int | None, expect: Expectations) -> list[Fault]:
+    limits = expect.kernel_log
     if now is None:
         return [Fault(HOST, f"{name} is gone", INCOMPLETE, "investigate")]
     # A driver that was loaded anew counts from 0.
     growth = now - before if now >= before else now
     if name.startswith("link_downed"):
-        part, limit, reached = f"nic {name.split()[1]}", limits.link_flaps_per_day, growth >= 1
+        part, limit, reached = nic_part(name.split()[1], expect), limits.link_flaps_per_day, growth >= 1
         what, verdict = f"link went down {growth} times within 24 h, class limit {limit:g}", growth >= limit
         return [Fault(part, what, *((FAIL, "reseat") if verdict else (PASS, "investigate")))] if reached else []
     most = limits.memory_corrected_errors

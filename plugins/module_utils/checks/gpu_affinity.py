@@ -10,15 +10,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..host.rail_names import NamedRail, Names, no_device
 from ..judging.gpu_parts import addresses_in_order, unread
+from ..nic.declared_nics import named_rails
 from ..probes.topology import Row, Topology
 from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_affinity"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("topology",)
-OPTIONAL_PROBES: tuple[str, ...] = ("nvidia_smi",)
+# What the tool calls the rails of the class.
+OPTIONAL_PROBES: tuple[str, ...] = ("nvidia_smi", "rail_names")
 # Closest first, in the words of nvidia-smi's legend.
 CONNECTIONS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
@@ -39,14 +42,14 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     for part in stated(expect.gpu).parts:
         address, subject = part.address, declared[part.address]
         if address in rows:
-            findings.append(_judged(subject, part.slot, rows[address], expect))
+            findings.append(_judged(subject, part.slot, rows[address], values.get("rail_names"), expect))
         else:
             why = f"nvidia-smi topo lists {len(topology.gpus)} GPUs, and none is known to be this one"
             findings.append(unread(NAME, subject, why))
     return [*findings, _spread(topology, expect)]
 
 
-def _judged(subject: str, slot: str, row: Row, expect: Expectations) -> Finding:
+def _judged(subject: str, slot: str, row: Row, names: Names | None, expect: Expectations) -> Finding:
     wanted = stated(expect.affinity)
     if expect.nvlink:
         link = f"NV{expect.nvlink.links}"
@@ -61,24 +64,39 @@ def _judged(subject: str, slot: str, row: Row, expect: Expectations) -> Finding:
     if place and row.numa_node != place.numa_node:
         why = f"lies at NUMA node {row.numa_node}, declared {place.numa_node}"
         return Finding(NAME, subject, FAIL, row.numa_node, place.numa_node, "NUMA node", why, "investigate")
-    return _nearest(subject, row, wanted.nic_connection, place.nic if place else None)
+    beside = None if place is None or place.rail is None else _rail(place.rail, names, expect)
+    return _nearest(subject, row, wanted.nic_connection, beside)
 
 
-def _nearest(subject: str, row: Row, limit: str | None, nic: str | None) -> Finding:
+def _rail(number: int, names: Names | None, expect: Expectations) -> NamedRail | str:
+    """Return a rail of the class, or why nobody knows what the tool calls its NIC."""
+    if names is None:
+        return f"could not be read: the name of rail {number}"
+    rail = next((rail for rail in named_rails(expect, names) if rail.rail == number), None)
+    if rail is None:
+        return f"lies beside rail {number}, which the class does not have"
+    return rail if rail.device else no_device(rail, names)
+
+
+def _nearest(subject: str, row: Row, limit: str | None, beside: NamedRail | str | None) -> Finding:
     node = f"NUMA node {row.numa_node}"
     if limit is None:
         return Finding(NAME, subject, PASS, node, None)
-    expected = f"{nic or 'a NIC'} at {limit} or closer"
+    rail = None if isinstance(beside, str) else beside
+    nic = rail.device if rail else None
+    expected = f"{rail or 'a NIC'} at {limit} or closer"
     if not row.nics:
         why = "nvidia-smi sees no NIC: RDMA drivers not loaded, or the NICs are gone"
         return Finding(NAME, subject, FAIL, "no NIC", expected, "", why, "investigate")
+    if isinstance(beside, str):
+        return unread(NAME, subject, beside, expected)
     ranked = sorted(
         (CONNECTIONS.index(kind), device)
         for device, kind in row.nics.items()
         if kind in CONNECTIONS and nic in (None, device)
     )
     if not ranked:
-        what = f"connection to {nic}" if nic in row.nics else f"{nic or 'connection to any NIC'}"
+        what = f"connection to {rail}" if nic in row.nics else f"{rail or 'connection to any NIC'}"
         return unread(NAME, subject, f"could not be read: {what}", expected)
     rank, device = ranked[0]
     measured = f"{device} at {CONNECTIONS[rank]}"

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..nic.declared_nics import COUNTER_END, INTERFACE_COUNTERS, named, rail_subjects, rails_of, subject_of
+from ..host.rail_names import NamedRail, Names, no_device
+from ..nic.declared_nics import COUNTER_END, INTERFACE_COUNTERS, named_rails, rail_subjects, subject_of
 from ..probes.infiniband import Device
 from ..stress.nic_counters import Readings
-from ..words.expectations import Expectations, Rail, stated
+from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_counter_growth"
-RULES = 1
-PROBES: tuple[str, ...] = ("nic_counters",)
+RULES = 2
+PROBES: tuple[str, ...] = ("nic_counters", "rail_names")
 
 
 def subjects(expect: Expectations) -> Sequence[str]:
@@ -25,20 +26,23 @@ def subjects(expect: Expectations) -> Sequence[str]:
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare both readings of each rail's device."""
     readings: Readings = values["nic_counters"]
+    names: Names = values["rail_names"]
     limits: Mapping[str, int] = {name: limit for name, limit in stated(expect.nic).growth.items() if limit is not None}
     return [
-        _finding(rail, readings.before.get(rail.device), readings.after.get(rail.device), limits)
-        for rail in rails_of(expect)
+        Finding(NAME, subject_of(rail), INCOMPLETE, reason=no_device(rail, names), action="investigate")
+        if rail.device is None
+        else _finding(rail, readings.before.get(rail.device), readings.after.get(rail.device), limits)
+        for rail in named_rails(expect, names)
     ]
 
 
-def _finding(rail: Rail, before: Device | None, after: Device | None, limits: Mapping[str, int]) -> Finding:
-    subject, where = subject_of(rail), named(rail)
+def _finding(rail: NamedRail, before: Device | None, after: Device | None, limits: Mapping[str, int]) -> Finding:
+    subject = subject_of(rail)
     if before is None:
-        why = f"{where} showed no counters before load"
+        why = f"{rail} showed no counters before load"
         return Finding(NAME, subject, INCOMPLETE, reason=why, action="investigate")
     if after is None:
-        why = f"{where} was there before load and is gone after it"
+        why = f"{rail} was there before load and is gone after it"
         return Finding(NAME, subject, FAIL, "gone", "there", "", why, "reseat")
     grown: list[tuple[str, int]] = []
     unclear: list[str] = []
@@ -54,9 +58,9 @@ def _finding(rail: Rail, before: Device | None, after: Device | None, limits: Ma
     if grown:
         said = ", ".join(f"{name} by {by} (class limit {limits[name]})" for name, by in grown)
         name, by = grown[0]
-        return Finding(NAME, subject, FAIL, by, limits[name], name, f"{where} under load: {said}", "reseat")
+        return Finding(NAME, subject, FAIL, by, limits[name], name, f"{rail} under load: {said}", "reseat")
     if unclear:
-        why = f"{where}: {'; '.join(unclear)}"
+        why = f"{rail}: {'; '.join(unclear)}"
         return Finding(NAME, subject, INCOMPLETE, None, "class limits", "", why, "investigate")
     return Finding(NAME, subject, PASS, "within limits", "class limits")
 

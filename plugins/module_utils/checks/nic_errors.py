@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..nic.declared_nics import COUNTER_END, named, rail_subjects, rails_of, subject_of
+from ..host.rail_names import NamedRail
+from ..judging.rail_devices import rail_devices
+from ..nic.declared_nics import COUNTER_END, rail_subjects, subject_of
 from ..probes.infiniband import Device
-from ..words.expectations import Expectations, Rail, stated
+from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_errors"
-RULES = 1
-PROBES: tuple[str, ...] = ("infiniband",)
+RULES = 2
+PROBES: tuple[str, ...] = ("infiniband", "rail_names")
 
 
 def subjects(expect: Expectations) -> Sequence[str]:
@@ -27,28 +29,29 @@ def subjects(expect: Expectations) -> Sequence[str]:
 
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge every limited counter of each rail."""
-    devices: Mapping[str, Device] = values["infiniband"]
     limits: Mapping[str, int] = {name: limit for name, limit in stated(expect.nic).errors.items() if limit is not None}
-    return [_finding(rail, devices.get(rail.device), limits) for rail in rails_of(expect)]
+    return [_finding(rail, device, limits) for rail, device in rail_devices(values, expect)]
 
 
-def _finding(rail: Rail, device: Device | None, limits: Mapping[str, int]) -> Finding:
+def _finding(rail: NamedRail, device: Device | str, limits: Mapping[str, int]) -> Finding:
     subject = subject_of(rail)
-    ports = device.ports if device else ()
+    if isinstance(device, str):
+        return Finding(NAME, subject, INCOMPLETE, None, "class limits", "", device, "investigate")
+    ports = device.ports
     unread = sorted({name for port in ports for name in limits if name not in port.counters})
     seen = [(name, port.counters[name]) for port in ports for name in limits if port.counters.get(name)]
     over = [(name, count) for name, count in seen if count > limits[name]]
     if over:
         name, count = over[0]
         said = ", ".join(f"{counted(name, count)} (class limit {limits[name]})" for name, count in over)
-        why = f"{named(rail)}: {said}"
+        why = f"{rail}: {said}"
         return Finding(NAME, subject, FAIL, count, limits[name], name, why, "reseat")
     if not ports or unread:
-        why = f"{named(rail)}: {', '.join(unread) or 'no port'} could not be read"
+        why = f"{rail}: {', '.join(unread) or 'no port'} could not be read"
         return Finding(NAME, subject, INCOMPLETE, None, "class limits", "", why, "investigate")
     if seen:
         said = ", ".join(f"{counted(name, count)} of {limits[name]}" for name, count in seen)
-        why = f"{named(rail)}: within the class limits, {said}"
+        why = f"{rail}: within the class limits, {said}"
         return Finding(NAME, subject, PASS, "within limits", "class limits", "", why, "investigate")
     return Finding(NAME, subject, PASS, "none", "class limits")
 

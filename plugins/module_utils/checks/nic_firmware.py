@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..nic.declared_nics import named, rail_subjects, rails_of, subject_of
+from ..host.rail_names import NamedRail
+from ..judging.rail_devices import rail_devices
+from ..nic.declared_nics import rail_subjects, subject_of
 from ..probes.infiniband import Device
-from ..words.expectations import Expectations, Rail, stated
+from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_firmware"
-RULES = 1
-PROBES: tuple[str, ...] = ("infiniband",)
+RULES = 2
+PROBES: tuple[str, ...] = ("infiniband", "rail_names")
 
 
 def subjects(expect: Expectations) -> Sequence[str]:
@@ -23,25 +25,27 @@ def subjects(expect: Expectations) -> Sequence[str]:
 
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare each version with the class, or with the version that most rails of the node run."""
-    devices: Mapping[str, Device] = values["infiniband"]
-    rails, declared = rails_of(expect), stated(expect.nic).firmware
-    versions = {rail.device: devices[rail.device].firmware if rail.device in devices else None for rail in rails}
-    counted = Counter(version for version in versions.values() if version).most_common(2)
+    rails, declared = rail_devices(values, expect), stated(expect.nic).firmware
+    versions = (device.firmware for _, device in rails if isinstance(device, Device))
+    counted = Counter(version for version in versions if version).most_common(2)
     # Two versions equally often: nobody can say which rails are the odd ones.
     usual = counted[0][0] if len(counted) == 1 or (counted and counted[0][1] > counted[1][1]) else None
-    return [_finding(rail, versions[rail.device], declared, usual) for rail in rails]
+    return [_finding(rail, device, declared, usual) for rail, device in rails]
 
 
-def _finding(rail: Rail, version: str | None, declared: str | None, usual: str | None) -> Finding:
+def _finding(rail: NamedRail, device: Device | str, declared: str | None, usual: str | None) -> Finding:
     subject = subject_of(rail)
+    if isinstance(device, str):
+        return Finding(NAME, subject, INCOMPLETE, None, declared, "", device, "investigate")
+    version = device.firmware
     if version is None:
-        why = f"firmware of {named(rail)} could not be read"
+        why = f"firmware of {rail} could not be read"
         return Finding(NAME, subject, INCOMPLETE, None, declared, "", why, "investigate")
     if declared is not None and version != declared:
-        why = f"{named(rail)} runs firmware {version}, the class has {declared}"
+        why = f"{rail} runs firmware {version}, the class has {declared}"
         return Finding(NAME, subject, FAIL, version, declared, "", why, "investigate")
     if declared is None and version != usual:
         than = f"most run {usual}" if usual else "no version prevails"
-        why = f"{named(rail)} runs firmware {version}: spread across the node's NICs, of which {than}"
+        why = f"{rail} runs firmware {version}: spread across the node's NICs, of which {than}"
         return Finding(NAME, subject, FAIL, version, None, "", why, "investigate")
     return Finding(NAME, subject, PASS, version, declared)

@@ -1,29 +1,37 @@
-"""Is every declared network interface (of a rail, of the front end) up, at its speed and MTU?"""
+"""Is the network interface of every rail, and of the front end, up, at its speed and MTU?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..nic.declared_nics import WantedInterface, interfaces_of
+from ..host.rail_names import Names, no_interface
+from ..nic.declared_nics import WantedInterface, interface_subjects, interfaces_of, rails_of, subject_of
 from ..probes.net_devices import Interface
 from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_interface"
-RULES = 1
-PROBES: tuple[str, ...] = ("net_devices",)
+RULES = 2
+PROBES: tuple[str, ...] = ("net_devices", "rail_names")
 
 
 def subjects(expect: Expectations) -> Sequence[str]:
-    """Return the rails whose interface the class names, and the front-end interfaces."""
-    return list(interfaces_of(expect))
+    """Return the rails where the fabric has network interfaces, and the front-end interfaces."""
+    return interface_subjects(expect)
 
 
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge each interface by itself."""
     found: Mapping[str, Interface] = values["net_devices"]
-    return [_finding(subject, wanted, found.get(wanted.interface)) for subject, wanted in interfaces_of(expect).items()]
+    names: Names = values["rail_names"]
+    nameless = {subject_of(rail): no_interface(rail, names) for rail in rails_of(expect)}
+    return [
+        Finding(NAME, subject, FAIL, "absent", "one interface", "", nameless[subject], "investigate")
+        if wanted.interface is None
+        else _finding(subject, wanted, found.get(wanted.interface))
+        for subject, wanted in interfaces_of(expect, names).items()
+    ]
 
 
 def _finding(subject: str, wanted: WantedInterface, found: Interface | None) -> Finding:

@@ -10,14 +10,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..nic.declared_nics import named, rail_subjects, rails_of, subject_of
+from ..host.rail_names import NamedRail
+from ..judging.rail_devices import rail_devices
+from ..nic.declared_nics import rail_subjects, subject_of
 from ..probes.infiniband import Device, Port
-from ..words.expectations import Expectations, Nic, Rail, stated
+from ..words.expectations import Expectations, Nic, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_link"
-RULES = 1
-PROBES: tuple[str, ...] = ("infiniband",)
+RULES = 2
+PROBES: tuple[str, ...] = ("infiniband", "rail_names")
 
 
 def subjects(expect: Expectations) -> Sequence[str]:
@@ -27,15 +29,13 @@ def subjects(expect: Expectations) -> Sequence[str]:
 
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge every port of each rail's device; the worst one is the finding."""
-    devices: Mapping[str, Device] = values["infiniband"]
-    rails, nic = rails_of(expect), stated(expect.nic)
-    layers = [port.link_layer for rail in rails if rail.device in devices for port in devices[rail.device].ports]
+    rails, nic = rail_devices(values, expect), stated(expect.nic)
+    layers = [port.link_layer for _, device in rails if isinstance(device, Device) for port in device.ports]
     usual = Counter(layer for layer in layers if layer).most_common(1)
     found = []
-    for rail in rails:
-        device = devices.get(rail.device)
-        if device is None or not device.ports:
-            why = f"{named(rail)} shows no port"
+    for rail, device in rails:
+        if isinstance(device, str) or not device.ports:
+            why = device if isinstance(device, str) else f"{rail} shows no port"
             found.append(Finding(NAME, subject_of(rail), INCOMPLETE, None, nic.speed_gbps, "Gb/s", why, "investigate"))
             continue
         answers = [_finding(rail, port, nic, usual[0][0] if usual else None) for port in device.ports]
@@ -43,9 +43,9 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     return found
 
 
-def _finding(rail: Rail, port: Port, nic: Nic, usual: str | None) -> Finding:
+def _finding(rail: NamedRail, port: Port, nic: Nic, usual: str | None) -> Finding:
     subject = subject_of(rail)
-    where = f"{named(rail)} port {port.number}"
+    where = f"{rail} port {port.number}"
     speed = nic.speed_gbps
     shown = f"{port.state or 'unread'}, {port.phys_state or 'unread'}"
     if port.phys_state not in (None, "linkup"):

@@ -8,7 +8,7 @@ log tells something has a finding of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,8 +18,10 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_log"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("kernel_log",)
+# Which rail a line is about that names an interface or an RDMA device alone; without it the part is called so.
+OPTIONAL_PROBES: tuple[str, ...] = ("rail_names",)
 
 _DAY_SECONDS = 86400.0
 _DEVICE = r"mlx5_core(?: (?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]))?(?: [^\s:]+)?: .*?"
@@ -58,20 +60,18 @@ def subjects(expect: Expectations) -> Sequence[str]:
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host and one for each NIC of which the log tells something."""
     messages = values["kernel_log"]
-    faults = faults_in(messages, _RULES, _WORDS, partial(nic_part, expect=expect))
-    return findings_of(NAME, faults + _flaps(messages, expect), [HOST])
+    part_of = partial(nic_part, expect=expect, names=values.get("rail_names"))
+    faults = faults_in(messages, _RULES, _WORDS, part_of)
+    return findings_of(NAME, faults + _flaps(messages, part_of, expect.kernel_log.link_flaps_per_day), [HOST])
 
 
-def _flaps(messages: Sequence[Message], expect: Expectations) -> list[Fault]:
+def _flaps(messages: Sequence[Message], part_of: Callable[[str], str], limit: float) -> list[Fault]:
     """Return the ports whose link went down too often within any 24 hours."""
-    limit = expect.kernel_log.link_flaps_per_day
     downs: dict[str, list[float | None]] = {}
     for message in messages:
         match = _DOWN.search(message.text) if "own" in message.text or "carrier" in message.text else None
         if match:
-            address = match.group("address")
-            part = nic_part(address, expect) if address else f"nic {match.group('port')}"
-            downs.setdefault(part, []).append(message.seconds)
+            downs.setdefault(part_of(match.group("address") or match.group("port")), []).append(message.seconds)
     faults = []
     for part, times in downs.items():
         most = _most_within_a_day(times)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..nic.declared_nics import named, rail_subjects, rails_of, subject_of
+from ..nic.declared_nics import rail_subjects, rails_of, subject_of
 from ..probes.lspci import Device
 from ..words.expectations import Expectations, Pcie, Rail, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_pcie_settings"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("lspci",)
 
 
@@ -28,7 +28,7 @@ def subjects(expect: Expectations) -> Sequence[str]:
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare what each rail's NIC is set to."""
     devices: Mapping[str, Device] = values["lspci"]
-    return [_finding(rail, devices.get(rail.address or ""), stated(expect.pcie)) for rail in rails_of(expect)]
+    return [_finding(rail, devices.get(rail.address), stated(expect.pcie)) for rail in rails_of(expect)]
 
 
 def _finding(rail: Rail, device: Device | None, pcie: Pcie) -> Finding:
@@ -36,14 +36,13 @@ def _finding(rail: Rail, device: Device | None, pcie: Pcie) -> Finding:
     size, relaxed = pcie.max_read_request_bytes, pcie.relaxed_ordering
     expected = _shown(size, relaxed)
     if device is None or device.max_read_request_bytes is None or device.relaxed_ordering is None:
-        where = rail.address or "no PCI address declared"
-        why = f"Device Control register of {named(rail)} could not be read ({where})"
+        why = f"Device Control register of {rail} could not be read"
         return Finding(NAME, subject, INCOMPLETE, None, expected, "", why, "investigate")
     measured = _shown(
         None if size is None else device.max_read_request_bytes, None if relaxed is None else device.relaxed_ordering
     )
     if measured != expected:
-        why = f"{named(rail)} is set to {measured}, the class has {expected}"
+        why = f"{rail} is set to {measured}, the class has {expected}"
         return Finding(NAME, subject, FAIL, measured, expected, "", why, "investigate")
     return Finding(NAME, subject, PASS, measured, expected)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..nic.declared_nics import COUNTER_END, named, rail_subjects, rails_of, subject_of
+from ..nic.declared_nics import COUNTER_END, rail_subjects, rails_of, subject_of
 from ..probes.mlxlink import Link, Links, Reading
 from ..words.expectations import Expectations, Nic, NicPhysical, Rail, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_physical"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("mlxlink",)
 
 # What was found: verdict, measured, expected, unit, reason, action.
@@ -34,10 +34,10 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
 
 
 def _finding(rail: Rail, report: Links, nic: Nic) -> Finding:
-    subject, device = subject_of(rail), rail.device
-    link, limits = report.links.get(device), stated(nic.physical)
+    subject = subject_of(rail)
+    link, limits = report.links.get(rail.name), stated(nic.physical)
     if link is None:
-        why = f"{named(rail)}: {report.unread.get(device, 'no report')}"
+        why = f"{rail}: {report.unread.get(rail.name, 'no report')}"
         return Finding(NAME, subject, INCOMPLETE, reason=why, action="investigate")
     answers = list(_answers(link, limits, nic))
     order = (FAIL, INCOMPLETE, PASS)
@@ -48,7 +48,7 @@ def _finding(rail: Rail, report: Links, nic: Nic) -> Finding:
         return Finding(NAME, subject, PASS, link.effective_ber, limits.effective_ber, "effective BER")
     verdict, measured, expected, unit, _, action = answers[0]
     said = "; ".join(answer[4] for answer in answers)
-    return Finding(NAME, subject, verdict, measured, expected, unit, f"{named(rail)}: {said} ({cable})", action)
+    return Finding(NAME, subject, verdict, measured, expected, unit, f"{rail}: {said} ({cable})", action)
 
 
 def _answers(link: Link, limits: NicPhysical, nic: Nic) -> Iterator[_Answer]:

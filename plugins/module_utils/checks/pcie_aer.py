@@ -15,7 +15,7 @@ from ..words.expectations import Expectations, PcieErrors, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "pcie_aer"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("pcie_aer",)
 # Which drive is which part of the class; without it the drives are incomplete.
 OPTIONAL_PROBES = ("nvme_sysfs",)
@@ -33,7 +33,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     found: Mapping[str, Mapping[str, Errors]] = values["pcie_aer"]
     drives: Sequence[Drive] | None = values.get("nvme_sysfs")
     devices = {subject: address for address, subject in gpu_subjects(expect).items()}
-    devices.update({subject_of(rail): rail.device for rail in rails_of(expect)})
+    devices.update({subject_of(rail): rail.address for rail in rails_of(expect)})
     devices.update({subject: drive.controller for subject, drive in assigned(drives or (), expect.nvme).items()})
     limits = stated(stated(expect.pcie).errors)
     return [_finding(subject, found.get(device, {}), limits) for subject, device in devices.items()]

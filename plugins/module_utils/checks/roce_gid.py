@@ -7,13 +7,13 @@ from typing import Any
 
 from ..nic.declared_nics import roce_ports
 from ..roce.decide import BACKENDS, missing_gid
-from ..roce.port import PortError, state_of, unread_gid
+from ..roce.port import PortError, place_of, state_of, unread_gid
 from ..roce.settings import PortSettings
 from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "roce_gid"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("roce_port",)
 _WANTED = "RoCE v2, IPv4"
 
@@ -30,11 +30,12 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
 
 def _finding(subject: str, port: PortSettings, outputs: Mapping[str, Any]) -> Finding:
     try:
-        state = state_of(port, outputs, BACKENDS[port.backend], frozenset())
+        place = place_of(port, outputs)
     except PortError as exc:
         return Finding(NAME, subject, FAIL, "absent", _WANTED, "", str(exc), "investigate")
+    state = state_of(place, outputs, BACKENDS[port.backend], frozenset())
     if not (why := missing_gid(port, state)):
         return Finding(NAME, subject, PASS, _WANTED, _WANTED)
-    if unread := unread_gid(port.device, outputs):
+    if unread := unread_gid(place.device, outputs):
         return Finding(NAME, subject, INCOMPLETE, None, _WANTED, "", f"{why}; {unread}", "investigate")
     return Finding(NAME, subject, FAIL, "none", _WANTED, "", why, "investigate")

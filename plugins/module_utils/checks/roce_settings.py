@@ -7,13 +7,13 @@ from typing import Any
 
 from ..nic.declared_nics import roce_ports
 from ..roce.decide import BACKENDS, differences, problems, shown, unsupported, wanted
-from ..roce.port import PortError, state_of
+from ..roce.port import PortError, place_of, state_of
 from ..roce.settings import PortSettings
 from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "roce_settings"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("roce_port",)
 
 
@@ -33,9 +33,10 @@ def _finding(subject: str, port: PortSettings, outputs: Mapping[str, Any]) -> Fi
     if impossible := unsupported(port):
         return Finding(NAME, subject, FAIL, None, everything, "", "; ".join(impossible), "investigate")
     try:
-        state = state_of(port, outputs, BACKENDS[port.backend], frozenset(values))
+        place = place_of(port, outputs)
     except PortError as exc:
-        return Finding(NAME, subject, FAIL, "absent", port.device, "", str(exc), "investigate")
+        return Finding(NAME, subject, FAIL, "absent", port.address, "", str(exc), "investigate")
+    state = state_of(place, outputs, BACKENDS[port.backend], frozenset(values))
     wrong = differences(port, state)
     if not wrong:
         return Finding(NAME, subject, PASS, everything, everything)

@@ -20,11 +20,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from ..host.host import Host, LocalHost
+from ..host.rail_names import read_names
 from ..nccl.nccl_log import own_log, read_log
 from ..words.errors import MusterError
 from .collective_guard import Guard
 from .collective_program import Phase, ProgramError, read_program, unpack_spec
 from .link_changes import LinkWatch
+from .link_words import interface_of
 from .round_secret import VARIABLE, word
 
 # Beside the longest time a rank may wait for others, so that our own clock speaks before the library's.
@@ -150,14 +153,26 @@ def _request(arguments: Sequence[str] | None) -> Request:
 def _run(request: Request, place: Place, report: dict[str, Any], guard: Guard) -> None:
     if place.node not in request.nodes:
         raise CollectiveError(f"this is {place.node}, expected one of {', '.join(request.nodes)[:200]}")
+    host = LocalHost()
     if request.backend == "nccl":
+        rails = _rail_devices(request.links, host)
         with own_log(os.environ) as log:
             try:
                 _measure(request, place, report, guard)
             finally:
-                report["transport"] = read_log(log)
+                report["transport"] = read_log(log, rails)
     else:
+        if sockets := os.environ.get("GLOO_SOCKET_IFNAME"):
+            os.environ["GLOO_SOCKET_IFNAME"] = ",".join(interface_of(word, host) for word in sockets.split(","))
         _measure(request, place, report, guard)
+
+
+def _rail_devices(links: Sequence[str], host: Host) -> dict[str, str | None]:
+    """Return by name what this host calls the device of each rail among the links, None where that is not one."""
+    devices = read_names(host).devices
+    words = (word.partition("=") for word in links)
+    found = {name: devices.get(address, ()) for name, _, address in words if address}
+    return {rail: names[0] if len(names) == 1 else None for rail, names in found.items()}
 
 
 def _measure(request: Request, place: Place, report: dict[str, Any], guard: Guard) -> None:

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
+from ..host.host import LocalHost
+from ..host.rail_names import read_names
 from ..words.reader import Count, ReadError, read_as
+from .link_words import link_name
 
 # Stands for every network interface that has hardware behind it and a carrier, where none is declared.
 ANY = "*"
@@ -26,14 +29,15 @@ Counts = dict[str, dict[str, Optional[int]]]
 class LinkWatch:
     """The links of a host, of which it tells what they did since ``start``; ``root`` stands before /sys.
 
-    ``wanted`` are network interfaces, RDMA devices, or ANY. With an interface come those below it, such as the members
-    of a bond. An RDMA device has its network interfaces, or on InfiniBand, where it may have none, the port itself.
+    ``wanted`` are words for rails (``link_words``), network interfaces, or ANY. With an interface come those below it,
+    such as the members of a bond. A rail has its network interface and, on InfiniBand, its port.
     """
 
     def __init__(self, wanted: Iterable[str], root: str = "/") -> None:
         self._root = Path(root)
+        self._words = {link_name(word): word for word in wanted}
         # What has no link stands for one that cannot be read.
-        self._before: Counts = {name: {name: None} for name in wanted}
+        self._before: Counts = {name: {name: None} for name in self._words}
 
     def start(self) -> LinkWatch:
         """Read the counts from which changes are told, and return this watch."""
@@ -50,27 +54,37 @@ class LinkWatch:
         return found
 
     def _first(self) -> Counts:
-        return self._counts({name: self._links(name) or [name] for name in self._before})
+        return self._counts({name: self._links(word) or [name] for name, word in self._words.items()})
 
     def _counts(self, links: Mapping[str, Iterable[str]]) -> Counts:
         return {name: {link: self._count(link) for link in found} for name, found in links.items()}
 
-    def _links(self, name: str) -> list[str]:
-        net, device = self._root / "sys/class/net", self._root / "sys/class/infiniband" / name
+    def _links(self, word: str) -> list[str]:
+        net = self._root / "sys/class/net"
+        name, _, address = word.partition("=")
+        if address:
+            return self._links_of_rail(address)
         if name == ANY:
             return sorted(each.name for each in _entries(net) if (each / "device").exists() and _read(each / "carrier"))
-        if (net / name).exists():
-            below = [each.name[len("lower_") :] for each in _entries(net / name) if each.name.startswith("lower_")]
-            return [name, *(link for each in sorted(below) for link in self._links(each))]
-        interfaces = sorted(each.name for each in _entries(device / "device/net"))
-        return interfaces or ([name] if device.exists() else [])
+        if not (net / name).exists():
+            return []
+        below = [each.name[len("lower_") :] for each in _entries(net / name) if each.name.startswith("lower_")]
+        return [name, *(link for each in sorted(below) for link in self._links(each))]
+
+    def _links_of_rail(self, address: str) -> list[str]:
+        names = read_names(LocalHost(root=str(self._root)))
+        interfaces, devices = names.interfaces.get(address, ()), names.devices.get(address, ())
+        # An IPoIB interface that nobody has set up never changes its carrier.
+        ports = [name for name in devices if _text(self._port(name) / "link_layer") == "InfiniBand"]
+        return [*interfaces, *ports] or list(devices)
 
     def _count(self, link: str) -> int | None:
         """Return how often the link changed: a carrier its state, a port of InfiniBand to down."""
         count = _read(self._root / "sys/class/net" / link / "carrier_changes")
-        if count is None:
-            return _read(self._root / "sys/class/infiniband" / link / "ports/1/counters/link_downed")
-        return count
+        return _read(self._port(link) / "counters/link_downed") if count is None else count
+
+    def _port(self, device: str) -> Path:
+        return self._root / "sys/class/infiniband" / device / "ports/1"
 
 
 class LinksTold:
@@ -81,7 +95,7 @@ class LinksTold:
 
     def __init__(self, group: Sequence[str], watched: Iterable[str]) -> None:
         self.by_node: dict[str, list[Any]] = {node: [] for node in group}
-        self._watched = set(watched)
+        self._watched = set(map(link_name, watched))
 
     def take(self, node: str, told: Any) -> str:
         """Keep what one node told; return what is wrong with it, empty if nothing is."""
@@ -115,8 +129,12 @@ def _entries(place: Path) -> list[Path]:
 
 
 def _read(path: Path) -> int | None:
-    try:
-        text = path.read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return None
+    text = _text(path)
     return int(text) if text.isdigit() else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""

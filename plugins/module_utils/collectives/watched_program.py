@@ -25,7 +25,8 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
     parser = argparse.ArgumentParser(
         prog="muster watch-links", description="Run a program as one rank, and tell what links of the node did."
     )
-    parser.add_argument("--link", action="append", default=[], help="interface, RDMA device, or * for every interface")
+    known = "interface, rail such as rail0=0000:1a:00.0, or * for every interface"
+    parser.add_argument("--link", action="append", default=[], help=known)
     parser.add_argument("program", nargs="+", help="what to run, after --")
     options = parser.parse_args(arguments)
     try:

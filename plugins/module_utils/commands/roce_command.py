@@ -24,7 +24,7 @@ def main(arguments: Sequence[str], _version: str) -> int:
         epilog="Exit status: 0 the port is as declared, 1 it is not, 2 the file cannot be read.",
     )
     parser.add_argument("action", choices=("apply", "check"))
-    parser.add_argument("--settings", required=True, metavar="FILE", help="such as /etc/muster/roce/mlx5_0.json")
+    parser.add_argument("--settings", required=True, metavar="FILE", help="such as /etc/muster/roce/rail0.json")
     parser.add_argument(
         "--wait", type=float, default=0.0, metavar="SECONDS", help="for a device or address that is late"
     )
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str], _version: str) -> int:
     outcome = check(machine, settings) if options.action == "check" else apply(machine, settings, options.wait)
     if options.action == "apply":
         for name, value in outcome.after.items():
-            print(f"{outcome.device} ({outcome.interface}): {name}: {shown(outcome.before[name])} -> {shown(value)}")
+            print(f"{outcome.place}: {name}: {shown(outcome.before[name])} -> {shown(value)}")
     for problem in outcome.problems:
         print(f"muster: {problem}", file=sys.stderr)
     return 1 if outcome.problems else 0

@@ -21,9 +21,10 @@ from ..probes.nccl import Nccl
 from ..probes.nvidia_smi import Gpus
 from ..probes.redfish import Documents
 from ..probes.redfish_manager import manager_declared
-from ..words.expectations import Expectations, Rail
+from ..words.expectations import Expectations
 from ..words.finding import PASS
 from .placeholders import real
+from .rail_devices import rail_devices
 from .xid import events_in, verdict_of
 
 
@@ -83,7 +84,7 @@ _CLIENT_OPTIONS = ("vers", "proto", "nconnect", "rsize", "wsize", "hard", "soft"
 PROBES = (
     *("nvidia_smi", "kernel_log", "uname", "nccl", "infiniband", "mounts"),
     *("cpuinfo", "dmidecode", "dmidecode_memory", "nvme_sysfs", "mlxlink", "ipmi_mc", "redfish"),
-    *("fabric_manager", "rdma_core", "enroot"),
+    *("fabric_manager", "rdma_core", "enroot", "rail_names"),
 )
 # What stands where firmware was asked and has nothing to say: no serial number on a memory module, say.
 UNSPECIFIED = "unspecified"
@@ -108,7 +109,7 @@ def fingerprint_of(values: Mapping[str, Any], expect: Expectations | None = None
     components: dict[str, str | None] = dict.fromkeys(COMPONENTS)
     for found in (
         _gpus(values.get("nvidia_smi")),
-        _nics(values.get("infiniband"), expect),
+        _nics(values, expect),
         _cpus(values.get("cpuinfo")),
         _drives(values.get("nvme_sysfs"), expect),
         _firmware(values.get("dmidecode")),
@@ -176,20 +177,20 @@ def _gpus(found: Gpus | None) -> dict[str, str | None]:
     }
 
 
-def _nics(devices: Mapping[str, Device] | None, expect: Expectations | None) -> dict[str, str | None]:
+def _nics(values: Mapping[str, Any], expect: Expectations | None) -> dict[str, str | None]:
     """Return identity and firmware of the rails' devices that are there; other NICs are no part of what was tested."""
-    if expect is not None and expect.nic is None:
-        return {}
-    names = [rail.device for rail in _rails(expect)] if expect else list(devices or ())
-    found = [devices[name] for name in names if devices and name in devices]
+    found = _rails(values, expect)
     return {
-        "nic_guids": _listed((nic.name, _guid(nic)) for nic in found),
-        "nic_firmware": _distinct(nic.firmware for nic in found),
+        "nic_guids": _listed((rail, _guid(nic)) for rail, nic in found.items()),
+        "nic_firmware": _distinct(nic.firmware for nic in found.values()),
     }
 
 
-def _rails(expect: Expectations) -> tuple[Rail, ...]:
-    return expect.nic.rails if expect.nic else ()
+def _rails(values: Mapping[str, Any], expect: Expectations | None) -> dict[str, Device]:
+    """Return the devices that are there by rail (``rail0``); what the system calls them is no part of the host."""
+    if expect is None or values.get("infiniband") is None or values.get("rail_names") is None:
+        return {}
+    return {rail.name: device for rail, device in rail_devices(values, expect) if isinstance(device, Device)}
 
 
 def _guid(nic: Device) -> str | None:
@@ -199,11 +200,7 @@ def _guid(nic: Device) -> str | None:
 def _cables(values: Mapping[str, Any], expect: Expectations | None) -> str | None:
     """Return the cable or module of each rail's device that is there; one unread leaves the whole unread."""
     found: Links | None = values.get("mlxlink")
-    devices: Mapping[str, Device] | None = values.get("infiniband")
-    if found is None or devices is None or expect is None:
-        return None
-    there = [rail.device for rail in _rails(expect) if rail.device in devices]
-    return _listed((device, _cable(found.links.get(device))) for device in there)
+    return _listed((rail, _cable(found.links.get(rail))) for rail in _rails(values, expect)) if found else None
 
 
 def _cable(link: Link | None) -> str | None:

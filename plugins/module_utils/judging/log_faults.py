@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ..host.rail_names import Names
 from ..nic.declared_nics import rails_of, subject_of
 from ..probes.kernel_log import Message
 from ..words.expectations import Expectations, gpu_subjects, pci_address
@@ -31,7 +32,7 @@ class Fault:
 class Rule:
     """A pattern for the kernel's text, and what a line that fits it says; ``what`` may name the pattern's groups.
 
-    A group called ``address`` is the PCI address of the part.
+    A group called ``address`` is the PCI address of the part, one called ``port`` what the kernel calls it.
     """
 
     pattern: re.Pattern[str]
@@ -66,12 +67,12 @@ def faults_in(
     words: Sequence[str],
     part_of: Callable[[str], str] | None = None,
 ) -> list[Fault]:
-    """Return what the rules find; ``part_of`` names the part at a PCI address, without it all is the host's."""
+    """Return what the rules find; ``part_of`` names the part that a line names, without it all is the host's."""
     found = []
     for message, item, match in matches(messages, rules, words):
         groups = match.groupdict()
-        address = groups.get("address")
-        part = part_of(address) if part_of and address else HOST
+        named = groups.get("address") or groups.get("port")
+        part = part_of(named) if part_of and named else HOST
         found.append(Fault(part, item.what.format(**groups), item.verdict, item.action, message.stamp))
     return found
 
@@ -85,11 +86,17 @@ def pci_part(address: str, expect: Expectations) -> str:
     return f"pci {known}" if nic.endswith(known) else nic
 
 
-def nic_part(address: str, expect: Expectations) -> str:
-    """Return the class's name of the NIC at a PCI address, ``nic ADDRESS`` if the class does not know it."""
-    known = pci_address(address) or address
-    named = {rail.address: subject_of(rail) for rail in rails_of(expect)}
-    return named.get(known) or f"nic {known}"
+def nic_part(said: str, expect: Expectations, names: Names | None = None) -> str:
+    """Return the class's name of a NIC, ``nic SAID`` if the class does not know it.
+
+    ``said`` is its PCI address, or the name of its RDMA device or network interface, which ``names`` tells.
+    """
+    known, names = pci_address(said) or said, names or Names()
+    for rail in rails_of(expect):
+        address = rail.address
+        if known in (address, *names.devices.get(address, ()), *names.interfaces.get(address, ())):
+            return subject_of(rail)
+    return f"nic {known}"
 
 
 def findings_of(check: str, faults: Iterable[Fault], owed: Sequence[str]) -> list[Finding]:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..words.errors import MusterError
@@ -46,7 +46,8 @@ class NcclLog:
     ``devices`` are RDMA devices with their link layer (``IB``, ``RoCE``); ``staged`` counts by network the channels
     whose data goes through host memory, ``direct`` those that the NIC moves to and from GPU memory;
     ``without_gpu_direct`` are devices that cannot. ``nvls`` is None where NCCL said nothing of it, ``complete``
-    whether a communicator came up.
+    whether a communicator came up. ``rails`` is what the host calls the device of each rail, None where it has not one:
+    the log knows devices by these names alone.
     """
 
     devices: Mapping[str, str]
@@ -57,6 +58,7 @@ class NcclLog:
     nvls: bool | None
     complete: bool
     version: str | None
+    rails: Mapping[str, str | None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON data that ``from_dict`` reads back."""
@@ -83,6 +85,8 @@ class NcclLog:
             and (data["nvls"] is None or isinstance(data["nvls"], bool))
             and isinstance(data["complete"], bool)
             and (data["version"] is None or isinstance(data["version"], str))
+            and isinstance(data["rails"], Mapping)
+            and all(name is None or isinstance(name, str) for name in data["rails"].values())
         )
         if not right:
             raise LogError("what was read of NCCL's log has values of other types than were written")
@@ -95,6 +99,7 @@ class NcclLog:
             data["nvls"],
             data["complete"],
             data["version"],
+            dict(data["rails"]),
         )
 
 
@@ -165,7 +170,7 @@ def own_log(environment: MutableMapping[str, str]) -> Iterator[int]:
         os.close(file)
 
 
-def read_log(file: int) -> dict[str, Any]:
+def read_log(file: int, rails: Mapping[str, str | None]) -> dict[str, Any]:
     """Return what NCCL has written so far as data for ``NcclLog.from_dict``; why not, under ``error``."""
     try:
         data = os.pread(file, MOST_BYTES + 1, 0)
@@ -173,6 +178,6 @@ def read_log(file: int) -> dict[str, Any]:
             raise LogError("NCCL wrote nothing")
         if len(data) > MOST_BYTES:
             raise LogError(f"more than {MOST_BYTES} bytes")
-        return parse_nccl_log(data.decode("utf-8", "replace")).to_dict()
+        return replace(parse_nccl_log(data.decode("utf-8", "replace")), rails=rails).to_dict()
     except (OSError, LogError) as exc:
         return {"error": str(exc)}

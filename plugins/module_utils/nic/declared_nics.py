@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..host.rail_names import NamedRail, Names, named
 from ..roce.settings import PortSettings
 from ..words.expectations import Expectations, Rail
 
@@ -33,19 +34,19 @@ def rails_of(expect: Expectations) -> Sequence[Rail]:
     return () if nic is None else nic.rails
 
 
+def named_rails(expect: Expectations, names: Names) -> Sequence[NamedRail]:
+    """Return the rails of the class with what the host calls them (probe ``rail_names``)."""
+    return named(rails_of(expect), names)
+
+
 def subject_of(rail: Rail) -> str:
-    """Return the name of a rail's part: ``nic mlx5_0``."""
-    return f"nic {rail.device}"
+    """Return the name of a rail's part, the same on every host: ``nic rail0``."""
+    return f"nic {rail.name}"
 
 
 def rail_subjects(expect: Expectations) -> list[str]:
     """Return the parts of the rails."""
     return [subject_of(rail) for rail in rails_of(expect)]
-
-
-def named(rail: Rail) -> str:
-    """Return a rail as reasons name it: ``rail 3 (mlx5_3)``."""
-    return f"rail {rail.rail} ({rail.device})"
 
 
 def roce_ports(expect: Expectations) -> dict[str, PortSettings]:
@@ -57,39 +58,40 @@ def roce_ports(expect: Expectations) -> dict[str, PortSettings]:
     if port is None:
         return {}
     return {
-        subject_of(rail): PortSettings(
-            **vars(port), device=rail.device, address=rail.address, interface=rail.interface, ip=None
-        )
+        subject_of(rail): PortSettings(**vars(port), rail=rail.rail, address=rail.address, ip=None)
         for rail in rails_of(expect)
     }
 
 
 @dataclass(frozen=True)
 class WantedInterface:
-    """What the class expects of a network interface; ``where`` is how reasons name it."""
+    """What the class expects of a network interface; ``where`` is how reasons name it.
 
-    interface: str
+    ``interface`` is None where the rail has none, or more than one.
+    """
+
+    interface: str | None
     speed_gbps: int
     mtu_bytes: int | None
     where: str
 
 
-def interfaces_of(expect: Expectations) -> dict[str, WantedInterface]:
-    """Return what the class expects of each declared network interface, by part (``nic mlx5_0``).
+def interface_subjects(expect: Expectations) -> list[str]:
+    """Return the parts that owe a network interface: rails where the fabric has such, and the front end."""
+    frontend = [f"nic {item.interface}" for item in expect.nic.frontend] if expect.nic else []
+    return [*(rail_subjects(expect) if expect.fabric and expect.fabric.has_interfaces else ()), *frontend]
 
-    Rails whose class leaves the interface undeclared are left out.
-    """
+
+def interfaces_of(expect: Expectations, names: Names) -> dict[str, WantedInterface]:
+    """Return what the class expects of each network interface that is owed, by part (``nic rail0``)."""
     nic = expect.nic
     if nic is None:
         return {}
-    found = {
-        # An IPoIB interface says the speed of its port, as an Ethernet one does.
-        subject_of(rail): WantedInterface(
-            rail.interface, nic.speed_gbps, nic.mtu_bytes, f"{named(rail)} interface {rail.interface}"
-        )
-        for rail in nic.rails
-        if rail.interface is not None
-    }
+    found = {}
+    # An IPoIB interface says the speed of its port, as an Ethernet one does.
+    for rail in named_rails(expect, names) if expect.fabric and expect.fabric.has_interfaces else ():
+        where = f"{rail} interface {rail.interface}" if rail.interface else str(rail)
+        found[subject_of(rail)] = WantedInterface(rail.interface, nic.speed_gbps, nic.mtu_bytes, where)
     for item in nic.frontend:
         where = f"front-end interface {item.interface}"
         found[f"nic {item.interface}"] = WantedInterface(item.interface, item.speed_gbps, item.mtu_bytes, where)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ..host.host import Host, Unreadable, require_success
 from ..words.errors import MusterError
+from ..words.expectations import Rail
 from .firmware_settings import (
     TIMEOUT_SECONDS,
     Change,
@@ -33,15 +34,7 @@ _RESET = {"mstconfig": "mstfwreset", "mlxconfig": "mlxfwreset"}
 
 
 class NicError(MusterError):
-    """A NIC that cannot be read or set, or does not keep what it was set to; the text names device, found, expected."""
-
-
-@dataclass(frozen=True)
-class Nic:
-    """A NIC by PCI address; ``name`` is for messages."""
-
-    address: str
-    name: str
+    """A NIC that cannot be read or set, or does not keep what it was set to; the text names rail, found, expected."""
 
 
 @dataclass
@@ -56,10 +49,10 @@ class Report:
 
 
 class Device:
-    """One NIC as the tools show it; each look asks the device again. Raises NicError."""
+    """One rail's NIC as the tools show it; each look asks the device again. Raises NicError."""
 
-    def __init__(self, host: Host, tool: str, nic: Nic) -> None:
-        self.host, self.tool, self.nic = host, tool, nic
+    def __init__(self, host: Host, tool: str, rail: Rail) -> None:
+        self.host, self.tool, self.rail = host, tool, rail
 
     def settings(self, wanted: Mapping[str, str]) -> dict[str, Setting]:
         """Return the settings, once each declared one that is shown is one value, and unknown ones may yet appear.
@@ -70,11 +63,11 @@ class Device:
         try:
             settings = parse_settings(text)
         except Unreadable as exc:
-            raise NicError(f"{self.nic.name}: {self.tool}: {exc}") from exc
+            raise NicError(f"{self.rail}: {self.tool}: {exc}") from exc
         if why := unreadable(settings, wanted) or read_only(settings, wanted):
-            raise NicError(f"{self.nic.name}: {'; '.join(why)}")
+            raise NicError(f"{self.rail}: {'; '.join(why)}")
         if (unknown := hidden(settings, wanted)) and not unlocking(settings, wanted):
-            raise NicError(f"{self.nic.name} has no setting {', '.join(unknown)}")
+            raise NicError(f"{self.rail} has no setting {', '.join(unknown)}")
         return settings
 
     def firmware(self) -> tuple[str, str]:
@@ -84,7 +77,7 @@ class Device:
         try:
             return parse_firmware(text)
         except Unreadable as exc:
-            raise NicError(f"{self.nic.name}: {tool}: {exc}") from exc
+            raise NicError(f"{self.rail}: {tool}: {exc}") from exc
 
     def set(self, todo: Sequence[Change]) -> None:
         """Set values for the next boot."""
@@ -95,13 +88,13 @@ class Device:
         self._run(_RESET[self.tool], "-y", "reset", seconds=RESET_SECONDS)
 
     def _run(self, tool: str, *words: str, seconds: float = TIMEOUT_SECONDS) -> str:
-        output = self.host.run([tool, "-d", self.nic.address, *words], seconds)
+        output = self.host.run([tool, "-d", self.rail.address, *words], seconds)
         try:
             if output.rc is None:
                 raise Unreadable(output.error)
             require_success(output)
         except Unreadable as exc:
-            raise NicError(f"{self.nic.name}: {tool} {' '.join(words)}: {exc}") from exc
+            raise NicError(f"{self.rail}: {tool} {' '.join(words)}: {exc}") from exc
         return output.stdout
 
 
@@ -124,7 +117,7 @@ def reconcile(device: Device, wanted: Mapping[str, str], check: bool, allow_rese
             settings = device.settings(wanted)
     if ignored := [] if check else changes(settings, wanted):
         told = "; ".join(f"{change.key} is {change.held}, expected {change.wanted}" for change in ignored)
-        raise NicError(f"{device.nic.name}: after it was set, {told}: the device ignores it")
+        raise NicError(f"{device.rail}: after it was set, {told}: the device ignores it")
     _look(device, report, settings, wanted)
     if report.pending and allow_reset and not check:
         device.reset()
@@ -137,4 +130,4 @@ def _look(device: Device, report: Report, settings: Mapping[str, Setting], wante
     waiting = [*pending(settings, wanted), *(f"{key} is not shown yet" for key in hidden(settings, wanted))]
     if report.firmware != report.next_firmware:
         waiting.append(f"firmware is {report.firmware}, {report.next_firmware} from the next boot on")
-    report.pending = [f"{device.nic.name}: {why}" for why in waiting]
+    report.pending = [f"{device.rail}: {why}" for why in waiting]

@@ -1,4 +1,4 @@
-"""``mlxlink -d DEVICE -m --json``: which cable or module each rail has, and no more.
+"""``mlxlink -d ADDRESS -m --json``: which cable or module each rail has, and no more.
 
 What preflight reads in place of ``mlxlink``: no counters and no histogram, and all rails at once, as each adapter
 answers for itself and takes its time.
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ..host import blocks
 from ..host.host import Host, Output
 from ..nic.declared_nics import rails_of
-from ..words.expectations import Expectations, stated
+from ..words.expectations import Expectations, Rail, stated
 from . import mlxlink
 from .mlxlink import Links
 
@@ -25,14 +25,13 @@ def collect(host: Host, expect: Expectations) -> Output:
     if physical is None:
         return mlxlink.collect(host, expect)
 
-    def asked(device: str) -> Output:
-        return host.run((physical.tool, "-d", device, "-m", "--json"), mlxlink.TIMEOUT_SECONDS)
+    def asked(rail: Rail) -> Output:
+        return host.run((physical.tool, "-d", rail.address, "-m", "--json"), mlxlink.TIMEOUT_SECONDS)
 
-    devices = [rail.device for rail in rails]
-    with ThreadPoolExecutor(len(devices)) as pool:
-        return blocks.joined(dict(zip(devices, pool.map(asked, devices))))
+    with ThreadPoolExecutor(len(rails)) as pool:
+        return blocks.joined({rail.name: output for rail, output in zip(rails, pool.map(asked, rails))})
 
 
 def parse(output: Output) -> Links:
-    """Return the links by device, without their counters; raises Unreadable."""
+    """Return the links by rail, without their counters; raises Unreadable."""
     return mlxlink.parse(output)

@@ -15,11 +15,11 @@ from ..words.expectations import Expectations
 NAME = "error_counters"
 
 _FILES = (
-    "/sys/class/infiniband/*/ports/*/counters/link_downed",
+    "/sys/bus/pci/devices/*/infiniband/*/ports/*/counters/link_downed",
     "/sys/devices/system/edac/mc/mc*/ce_count",
     "/sys/devices/system/edac/mc/mc*/ue_count",
 )
-_PORT = re.compile(r".*/infiniband/([^/]+)/ports/([^/]+)/counters/(link_downed)")
+_PORT = re.compile(r".*/([^/]+)/infiniband/[^/]+/ports/([^/]+)/counters/(link_downed)")
 _CONTROLLER = re.compile(r".*/edac/mc/(mc\d+)/([cu]e_count)")
 
 
@@ -29,9 +29,10 @@ def collect(host: Host, expect: Expectations) -> Output:
 
 
 def parse(output: Output) -> dict[str, int]:
-    """Return the counts by name (``link_downed mlx5_0 port 1``, ``ce_count mc0``); raises Unreadable.
+    """Return the counts by name (``link_downed 0000:1a:00.0 port 1``, ``ce_count mc0``); raises Unreadable.
 
-    A counter that could not be read is not in it, so that one that was there before is missed.
+    They are kept and compared later: a NIC goes by its PCI address, as the name of its device may change. A counter
+    that could not be read is not in it, so that one that was there before is missed.
     """
     require_success(output)
     # The list says that a host has none; no list says nothing.

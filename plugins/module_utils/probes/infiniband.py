@@ -16,7 +16,7 @@ from typing import Any
 from ..host import blocks
 from ..host.host import Host, Output, Unreadable, require_success
 from ..nic.declared_nics import INTERFACE_COUNTERS
-from ..words.expectations import Expectations, pci_address
+from ..words.expectations import Expectations
 
 NAME = "infiniband"
 
@@ -37,7 +37,6 @@ _FILES = (
     f"{_BASE}/ports/*/rate",
     f"{_BASE}/ports/*/link_layer",
     f"{_BASE}/ports/*/hw_counters/*",
-    f"{_BASE}/device/uevent",
     f"{_BASE}/device/current_link_speed",
     f"{_BASE}/device/current_link_width",
     f"{_BASE}/device/max_link_speed",
@@ -60,7 +59,6 @@ _RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9])?) Gb/sec \(([0-9]{1,2})X(?: ?([A-Z0-
 _NUMBER = re.compile(r"[0-9]{1,20}")
 # ".../0000:0c:00.0/infiniband/mlx5_0/ports/1/rate" or "mlx5_0/ports/1/rate".
 _DEVICE = re.compile(r"(?:.*/infiniband/)?([A-Za-z][\w.-]*)/(.+)")
-_SLOT = re.compile(r"/([0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])/infiniband/")
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,6 @@ class Device:
     firmware: str | None = None
     model: str | None = None
     board: str | None = None
-    address: str | None = None
     pcie_gt_per_s: float | None = None
     pcie_width: int | None = None
     pcie_max_gt_per_s: float | None = None
@@ -139,15 +136,11 @@ def _of_files(files: Mapping[str, str]) -> dict[str, Device]:
             continue
         device = values.setdefault(match.group(1), {})
         device[match.group(2)] = text.strip()
-        slot = _SLOT.search(path)
-        if slot:
-            device.setdefault("address", slot.group(1))
     # A directory besides the devices (a file of another subsystem in a saved tree) has none of a device's files.
     return {name: _device(name, of) for name, of in values.items() if any(key.startswith("ports/") for key in of)}
 
 
 def _device(name: str, values: Mapping[str, str]) -> Device:
-    slot = re.search(r"^PCI_SLOT_NAME=(\S+)$", values.get("device/uevent", ""), re.MULTILINE)
     numbers = sorted({key.split("/")[1] for key in values if key.startswith("ports/")})
     return Device(
         name=name,
@@ -156,7 +149,6 @@ def _device(name: str, values: Mapping[str, str]) -> Device:
         guid=_line(values.get("node_guid")),
         model=_line(values.get("hca_type")),
         board=_line(values.get("board_id")),
-        address=pci_address(slot.group(1) if slot else values.get("address", "")),
         pcie_gt_per_s=transfer_rate(values.get("device/current_link_speed")),
         pcie_width=_count(values.get("device/current_link_width")),
         pcie_max_gt_per_s=transfer_rate(values.get("device/max_link_speed")),

@@ -1,4 +1,4 @@
-"""``mlxlink -d DEVICE -m -c --json``: the physical layer of each rail's link, and its cable.
+"""``mlxlink -d ADDRESS -m -c --json``: the physical layer of each rail's link, and its cable.
 
 Format: the names of NVIDIA's MFT 4.21 to 4.35 and of mstflint's ``mstlink``, which is the same program. A field that a
 port cannot tell, and every counter of a link that is down, reads ``N/A``. A BER without an error reads ``15E-255``.
@@ -42,7 +42,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Link:
-    """The link of one device; a field that was not given, or not in a known form, is None.
+    """The link of one rail; a field that was not given, or not in a known form, is None.
 
     ``fec_histogram`` counts code words by the symbols that had to be corrected in them; ``fec_symbols`` is how many the
     link's code can correct. ``advice_code`` is 0 when the firmware found nothing wrong.
@@ -82,7 +82,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Links:
-    """Links by device, and why the report on a device could not be read."""
+    """Links by rail (``rail0``), and why the report on a rail could not be read."""
 
     links: Mapping[str, Link]
     unread: Mapping[str, str]
@@ -97,28 +97,28 @@ def collect(host: Host, expect: Expectations) -> Output:
     histogram = ("--rx_fec_histogram", "--show_histogram") if physical.fec_histogram else ()
     return blocks.joined(
         {
-            rail.device: host.run((physical.tool, "-d", rail.device, "-m", "-c", *histogram, "--json"), TIMEOUT_SECONDS)
+            rail.name: host.run((physical.tool, "-d", rail.address, "-m", "-c", *histogram, "--json"), TIMEOUT_SECONDS)
             for rail in rails
         }
     )
 
 
 def parse(output: Output) -> Links:
-    """Return the links by device; raises Unreadable when the text holds no report at all."""
+    """Return the links by rail; raises Unreadable when the text holds no report at all."""
     links: dict[str, Link] = {}
     unread: dict[str, str] = {}
     if output.stdout and not output.stdout.endswith("\n"):
         raise Unreadable("the last line has no end, expected a whole output")
-    for device, report in blocks.split(output.stdout).items():
+    for rail, report in blocks.split(output.stdout).items():
         if report.error or report.rc != 0:
-            unread[device] = report.error or f"exit status {report.rc}: {_message(report)}"
+            unread[rail] = report.error or f"exit status {report.rc}: {_message(report)}"
             continue
         try:
-            links[device] = _link(_sections(report.stdout))
+            links[rail] = _link(_sections(report.stdout))
         except Unreadable as exc:
-            unread[device] = str(exc)
+            unread[rail] = str(exc)
     if not links and not unread:
-        raise Unreadable(f"begins with {output.stdout[:60]!r}, expected a report for each device")
+        raise Unreadable(f"begins with {output.stdout[:60]!r}, expected a report for each rail")
     return Links(links, unread)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 
 from ..host.host import Host, Output, Unreadable, require_success
+from ..host.rail_names import read_names
+from ..nccl.nccl_conf import CONF, by_rail
+from ..nic.declared_nics import named_rails
 from ..words.expectations import Expectations
 
 NAME = "nccl"
-CONF = "/etc/nccl.conf"
 FIND = (
     *("find", "/usr", "/etc", "-maxdepth", "4"),
     *("(", "-path", "/usr/share", "-o", "-path", "/usr/include", "-o", "-path", "/usr/src", ")", "-prune"),
@@ -20,7 +23,10 @@ TIMEOUT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Nccl:
-    """Versions in the names of the installed libraries, and the settings file's SHA-256; "none" where there is none."""
+    """Versions in the names of the installed libraries, and the settings file's SHA-256; "none" where there is none.
+
+    The digest is that of the text in which devices are called as their rails, whatever this boot calls them.
+    """
 
     library: str
     conf: str
@@ -31,8 +37,14 @@ def collect(host: Host, expect: Expectations) -> Output:
     listed = host.run(FIND, TIMEOUT_SECONDS)
     if listed.rc != 0 or CONF not in listed.stdout.splitlines():
         return listed
-    digest = host.run(("sha256sum", CONF), TIMEOUT_SECONDS)
-    return Output(listed.stdout + digest.stdout, digest.stderr, digest.rc, digest.timed_out, digest.error)
+    conf = host.run(("cat", CONF), TIMEOUT_SECONDS)
+    if conf.rc != 0:
+        return conf
+    try:
+        text = by_rail(conf.stdout, named_rails(expect, read_names(host)))
+    except Unreadable as exc:
+        return Output(rc=None, error=str(exc))
+    return Output(f"{listed.stdout}{hashlib.sha256(text.encode()).hexdigest()}  {CONF}\n")
 
 
 def parse(output: Output) -> Nccl:

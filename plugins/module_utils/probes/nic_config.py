@@ -12,22 +12,22 @@ NAME = "nic_config"
 
 
 def collect(host: Host, expect: Expectations) -> Output:
-    """Ask every rail's NIC once, if the class declares settings; a rail without a PCI address cannot be asked."""
-    asked = {rail.device: rail.address for rail in rails_of(expect) if rail.address}
-    if not asked or stated(expect.nic).firmware_settings is None:
+    """Ask every rail's NIC once, if the class declares settings."""
+    rails = rails_of(expect)
+    if not rails or stated(expect.nic).firmware_settings is None:
         return blocks.listed({})
     tool = tool_of(host)
     return blocks.listed(
-        {device: host.run([tool, "-d", at, "-e", "query"], TIMEOUT_SECONDS) for device, at in asked.items()}
+        {rail.name: host.run([tool, "-d", rail.address, "-e", "query"], TIMEOUT_SECONDS) for rail in rails}
     )
 
 
 def parse(output: Output) -> dict[str, dict[str, Setting] | str]:
-    """Return each device's settings, or why they could not be read; raises Unreadable for an output without devices."""
+    """Return the settings by rail (``rail0``), or why they could not be read; raises Unreadable."""
     require_success(output)
     if not output.stdout.startswith("==> "):
-        raise Unreadable(f"found {output.stdout[:60]!r}, expected one report for each device")
-    return {device: _settings(each) for device, each in blocks.split(output.stdout).items()}
+        raise Unreadable(f"found {output.stdout[:60]!r}, expected one report for each rail")
+    return {rail: _settings(each) for rail, each in blocks.split(output.stdout).items()}
 
 
 def _settings(output: Output) -> dict[str, Setting] | str:

@@ -20,10 +20,7 @@ NAME = "pcie_aer"
 FORMAT_UNVERIFIED = True
 SEVERITIES = {"correctable": "TOTAL_ERR_COR", "nonfatal": "TOTAL_ERR_NONFATAL", "fatal": "TOTAL_ERR_FATAL"}
 
-_PATH = re.compile(
-    r"/sys/(?:bus/pci/devices/([^/]+)|class/infiniband/([^/]+)/device|class/nvme/(nvme\d+)/device)/aer_dev_(\w+)",
-    re.ASCII,
-)
+_PATH = re.compile(r"/sys/(?:bus/pci/devices/([^/]+)|class/nvme/(nvme\d+)/device)/aer_dev_(\w+)", re.ASCII)
 _COUNT = re.compile(r"(\w+) (\d+)", re.ASCII)
 
 
@@ -37,26 +34,25 @@ class Errors:
 
 def collect(host: Host, expect: Expectations) -> Output:
     """Read three small files of each GPU and rail of the class, and of each NVMe drive that is there."""
-    places = [f"/sys/bus/pci/devices/{address}" for address in gpu_subjects(expect)]
-    places += [f"/sys/class/infiniband/{rail.device}/device" for rail in rails_of(expect)]
-    paths = [f"{place}/aer_dev_{severity}" for place in places for severity in SEVERITIES]
+    addresses = [*gpu_subjects(expect), *(rail.address for rail in rails_of(expect))]
+    paths = [f"/sys/bus/pci/devices/{address}/aer_dev_{severity}" for address in addresses for severity in SEVERITIES]
     paths += host.paths(*(f"/sys/class/nvme/nvme*/device/aer_dev_{severity}" for severity in SEVERITIES))
     # One that is not there says so: no text at all would be no answer.
     return blocks.joined({path: host.read(path) for path in paths})
 
 
 def parse(output: Output) -> dict[str, dict[str, Errors]]:
-    """Return the errors by device (``0000:0b:00.0``, ``mlx5_0``, ``nvme0``) and severity; raises Unreadable."""
+    """Return the errors by device (``0000:0b:00.0``, ``nvme0``) and severity; raises Unreadable."""
     files = blocks.split(output.stdout)
     found: dict[str, dict[str, Errors]] = {}
     for path, file in files.items():
         match = _PATH.fullmatch(path)
-        if not match or match.group(4) not in SEVERITIES:
+        if not match or match.group(3) not in SEVERITIES:
             continue
         # What does not end with its line may have been cut off within a number.
         cut = not output.stdout.endswith("\n") and path == list(files)[-1]
-        errors = Errors(None) if file.rc != 0 or cut else _errors(file.stdout, SEVERITIES[match.group(4)])
-        found.setdefault(match.group(1) or match.group(2) or match.group(3), {})[match.group(4)] = errors
+        errors = Errors(None) if file.rc != 0 or cut else _errors(file.stdout, SEVERITIES[match.group(3)])
+        found.setdefault(match.group(1) or match.group(2), {})[match.group(3)] = errors
     if not found:
         raise Unreadable(f"begins with {output.stdout[:60]!r}, expected files called aer_dev_correctable and so on")
     return found

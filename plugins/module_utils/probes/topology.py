@@ -19,7 +19,7 @@ ARGV = ("nvidia-smi", "topo", "-m")
 TIMEOUT_SECONDS = 60.0
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_PART = re.compile(r"GPU\d+|NIC\d+|[a-z][a-z0-9]*_\w+")
+_PART = re.compile(r"GPU\d+|NIC\d+|[a-z]\w*")
 _LEGEND = re.compile(r"\s*(NIC\d+):\s+(\S+)\s*")
 _CPUS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 

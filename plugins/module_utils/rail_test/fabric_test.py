@@ -24,7 +24,10 @@ from ..collectives.collective import CollectiveError, Place, first_host, place_f
 from ..collectives.collective_guard import EXIT_DEADLINE, EXIT_ENDED
 from ..collectives.link_changes import LinkWatch
 from ..collectives.round_secret import word
+from ..host.host import LocalHost
+from ..host.rail_names import NamedRail, named, no_device, read_names
 from ..words.answer_lines import pack
+from ..words.expectations import Rail
 from .fabric_peer import FabricError, Peer, call, listen
 from .perftest import BANDWIDTH, LATENCY, PerftestError, RailTest, argv_of, gid_index_of, parse
 from .perftest_process import KILL_SECONDS, Tool, silent, taken
@@ -39,23 +42,22 @@ CONTROL_ITERATIONS = 1000
 
 
 @dataclass(frozen=True)
-class Rail:
+class GpuRail(Rail):
     """One rail of the nodes; ``gpu`` is the CUDA number of the GPU beside it, None where the host's memory is used."""
 
-    device: str
     gpu: int | None
 
 
 @dataclass(frozen=True)
 class Request:
-    """What both ends are given. ``nodes`` by name: ``address`` and the rails' own addresses by device.
+    """What both ends are given. ``nodes`` by name: ``address`` and the IP addresses of ``rails`` by name (``rail0``).
 
-    ``links`` are the rails' network interfaces or devices, to be watched while they are tested. ``dmabuf``: a GPU's
-    memory is reached by DMA-BUF, else by nvidia_peermem.
+    ``links`` are watched while they are tested, as LinkWatch takes them. ``dmabuf``: a GPU's memory is reached by
+    DMA-BUF, else by nvidia_peermem.
     """
 
     nodes: Mapping[str, Mapping[str, Any]]
-    rails: tuple[Rail, ...]
+    rails: tuple[GpuRail, ...]
     bandwidth_bytes: int
     latency_bytes: int
     queue_pairs: int
@@ -77,7 +79,7 @@ class Request:
         """Return the request in ``spec``; raises KeyError, TypeError or ValueError for one that is none."""
         return cls(
             nodes={str(name): dict(node) for name, node in spec["nodes"].items()},
-            rails=tuple(Rail(rail["device"], rail["gpu"]) for rail in spec["rails"]),
+            rails=tuple(GpuRail(rail["rail"], rail["address"], rail["gpu"]) for rail in spec["rails"]),
             bandwidth_bytes=int(spec["bandwidth_bytes"]),
             latency_bytes=int(spec["latency_bytes"]),
             queue_pairs=int(spec["queue_pairs"]),
@@ -99,11 +101,11 @@ class Request:
 def steps_of(request: Request, first: str, second: str | None) -> list[list[RailTest]]:
     """Return what runs, step by step; the tests of one step run at the same time. Alone, a node loops back."""
 
-    def bandwidth(phase: str, rail: Rail, server: str, client: str, offset: int, **other: Any) -> RailTest:
+    def bandwidth(phase: str, rail: GpuRail, server: str, client: str, offset: int, **other: Any) -> RailTest:
         load: dict[str, Any] = {"seconds": request.seconds, "traffic_class": request.data_class, **other}
         load |= {"gpu": rail.gpu, "dmabuf": request.dmabuf}
         sizes = (request.port + 1 + offset, request.bandwidth_bytes, request.queue_pairs)
-        return RailTest(phase, BANDWIDTH, rail.device, server, client, *sizes, **load)
+        return RailTest(phase, BANDWIDTH, rail.name, server, client, *sizes, **load)
 
     rails = list(enumerate(request.rails))
     if second is None:
@@ -111,7 +113,7 @@ def steps_of(request: Request, first: str, second: str | None) -> list[list[Rail
     steps: list[list[RailTest]] = []
     for index, rail in rails:
         steps += [[bandwidth(SINGLE, rail, first, second, index)], [bandwidth(SINGLE, rail, second, first, index)]]
-        place = (rail.device, first, second, request.port + 1 + index, request.latency_bytes)
+        place = (rail.name, first, second, request.port + 1 + index, request.latency_bytes)
         marks: dict[str, Any] = {"iterations": LATENCY_ITERATIONS, "traffic_class": request.data_class}
         steps.append([RailTest(SINGLE, LATENCY, *place, gpu=rail.gpu, **marks)])
     steps.append([bandwidth(TOGETHER, rail, first, second, index) for index, rail in rails])
@@ -159,25 +161,27 @@ class RailTestRun:
     node: str
     peer: Peer | None
     report: dict[str, Any]
-    gids: dict[str, int | None] = field(default_factory=dict)
+    # All by the rails' names.
+    rails: dict[str, NamedRail] = field(default_factory=dict)
+    gids: dict[str, int] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
     read: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def run(self, steps: Sequence[Sequence[RailTest]]) -> None:
         """Run the steps; raises FabricError if the other end is lost."""
-        self._find_gids()
+        self._find_rails()
         for number, step in enumerate(steps):
             phase = step[0].phase
             self.report["phase"] = f"{phase}, step {number + 1} of {len(steps)}"
             # What is looped back inside the device does not show in the port's counters.
-            devices = {test.device for test in step} if phase != LOOPBACK else set()
-            for device in devices - set(self.read):
-                self.read[device] = self._counters(device)
+            rails = {test.rail for test in step} if phase != LOOPBACK else set()
+            for rail in rails - set(self.read):
+                self.read[rail] = self._counters(rail)
             self._step(number, step)
             following = steps[number + 1] if number + 1 < len(steps) else []
-            for device in sorted(devices):
-                if not any(test.device == device and test.phase == phase for test in following):
-                    self._count(device, phase)
+            for rail in sorted(rails):
+                if not any(test.rail == rail and test.phase == phase for test in following):
+                    self._count(rail, phase)
 
     def _step(self, number: int, step: Sequence[RailTest]) -> None:
         servers, deaf = self._serve([test for test in step if test.server == self.node])
@@ -186,7 +190,7 @@ class RailTestRun:
         for test in step:
             if test.client != self.node:
                 continue
-            why = self.faults.get(test.device) or refused.get(_key(test))
+            why = self.faults.get(test.rail) or refused.get(_key(test))
             if why:
                 self.report["tests"].append(_failed(test, why))
             else:
@@ -205,9 +209,9 @@ class RailTestRun:
     def _serve(self, tests: Sequence[RailTest]) -> tuple[list[Tool], dict[str, str]]:
         """Return the servers that listen, and by test why others do not.
 
-        A device that cannot even wait for a client costs its peers no more time: it has a fault from then on.
+        A rail that cannot even wait for a client costs its peers no more time: it has a fault from then on.
         """
-        faults = {_key(test): self.faults[test.device] for test in tests if test.device in self.faults}
+        faults = {_key(test): self.faults[test.rail] for test in tests if test.rail in self.faults}
         for port in taken((test.port for test in tests if _key(test) not in faults), time.monotonic() + KILL_SECONDS):
             said = f"port {port} is taken by another program"
             faults.update({_key(test): said for test in tests if test.port == port})
@@ -215,7 +219,7 @@ class RailTestRun:
         for tool in silent(servers.values(), time.monotonic() + START_SECONDS):
             tool.finish(time.monotonic())
             fault = tool.error or f"{tool.test.tool} ended before a client came"
-            faults[_key(tool.test)] = self.faults[tool.test.device] = fault
+            faults[_key(tool.test)] = self.faults[tool.test.rail] = fault
         for test in tests:
             if _key(test) in faults:
                 self._tell(test, faults[_key(test)])
@@ -229,14 +233,16 @@ class RailTestRun:
         self.report["servers"].append({**server.to_dict(), "error": error})
 
     def _start(self, test: RailTest, address: str | None) -> Tool:
-        return Tool(test, argv_of(test, self.gids.get(test.device), address), self.request.path)
+        device = self.rails[test.rail].device
+        assert device, "a rail without its device has a fault, and is not tested"
+        return Tool(test, argv_of(test, device, self.gids.get(test.rail), address), self.request.path)
 
     def _judge(self, tool: Tool, text: str) -> None:
         if tool.error:
             self.report["tests"].append(_failed(tool.test, tool.error))
             if tool.late:
                 # What hangs once would hang again, and so would its peer; the pair is bad on this rail already.
-                self.faults.setdefault(tool.test.device, tool.error)
+                self.faults.setdefault(tool.test.rail, tool.error)
             return
         try:
             result = parse(text, tool.test)
@@ -249,31 +255,38 @@ class RailTestRun:
     def _address(self, node: str) -> str:
         return str(self.request.nodes[node]["address"])
 
-    def _find_gids(self) -> None:
-        for rail in self.request.rails:
-            self.gids[rail.device] = None
-            if not self.request.roce:
-                continue
-            try:
-                own = self.request.nodes[self.node]["rails"].get(rail.device)
-                if own is None:
-                    raise PerftestError("no address is declared for this rail")
-                self.gids[rail.device] = gid_index_of(_gids(rail.device, self.request.root), own)
-            except PerftestError as exc:
-                self.faults[rail.device] = f"{rail.device}: {exc}"
+    def _find_rails(self) -> None:
+        """Read what this host calls the rails, and on RoCE which GID has each one's address."""
+        names = read_names(LocalHost(root=self.request.root))
+        for rail in named(self.request.rails, names):
+            self.rails[rail.name] = rail
+            if rail.device is None:
+                self.faults[rail.name] = no_device(rail, names)
+            elif self.request.roce:
+                try:
+                    self.gids[rail.name] = self._gid(rail.name, rail.device)
+                except PerftestError as exc:
+                    self.faults[rail.name] = f"{rail}: {exc}"
 
-    def _counters(self, device: str) -> dict[str, int]:
-        return read_counters(device, self.request.counters, self.request.roce, self.request.path, self.request.root)
+    def _gid(self, rail: str, device: str) -> int:
+        own = self.request.nodes[self.node]["rails"].get(rail)
+        if own is None:
+            raise PerftestError("no address is declared for this rail")
+        return gid_index_of(_gids(device, self.request.root), own)
 
-    def _count(self, device: str, phase: str) -> None:
-        now = self._counters(device)
+    def _counters(self, rail: str) -> dict[str, int]:
+        request = self.request
+        return read_counters(self.rails[rail], request.counters, request.roce, request.path, request.root)
+
+    def _count(self, rail: str, phase: str) -> None:
+        now = self._counters(rail)
         wanted = (*self.request.counters, *(PRIORITY_COUNTERS if self.request.roce else ()))
-        self.report["counters"].setdefault(device, {})[phase] = growth(wanted, self.read[device], now)
-        self.read[device] = now
+        self.report["counters"].setdefault(rail, {})[phase] = growth(wanted, self.read[rail], now)
+        self.read[rail] = now
 
 
 def _key(test: RailTest) -> str:
-    return f"{test.device}:{test.port}"
+    return f"{test.rail}:{test.port}"
 
 
 def _failed(test: RailTest, error: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class PerftestError(MusterError, ValueError):
 
 @dataclass(frozen=True)
 class RailTest:
-    """One test of one rail: ``client`` writes into the memory of ``server``.
+    """One test of one rail (``rail0``): ``client`` writes into the memory of ``server``.
 
     ``seconds`` of load, or as many ``iterations``; exactly one of them is not 0. ``traffic_class`` is the ToS byte
     of the packets, None on InfiniBand. ``gpu`` is the CUDA number of the GPU whose memory is used, None for the host's;
@@ -39,7 +39,7 @@ class RailTest:
 
     phase: str
     tool: str
-    device: str
+    rail: str
     server: str
     client: str
     port: int
@@ -54,7 +54,7 @@ class RailTest:
     def to_dict(self) -> dict[str, Any]:
         """Return what tells this test from others in an answer."""
         told = asdict(self)
-        return {key: told[key] for key in ("phase", "tool", "device", "server", "client")}
+        return {key: told[key] for key in ("phase", "tool", "rail", "server", "client")}
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,12 @@ class Result:
     bytes: int
 
 
-def argv_of(test: RailTest, gid_index: int | None, server_address: str | None) -> list[str]:
-    """Return the command of one end; ``server_address`` is where a client finds its server, None starts the server."""
-    argv = [test.tool, "-d", test.device, "-F", "-p", str(test.port), "-s", str(test.size_bytes)]
+def argv_of(test: RailTest, device: str, gid_index: int | None, server_address: str | None) -> list[str]:
+    """Return the command of one end; ``device`` is what its host calls the rail's RDMA device.
+
+    ``server_address`` is where a client finds its server, None starts the server.
+    """
+    argv = [test.tool, "-d", device, "-F", "-p", str(test.port), "-s", str(test.size_bytes)]
     if test.tool == BANDWIDTH:
         argv += ["--report_gbits", "-q", str(test.queue_pairs)]
     argv += ["-D", str(test.seconds)] if test.seconds else ["-n", str(test.iterations)]

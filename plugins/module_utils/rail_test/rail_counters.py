@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..host.rail_names import NamedRail
+
 PRIORITIES = range(8)
 # As mlx5 calls them: all that the port sent and received with a priority, RDMA included.
 PRIORITY_COUNTERS = tuple(
@@ -22,27 +24,27 @@ ETHTOOL_SECONDS = 10
 _LINE = re.compile(r"\s*(\w+): ([0-9]+)\s*")
 
 
-def read_counters(device: str, names: Iterable[str], priorities: bool, path: str, root: str) -> dict[str, int]:
-    """Return the counters that could be read, by name.
+def read_counters(rail: NamedRail, names: Iterable[str], priorities: bool, path: str, root: str) -> dict[str, int]:
+    """Return the counters of a rail that could be read, by name.
 
     ``names`` are files of the port's ``counters`` and ``hw_counters``; with ``priorities`` those of PRIORITY_COUNTERS
-    are read from the device's network interface. ``path`` is where ethtool is looked for, ``root`` stands before /sys.
+    are read from its network interface. ``path`` is where ethtool is looked for, ``root`` stands before /sys.
     """
-    place = Path(root, "sys/class/infiniband", device)
     found: dict[str, int] = {}
+    if rail.device is None:
+        return found
+    place = Path(root, "sys/class/infiniband", rail.device, "ports/1")
     for name in names:
         for kind in ("hw_counters", "counters"):
             try:
-                text = (place / "ports/1" / kind / name).read_text(encoding="ascii").strip()
+                text = (place / kind / name).read_text(encoding="ascii").strip()
             except (OSError, ValueError):
                 continue
             if text.isdigit():
                 found[name] = int(text)
                 break
-    if priorities:
-        interfaces = sorted(entry.name for entry in (place / "device/net").glob("*"))
-        if len(interfaces) == 1:
-            found.update(_of_priorities(interfaces[0], path))
+    if priorities and rail.interface:
+        found.update(_of_priorities(rail.interface, path))
     return found
 
 

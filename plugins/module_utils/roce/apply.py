@@ -10,7 +10,7 @@ from typing import Any
 from ..host.machine import Machine
 from ..host.waiting import poll, retry
 from .decide import BACKENDS, FIRST, differences, missing_gid, problems, steps, unsupported, wanted
-from .port import CONFIGFS, TOOL_SECONDS, Command, PortError, PortState, Step, collect, state_of
+from .port import CONFIGFS, TOOL_SECONDS, Command, Place, PortError, PortState, Step, collect, find, state_of
 from .settings import PortSettings
 
 POLL_SECONDS = 1.0
@@ -18,10 +18,13 @@ POLL_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one port: its settings before and after (only those that differed), and what is still wrong."""
+    """What became of one rail's port: its settings before and after (only those that differed), what is still wrong.
 
-    device: str
-    interface: str | None = None
+    ``place`` is None where the port was not found, or was not looked for.
+    """
+
+    rail: str
+    place: Place | None = None
     before: Mapping[str, Any] = field(default_factory=dict)
     after: Mapping[str, Any] = field(default_factory=dict)
     problems: Sequence[str] = ()
@@ -35,22 +38,23 @@ class Outcome:
 def read(machine: Machine, settings: PortSettings) -> PortState:
     """Return what the port shows; raises PortError."""
     backend, names = BACKENDS[settings.backend], frozenset(wanted(settings))
-    return state_of(settings, collect(machine, settings, backend, names), backend, names)
+    place = find(machine, settings)
+    return state_of(place, collect(machine, place, backend, names), backend, names)
 
 
 def check(machine: Machine, settings: PortSettings) -> Outcome:
     """Return what would be changed, and all that is wrong; changes nothing."""
     if impossible := unsupported(settings):
-        return Outcome(settings.device, problems=impossible)
+        return Outcome(settings.name, problems=impossible)
     try:
         state = read(machine, settings)
     except PortError as exc:
-        return Outcome(settings.device, problems=[str(exc)])
+        return Outcome(settings.name, problems=[str(exc)])
     wrong = differences(settings, state)
     gid = missing_gid(settings, state)
     return Outcome(
-        settings.device,
-        state.place.interface,
+        settings.name,
+        state.place,
         {name: state.values.get(name) for name in wrong},
         wrong,
         [*problems(settings, state), *([gid] if gid else [])],
@@ -63,12 +67,12 @@ def apply(machine: Machine, settings: PortSettings, wait_seconds: float) -> Outc
     Waits for a device or an address that is late, as both may be at boot.
     """
     if impossible := unsupported(settings):
-        return Outcome(settings.device, problems=impossible)
+        return Outcome(settings.name, problems=impossible)
     deadline = time.monotonic() + wait_seconds
     try:
         state = retry(lambda: read(machine, settings), PortError, wait_seconds, POLL_SECONDS)
     except PortError as exc:
-        return Outcome(settings.device, problems=[str(exc)])
+        return Outcome(settings.name, problems=[str(exc)])
     first = state
     refused: list[str] = []
     wrong = differences(settings, state)
@@ -86,13 +90,13 @@ def apply(machine: Machine, settings: PortSettings, wait_seconds: float) -> Outc
                 lambda: read(machine, settings), lambda seen: not missing_gid(settings, seen), left, POLL_SECONDS
             )
     except PortError as exc:
-        return Outcome(settings.device, first.place.interface, problems=[*refused, str(exc)])
+        return Outcome(settings.name, first.place, problems=[*refused, str(exc)])
     still = problems(settings, state)
     gid = missing_gid(settings, state)
     names = [name for name in wanted(settings) if first.values.get(name) != state.values.get(name)]
     return Outcome(
-        settings.device,
-        state.place.interface,
+        settings.name,
+        state.place,
         {name: first.values.get(name) for name in names},
         {name: state.values.get(name) for name in names},
         # What a tool said matters where the setting is not there: some complain about what they have done.

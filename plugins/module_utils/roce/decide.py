@@ -43,7 +43,7 @@ def unsupported(settings: PortSettings) -> list[str]:
     """Return each declared setting that the backend cannot do, as errors name it."""
     backend = BACKENDS[settings.backend]
     return [
-        f"{settings.device}: backend {backend.name} cannot set {name} (declared: {shown(value)})"
+        f"{settings}: backend {backend.name} cannot set {name} (declared: {shown(value)})"
         for name, value in wanted(settings).items()
         if name not in backend.abilities and value is not None
     ]
@@ -66,13 +66,12 @@ def steps(settings: PortSettings, values: Mapping[str, Any], state: PortState) -
 
 def problems(settings: PortSettings, state: PortState) -> list[str]:
     """Return what is wrong with the port's settings, one text for each; its GID is asked by ``missing_gid``."""
-    where = f"{settings.device} ({state.place.interface})"
     found = []
     for name, value in differences(settings, state).items():
         if name in state.unread:
-            found.append(f"{where}: {name} could not be read ({state.unread[name]}), expected {shown(value)}")
+            found.append(f"{state.place}: {name} could not be read ({state.unread[name]}), expected {shown(value)}")
         else:
-            found.append(f"{where}: {name} is {shown(_part(value, state.values[name]))}, expected {shown(value)}")
+            found.append(f"{state.place}: {name} is {shown(_part(value, state.values[name]))}, expected {shown(value)}")
     return found
 
 
@@ -91,7 +90,7 @@ def missing_gid(settings: PortSettings, state: PortState) -> str:
     if found:
         return ""
     has = f"those of {', '.join(own)}" if own else "none"
-    return f"{settings.device} ({interface}): no RoCE v2 GID of {expected}, found {has}"
+    return f"{state.place}: no RoCE v2 GID of {expected}, found {has}"
 
 
 def shown(value: Any) -> str:

@@ -10,12 +10,12 @@ from ..host.host import Host, Output
 from ..host.waiting import retry
 from .apply import POLL_SECONDS
 from .decide import BACKENDS, wanted
-from .port import Place, PortError, Source, check_place, collect, place_of
+from .port import Place, PortError, Source, collect, find
 from .settings import PortSettings
 
 
 def lacking(host: Host, ports: Sequence[PortSettings], wait_seconds: float) -> list[str]:
-    """Return everything that is not there, each once with the settings and devices that need it; changes nothing.
+    """Return everything that is not there, each once with the settings and rails that need it; changes nothing.
 
     A setting that is there and reads oddly is not lacking: setting it may mend that. Waits for devices that are late.
     """
@@ -24,7 +24,7 @@ def lacking(host: Host, ports: Sequence[PortSettings], wait_seconds: float) -> l
     needed: dict[str, tuple[list[str], list[str]]] = {}
     for settings in ports:
         try:
-            outputs, place = _outputs(host, settings, deadline - time.monotonic())
+            place, outputs = _outputs(host, settings, deadline - time.monotonic())
         except PortError as exc:
             absent.append(str(exc))
             continue
@@ -32,24 +32,17 @@ def lacking(host: Host, ports: Sequence[PortSettings], wait_seconds: float) -> l
         for source in BACKENDS[settings.backend].sources:
             asked = {name: values[name] for name in source.gives if name in values}
             if asked and (what := _lacks(source, place, outputs, asked)):
-                names, devices = needed.setdefault(what, ([], []))
+                names, rails = needed.setdefault(what, ([], []))
                 names += [name for name in asked if name not in names]
-                devices += [settings.device] if settings.device not in devices else []
+                rails += [settings.name] if settings.name not in rails else []
     return absent + [
-        f"{what} (needed for {', '.join(names)} of {', '.join(devices)})" for what, (names, devices) in needed.items()
+        f"{what} (needed for {', '.join(names)} of {', '.join(rails)})" for what, (names, rails) in needed.items()
     ]
 
 
-def _outputs(host: Host, settings: PortSettings, wait_seconds: float) -> tuple[Mapping[str, Output], Place]:
-    backend, names = BACKENDS[settings.backend], frozenset(wanted(settings))
-
-    def ask() -> tuple[Mapping[str, Output], Place]:
-        outputs = collect(host, settings, backend, names)
-        place = place_of(settings.device, outputs)
-        check_place(settings, place)
-        return outputs, place
-
-    return retry(ask, PortError, wait_seconds, POLL_SECONDS)
+def _outputs(host: Host, settings: PortSettings, wait_seconds: float) -> tuple[Place, Mapping[str, Output]]:
+    place = retry(lambda: find(host, settings), PortError, wait_seconds, POLL_SECONDS)
+    return place, collect(host, place, BACKENDS[settings.backend], frozenset(wanted(settings)))
 
 
 def _lacks(source: Source, place: Place, outputs: Mapping[str, Output], asked: Mapping[str, Any]) -> str:

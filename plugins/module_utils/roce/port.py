@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import fnmatch
 import ipaddress
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Callable, Union
 
 from ..host.host import Host, Output, Unreadable
+from ..host.rail_names import collect_names, named, no_device, no_interface, parse_names
 from ..words.errors import MusterError
-from ..words.expectations import pci_address
-from .settings import PortSettings
+from ..words.expectations import Rail
 
 RDMA = "/sys/class/infiniband"
 TOOL_SECONDS = 30.0
 CONFIGFS = "/sys/kernel/config/rdma_cm"
+# Under this name the raw outputs of ports have those of ``collect_names``, so that they can be judged on another host.
+RAIL_NAMES = "rail_names"
 
 
 class PortError(MusterError):
-    """A port that is not there, or not where it was declared."""
+    """A rail without a port: no RDMA device, or no network interface, at its PCI address."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a port is: RDMA device, its network interface, and PCI address (None for a device in software)."""
+class Place(Rail):
+    """Where a rail's port is: what the system calls its RDMA device and its network interface."""
 
     device: str
     interface: str
-    address: str | None
+
+    def __str__(self) -> str:
+        return f"rail {self.rail} ({self.device}, {self.interface})"
 
 
 @dataclass(frozen=True)
@@ -107,13 +110,28 @@ class Backend:
     steps: Mapping[str, Callable[[Place, Any], list[Step]]]
 
 
-def collect(host: Host, settings: PortSettings, backend: Backend, names: frozenset[str]) -> dict[str, Output]:
-    """Return the raw outputs that tell the place of the port and its settings of these names, by command or path."""
-    outputs = {path: host.read(path) for path in host.paths(*_place_files(settings.device))}
+def place_of(rail: Rail, outputs: Mapping[str, Output]) -> Place:
+    """Return where the rail's port is, by the names among the raw outputs (``RAIL_NAMES``); raises PortError."""
     try:
-        place = place_of(settings.device, outputs)
-    except PortError:
-        return outputs
+        names = parse_names(outputs[RAIL_NAMES])
+    except (KeyError, Unreadable) as exc:
+        raise PortError(f"{rail}: what the system calls its devices could not be read: {exc}") from exc
+    (found,) = named([rail], names)
+    if found.device is None:
+        raise PortError(no_device(rail, names))
+    if found.interface is None:
+        raise PortError(no_interface(rail, names))
+    return Place(rail.rail, rail.address, found.device, found.interface)
+
+
+def find(host: Host, rail: Rail) -> Place:
+    """Return where the rail's port is on a host now, as udev may change the names at any time; raises PortError."""
+    return place_of(rail, {RAIL_NAMES: collect_names(host)})
+
+
+def collect(host: Host, place: Place, backend: Backend, names: frozenset[str]) -> dict[str, Output]:
+    """Return the raw outputs that tell the port's settings of these names and its GIDs, by command or path."""
+    outputs: dict[str, Output] = {}
     for source in backend.sources:
         if names.isdisjoint(source.gives):
             continue
@@ -124,40 +142,12 @@ def collect(host: Host, settings: PortSettings, backend: Backend, names: frozens
             outputs.update(_read_configfs(host, words[0]))
         else:
             outputs.update({path: host.read(path) for path in host.paths(words[0])})
-    outputs.update(_read_gids(host, settings.device))
+    outputs.update(_read_gids(host, place.device))
     return outputs
 
 
-def place_of(device: str, outputs: Mapping[str, Output]) -> Place:
-    """Return where the device lies, by its files; raises PortError."""
-    base = f"{RDMA}/{device}"
-    if not any(path.startswith(f"{base}/") for path in outputs):
-        raise PortError(f"{device} is absent, expected in {RDMA}: is its driver loaded?")
-    names = {path.split("/")[-2] for path in outputs if fnmatch.fnmatch(path, f"{base}/device/net/*/mtu")}
-    # A device in software names the interface that it sits on.
-    parent = outputs.get(f"{base}/parent", Output(rc=1))
-    names |= {parent.stdout.strip()} if parent.rc == 0 and parent.stdout.strip() else set()
-    if len(names) != 1:
-        raise PortError(f"{device} has {', '.join(sorted(names)) or 'no network interface'}, expected one interface")
-    slot = re.search(r"^PCI_SLOT_NAME=(\S+)$", outputs.get(f"{base}/device/uevent", Output()).stdout, re.MULTILINE)
-    return Place(device, names.pop(), pci_address(slot.group(1)) if slot else None)
-
-
-def check_place(settings: PortSettings, place: Place) -> None:
-    """Raise PortError unless the device lies where it was declared."""
-    if settings.address is not None and place.address != settings.address:
-        where = place.address or "no PCI address"
-        raise PortError(f"{settings.device} is at {where}, expected {settings.address}")
-    if settings.interface is not None and place.interface != settings.interface:
-        raise PortError(f"{settings.device} has interface {place.interface}, expected {settings.interface}")
-
-
-def state_of(
-    settings: PortSettings, outputs: Mapping[str, Output], backend: Backend, names: frozenset[str]
-) -> PortState:
-    """Return what the raw outputs say of the settings of these names; raises PortError."""
-    place = place_of(settings.device, outputs)
-    check_place(settings, place)
+def state_of(place: Place, outputs: Mapping[str, Output], backend: Backend, names: frozenset[str]) -> PortState:
+    """Return what the raw outputs say of the port's settings of these names."""
     values: dict[str, Any] = {}
     unread: dict[str, str] = {}
     for source in backend.sources:
@@ -170,7 +160,7 @@ def state_of(
             unread.update(dict.fromkeys(asked, str(exc)))
             continue
         values.update({name: given[name] for name in asked})
-    return PortState(place, {**values, "gids": _gids(settings.device, outputs)}, unread)
+    return PortState(place, {**values, "gids": _gids(place.device, outputs)}, unread)
 
 
 def unread_gid(device: str, outputs: Mapping[str, Output]) -> str:
@@ -181,10 +171,6 @@ def unread_gid(device: str, outputs: Mapping[str, Output]) -> str:
 
 def _lost(path: str, table: str, output: Output) -> bool:
     return path.startswith(table) and output.rc != 0
-
-
-def _place_files(device: str) -> tuple[str, ...]:
-    return tuple(f"{RDMA}/{device}/{name}" for name in ("device/net/*/mtu", "device/uevent", "parent"))
 
 
 def _values(source: Source, place: Place, outputs: Mapping[str, Output]) -> Mapping[str, Any]:

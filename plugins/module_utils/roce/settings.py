@@ -7,26 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ..words.expectations import PciAddress, RocePort
+from ..words.expectations import Rail, RocePort
 from ..words.reader import Text, plain, read
 
 
 @dataclass(frozen=True)
-class PortSettings(RocePort):
+class PortSettings(RocePort, Rail):
     """Wanted state of one rail's port, by the backend ``doca`` (mlnx_qos, vendor sysfs) or ``inbox`` (dcb, configfs).
 
-    ``device`` is the RDMA device, known by its PCI ``address`` where the class declares one; ``interface`` is its
-    network interface, None where it is to be looked up in sysfs; ``ip`` has its prefix length. Trust is by DSCP.
+    ``ip`` has its prefix length. Trust is by DSCP.
     ``cm_tos`` is the ToS byte that RDMA-CM gives new queue pairs. ``traffic_class`` is the device-wide ToS byte, which
     overrides every queue pair's own: None means unset. With ``dcqcn`` on notification and reaction point are enabled on
     every declared priority and no other, off on none; None leaves it to the NIC's firmware. Without any DSCP the port
     is of best effort: what a device does with priorities is neither set nor read.
     """
 
-    device: Text
     # Read at run time, by Python 3.9 too.
-    address: Optional[PciAddress]  # noqa: UP045
-    interface: Optional[Text]  # noqa: UP045
     ip: Optional[Text]  # noqa: UP045
 
     @property
@@ -53,8 +49,7 @@ class PortSettings(RocePort):
 
 def settings_of(ports: Sequence[Mapping[str, Any]]) -> list[PortSettings]:
     """Return the settings of ports as lookup ``roce_ports`` gives them; raises ReadError."""
-    network = ("rail", "gateway")
     return [
-        PortSettings.from_dict({key: value for key, value in port.items() if key not in network}, f"ports[{n}]")
+        PortSettings.from_dict({key: value for key, value in port.items() if key != "gateway"}, f"ports[{n}]")
         for n, port in enumerate(ports)
     ]

@@ -16,7 +16,7 @@ from .slurm_round import Job
 class _Test:
     phase: str
     tool: str
-    device: str
+    rail: str
     server: str
     client: str
     error: str
@@ -32,7 +32,7 @@ class _Growth:
 
 @dataclass(frozen=True)
 class FabricAnswer:
-    """What one end tells: its tests, its servers, by device and phase what counters did, and what links did."""
+    """What one end tells: its tests, its servers, by rail and phase what counters did, and what links did."""
 
     tests: tuple[_Test, ...]
     servers: tuple[Any, ...]

@@ -126,6 +126,13 @@ class Fabric:
     nccl_least: Optional[Text]
     # Whether every rail's cable is held against the fleet's plan.
     verify_cabling: bool
+    # Mode of IPoIB; null where the fabric is no InfiniBand, or its rails carry no IP.
+    ipoib: Optional[Literal["datagram", "connected"]]
+
+    @property
+    def has_interfaces(self) -> bool:
+        """Whether each rail has a network interface."""
+        return self.kind == "roce" or self.ipoib is not None
 
 
 @dataclass(frozen=True)
@@ -248,11 +255,11 @@ class NvLink:
 
 @dataclass(frozen=True)
 class AffinityPart:
-    """The NUMA node of one GPU, and the NIC beside it."""
+    """The NUMA node of one GPU, and the rail whose NIC lies beside it."""
 
     slot: Text
     numa_node: Count
-    nic: Optional[Text]
+    rail: Optional[Count]
 
 
 @dataclass(frozen=True)
@@ -268,17 +275,26 @@ class Affinity:
 
 @dataclass(frozen=True)
 class Rail:
-    """One RDMA device of the compute fabric."""
+    """One NIC of the compute fabric, by the PCI address of its function.
+
+    What the system calls it changes with udev's rules and the cards beside it; it is read (``host/rail_names.py``).
+    """
 
     rail: Count
-    device: Text
-    address: Optional[PciAddress]
-    interface: Optional[Text]
+    address: PciAddress
 
     @property
-    def link(self) -> str:
-        """Return by which name its link is watched: its interface's, where the class declares that."""
-        return self.interface or self.device
+    def name(self) -> str:
+        """Return what the rail is called on every host, whatever the system calls its devices: ``rail3``."""
+        return rail_name(self.rail)
+
+    def __str__(self) -> str:
+        return f"rail {self.rail} ({self.address})"
+
+
+def rail_name(rail: int) -> str:
+    """Return the name of a rail by its number: ``rail3``."""
+    return f"rail{rail}"
 
 
 @dataclass(frozen=True)
@@ -340,7 +356,7 @@ class Nic:
     growth: Mapping[Literal[PortCounter, InterfaceCounter], Optional[Count]]
 
     def __post_init__(self) -> None:
-        _check_distinct(self.rails, ("rail", "device", "address", "interface"), "rails")
+        _check_distinct(self.rails, ("rail", "address"), "rails")
         _check_distinct(self.firmware_settings or (), ("key",), "firmware_settings")
 
 

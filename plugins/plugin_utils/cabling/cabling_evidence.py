@@ -21,7 +21,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import 
 
 def comparison_of(fleet: Fleet, given: Mapping[str, Any]) -> Comparison:
     """Return how the live fabric compares with the fleet's plan; all is unread where nothing is given."""
-    plan = plan_of(fleet.nodes, fleet.fabric)
+    plan = plan_of(fleet)
     live = live_of(plan, given)
     return Comparison(plan, (), ("the live fabric was not read",)) if live is None else compare(plan, live)
 

@@ -35,7 +35,7 @@ class CablingReport:
 
 def report_of(fleet: Fleet, others: Sequence[str], given: Mapping[str, Any]) -> CablingReport:
     """Return the report by results of tasks under ``infiniband`` or ``lldp``. Raises CablingError."""
-    plan = plan_of(fleet.nodes, fleet.fabric, others)
+    plan = plan_of(fleet, others)
     if not plan.cables:
         raise CablingError(
             "the fleet declares no cables: found neither nodes[].rails.switches nor fabric.switches[].uplinks"

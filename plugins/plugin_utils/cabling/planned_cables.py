@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 
+from ansible_collections.muster.cluster.plugins.module_utils.nic.declared_nics import rails_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Rail
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.cabling_plan import (
     Cable,
     End,
     cables_of,
     switches_of,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import Fabric
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Node
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 CSV_HEADER = ("number", "from", "from_rack", "from_port", "to", "to_port", "rail", "speed_gbps")
 
@@ -25,8 +26,9 @@ CSV_HEADER = ("number", "from", "from_rack", "from_port", "to", "to_port", "rail
 class Plan:
     """Every cable of a fabric; ``speed_gbps`` is what each must reach.
 
-    ``rails`` numbers the hosts' ends, ``hosts`` has each host's rack. ``others`` are patterns (``ufm-*``) of hosts and
-    switches that belong to the fabric although no cable of theirs is planned.
+    ``rails`` numbers the hosts' ends, ``hosts`` has each host's rack, ``nics`` the rails of each compute node by PCI
+    address. ``others`` are patterns (``ufm-*``) of hosts and switches that belong to the fabric although no cable of
+    theirs is planned.
     """
 
     kind: str
@@ -36,6 +38,7 @@ class Plan:
     switches: frozenset[str]
     speed_gbps: int | None = None
     others: tuple[str, ...] = ()
+    nics: Mapping[str, Sequence[Rail]] = field(default_factory=dict)
 
     @cached_property
     def far(self) -> dict[End, End]:
@@ -43,16 +46,13 @@ class Plan:
         return {end: other for cable in self.cables for end, other in (cable, cable[::-1])}
 
     @cached_property
-    def devices(self) -> dict[str, list[str]]:
-        """The devices of each host's rails, in order."""
-        found: dict[str, list[str]] = {}
-        for host, device in self.rails:
-            found.setdefault(host, []).append(device)
-        return found
+    def with_rails(self) -> frozenset[str]:
+        """The hosts that have rails."""
+        return frozenset(end.name for end in self.rails)
 
     def belongs(self, name: str) -> bool:
         """Return whether a host or switch may be plugged in where nothing is planned."""
-        helper = name in self.hosts and name not in self.devices
+        helper = name in self.hosts and name not in self.with_rails
         return helper or any(fnmatchcase(name, pattern) for pattern in self.others)
 
     def known(self, name: str) -> bool:
@@ -60,9 +60,9 @@ class Plan:
         return name in self.hosts or name in self.switches
 
     def called(self, end: End) -> str:
-        """Return an end as people know it: ``gpu-0001 rail 3 (mlx5_3)``, ``su1-leaf4 port 1``."""
+        """Return an end as people know it: ``gpu-0001 rail 3``, ``su1-leaf4 port 1``."""
         if end in self.rails:
-            return f"{end.name} rail {self.rails[end]} ({end.port})"
+            return f"{end.name} rail {self.rails[end]}"
         return f"{end.name} port {end.port}" if end.port.isdigit() or end.name in self.switches else str(end)
 
     def cable(self, cable: Cable) -> str:
@@ -81,15 +81,20 @@ class Plan:
         return text.getvalue()
 
 
-def plan_of(nodes: Iterable[Node], fabric: Fabric, others: Iterable[str] = ()) -> Plan:
+def plan_of(fleet: Fleet, others: Iterable[str] = ()) -> Plan:
     """Return the plan that a declaration makes."""
-    every = list(nodes)
+    fabric = fleet.fabric
     return Plan(
         kind=fabric.kind,
-        cables=tuple(cables_of(every, fabric)),
-        rails={End(node.name, rail.device): rail.rail for node in every for rail in node.rails},
-        hosts={node.name: node.rack for node in every},
+        cables=tuple(cables_of(fleet.nodes, fabric)),
+        rails={End(node.name, rail.name): rail.rail for node in fleet.nodes for rail in node.rails},
+        hosts={node.name: node.rack for node in fleet.nodes},
         switches=frozenset(switches_of(fabric)),
         speed_gbps=fabric.speed_gbps,
         others=tuple(others),
+        nics={
+            node.name: rails_of(fleet.classes[node.hardware_class])
+            for node in fleet.nodes
+            if node.hardware_class and node.rails
+        },
     )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names import Names, named, no_interface
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.infiniband_tools import (
     LANE_GBPS,
     Errors,
@@ -21,7 +22,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.cabling_plan 
 
 # "MF0;su1-leaf1:MQM9790/U1": what a managed switch calls itself; a chip of a director says /L01/U1 or /S01/U1.
 _MANAGED = re.compile(r"MF0;([^:]+):[^/]*(?:/([LS]\d+))?/U\d+")
-_OLD_DEVICE = re.compile(r"HCA-(\d+)")
 
 
 def infiniband(
@@ -40,6 +40,8 @@ def infiniband(
     unread = [each for each in (states, errors) if isinstance(each, str)]
     for own in (port.own for port in topology):
         end = ends[own.key] = end_of(own, plan)
+        if end.name in plan.with_rails and end not in plan.rails:
+            doubtful[end] = _no_rail(own, end.name)
         if owner.setdefault(end, own.key) != own.key:
             both = f"0x{owner[end][0]:016x} and 0x{own.guid:016x}"
             doubtful[end] = f"two ports call themselves {plan.called(end)}: GUIDs {both}"
@@ -84,21 +86,25 @@ def _port(port: SeenPort, state: LinkState | None, ends: Mapping[PortKey, End]) 
 def end_of(seen: Seen, plan: Plan) -> End:
     """Return a port in the plan's names.
 
-    A host describes its HCA as ``gpu-0001 mlx5_0`` (rdma-ndd's ``%h %d``) or, with older software, ``gpu-0001 HCA-1``,
-    counted from 1 over the devices. Port 1 goes by the device alone, as HCAs of one port are the rule.
+    A host that Muster set up describes its HCA as ``gpu-0001 rail0``, any other as it likes: ``sm-1 mlx5_0`` is
+    rdma-ndd's ``%h %d``. Port 1 goes by that word alone, as HCAs of one port are the rule.
     """
     if seen.kind != "CA":
         match = _MANAGED.fullmatch(seen.node)
         name = seen.node if match is None else "-".join(part for part in match.groups() if part)
         return End(declared_name(name, plan), str(seen.port))
-    host, _, device = seen.node.rpartition(" ")
+    host, _, hca = seen.node.rpartition(" ")
     if not host:
-        host, device = seen.node, f"0x{seen.guid:016x}"
-    host = declared_name(host, plan)
-    if old := _OLD_DEVICE.fullmatch(device):
-        numbered = f"_{int(old[1]) - 1}"
-        device = next((name for name in plan.devices.get(host, ()) if name.endswith(numbered)), device)
-    return End(host, device if seen.port == 1 else f"{device}/{seen.port}")
+        host, hca = seen.node, f"0x{seen.guid:016x}"
+    return End(declared_name(host, plan), hca if seen.port == 1 else f"{hca}/{seen.port}")
+
+
+def _no_rail(seen: Seen, host: str) -> str:
+    """Return why it is not known which rail a port is: what the system calls a device says nothing about that."""
+    return (
+        f'port {seen.port} of HCA "{seen.node}" is by its node description none of the rails of {host}, expected one '
+        f'such as "{host} rail0" (role infiniband sets it)'
+    )
 
 
 def declared_name(name: str, plan: Plan) -> str:
@@ -108,35 +114,35 @@ def declared_name(name: str, plan: Plan) -> str:
 
 
 class Heard(NamedTuple):
-    """What a host said: the network interface of each RDMA device, and the LLDP neighbours of each interface."""
+    """What a host said: the network interfaces at each PCI address, and the LLDP neighbours of each interface."""
 
-    interfaces: Mapping[str, str]
+    interfaces: Mapping[str, Sequence[str]]
     neighbours: Mapping[str, Sequence[Neighbour]]
 
 
 def ethernet(plan: Plan, heard: Mapping[str, Heard | str]) -> LiveFabric:
     """Return what hosts hear of their switches over LLDP, by host; the reason instead where one could not be asked.
 
-    Only the hosts' own ends are known then.
+    Only the hosts' own ends are known then. Which interface a rail has tells its PCI address.
     """
     ports: dict[End, LivePort] = {}
     doubtful: dict[End, str] = {}
     for host, said in heard.items():
-        for device in plan.devices.get(host, ()):
-            end = End(host, device)
+        names = Names(interfaces={} if isinstance(said, str) else said.interfaces)
+        for rail in named(plan.nics.get(host, ()), names):
+            end = End(host, rail.name)
             if isinstance(said, str):
                 doubtful[end] = said
                 continue
-            interface = said.interfaces.get(device)
-            peers = {_peer(each, plan.far.get(end), plan) for each in said.neighbours.get(interface or "", ())}
-            if interface is None:
-                doubtful[end] = f"{device} has no network interface on {host}"
+            peers = {_peer(each, plan.far.get(end), plan) for each in said.neighbours.get(rail.interface or "", ())}
+            if rail.interface is None:
+                doubtful[end] = f"{host}: {no_interface(rail, names)}"
             elif len(peers) != 1:
                 shown = ", ".join(sorted(map(plan.called, peers))) or "no neighbour"
-                doubtful[end] = f"{interface} of {host} hears {shown} over LLDP, expected one neighbour"
+                doubtful[end] = f"{host}: {rail} hears {shown} over LLDP at {rail.interface}, expected one neighbour"
             else:
                 ports[end] = LivePort(peers.pop())
-    return LiveFabric(ports, {}, frozenset(heard), frozenset(heard), False, doubtful)
+    return LiveFabric(ports, {}, frozenset(heard.keys() & plan.nics.keys()), frozenset(heard), False, doubtful)
 
 
 def _peer(neighbour: Neighbour, planned: End | None, plan: Plan) -> End:

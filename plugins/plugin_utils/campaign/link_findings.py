@@ -12,7 +12,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.expectations 
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
 
-# By what was to be watched (an interface, a device, "*"): of each link that changed, or could not be read (null), how
+# By what was to be watched (``rail0``, an interface, "*"): of each link that changed, or could not be read (null), how
 # often it had changed at first and at last.
 Told = Mapping[str, Mapping[str, Sequence[int | None]]]
 _NAMED = 4

@@ -26,12 +26,13 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rail_network
 
 _HEAD = "# Written by Muster (infiniband); edits are lost.\n"
 _NDD = "/etc/systemd/system/rdma-ndd.service.d/50-muster.conf"
-# A partition's interface lies at the rail's PCI address too, and networkd takes the first file that matches.
+# Before a rail's, as networkd takes the first file that matches an interface.
 _CHILD = "/etc/systemd/network/41-muster-ib-{}.{}"
 _RAIL = "/etc/systemd/network/51-muster-ib-{}.network"
 _PROFILE = "/etc/NetworkManager/system-connections/muster_ib-{}.nmconnection"
 _CONF = "/etc/systemd/networkd.conf.d/51-muster-ib.conf"
-_UDEV = "/etc/udev/rules.d/90-muster-ib.rules"
+# Before rdma-core's 60-rdma-persistent-naming.rules, which moves the device's files under a new name.
+_UDEV = "/etc/udev/rules.d/50-muster-ib.rules"
 _BOOT = "/etc/systemd/system/multi-user.target.d/50-muster-ib.conf"
 
 
@@ -54,41 +55,44 @@ class Ipoib:
 
 
 def placed(rails: Sequence[Mapping[str, Any]], places: Sequence[Mapping[str, Any]]) -> list[PlacedRail]:
-    """Return a node's rails (``muster_node.rails``) with their places in its class (``muster_expect.nic.rails``)."""
-    known = {place["device"]: place for place in places}
-    found = []
-    for rail in rails:
-        place = known.get(rail["device"], {})
-        own = (rail["rail"], rail["device"], place.get("interface"), place.get("address"))
-        found.append(PlacedRail(*own, rail["address"], rail["gateway"]))
-    return found
+    """Return a node's rails (``muster_node.rails``) with their places in its class (``muster_expect.nic.rails``).
+
+    Raises InfinibandError for a rail that has none.
+    """
+    known = {place["rail"]: place["address"] for place in places}
+    if lost := [rail["rail"] for rail in rails if rail["rail"] not in known]:
+        raise InfinibandError(f"rail {lost[0]}: expected its PCI address under nic.rails of the class, found none")
+    return [PlacedRail(rail["rail"], known[rail["rail"]], rail["address"], rail["gateway"]) for rail in rails]
 
 
 def files_of(name: str, rails: Sequence[PlacedRail], ipoib: Ipoib | None, network: str) -> list[dict[str, str]]:
     """Return path, content and mode of each file of host ``name``.
 
-    Raises InfinibandError for what contradicts itself, or does not tell where a rail's interface is.
+    Raises InfinibandError for what contradicts itself, or cannot be declared without the name of an interface.
     """
     if network not in NETWORKS:
         raise InfinibandError(f"infiniband_network is {network!r}, expected one of {', '.join(NETWORKS)}")
-    text = description_of(name, "%d").replace("%", "%%")
-    files = [_file(_NDD, f'[Service]\nEnvironment="RDMA_NDD_ND_FORMAT={text}"\n')]
+    # It would write its own description over that of the rules, at its start and when a device is added.
+    files = [_file(_NDD, f"[Unit]\nConditionPathExists=!{_UDEV}\n")]
+    rules = _descriptions(name, rails)
     if ipoib is None:
         if given := [rail for rail in rails if rail.ip]:
-            raise InfinibandError(f"{given[0]} has address {given[0].ip}, which needs fabric.ipoib")
-        return files
+            raise InfinibandError(f"{given[0].name} has address {given[0].ip}, which needs fabric.ipoib")
+        return [*files, _file(_UDEV, rules)]
     if ipoib.partitions and not ipoib.partitions[0]["ipoib"]:
         first = ipoib.partitions[0]["name"]
         raise InfinibandError(f"partition {first} has no ipoib and is the first, whose interfaces are the rails' own")
+    if ipoib.children and network == "networkmanager":
+        raise InfinibandError(
+            "partitions after the first have ipoib, and NetworkManager finds an interface to put theirs on by its name "
+            "only, which the system chooses: expected infiniband_network networkd, or ipoib for the first one alone"
+        )
     for rail in rails:
-        if rail.interface is None and (rail.address is None or (ipoib.children and network == "networkmanager")):
-            wanted = "its interface" if rail.address else "its interface or address under nic.rails"
-            raise InfinibandError(f"{rail}: expected {wanted} of the hardware class, found none")
-        files += (_networkd_files if network == "networkd" else _profiles)(rail, ipoib)
+        files += _networkd_files(rail, ipoib) if network == "networkd" else _profile(rail, ipoib)
     # Wanted and not enabled, which would bring networkd's wait for a network into the boot.
     files.append(_file(_BOOT, f"[Unit]\nWants={SERVICES[network]}\n"))
     kernel = "".join(f', SYSCTL{{net/ipv4/conf/$name/{name}}}="{value}"' for name, value in ARP.items())
-    files.append(_file(_UDEV, f'ACTION!="remove", SUBSYSTEM=="net", ATTR{{type}}=="{IPOIB_TYPE}"{kernel}\n'))
+    files.append(_file(_UDEV, f'{rules}ACTION!="remove", SUBSYSTEM=="net", ATTR{{type}}=="{IPOIB_TYPE}"{kernel}\n'))
     if network == "networkd":
         files.append(_file(_CONF, NETWORKD_CONF))
     return files
@@ -99,13 +103,21 @@ def absent_of() -> list[str]:
     return [_NDD, _CHILD.format("*", "net*"), _RAIL.format("*"), _PROFILE.format("*"), _CONF, _UDEV, _BOOT]
 
 
+def _descriptions(name: str, rails: Sequence[PlacedRail]) -> str:
+    """Return udev rules that describe each adapter: a rail by its name, any other as rdma-ndd would."""
+    adapter, called = 'SUBSYSTEM=="infiniband", ', "ENV{.MUSTER_NAME}"
+    lines = [f'{called}="%k"', *(f'KERNELS=="{rail.address}", {called}="{rail.name}"' for rail in rails)]
+    lines.append(f'ACTION=="add|change|move", ATTR{{node_desc}}="{description_of(name, "$env{.MUSTER_NAME}")}"')
+    return "".join(f"{adapter}{line}\n" for line in lines)
+
+
 def _networkd_files(rail: PlacedRail, ipoib: Ipoib) -> list[dict[str, str]]:
     mtu = interface_mtu(ipoib.mode, ipoib.mtu_bytes)
-    names = {child_name(rail.interface or rail.device, pkey): pkey for pkey in ipoib.children}
+    names = {child_name(rail.name, pkey): pkey for pkey in ipoib.children}
     text = f"{_addressed(rail)}\n[Link]\nMTUBytes={mtu}\n\n[IPoIB]\nMode={ipoib.mode}\n"
     if names:
         text += "\n[Network]\n" + "".join(f"IPoIB={name}\n" for name in names)
-    files = [_file(_RAIL.format(rail.device), text)]
+    files = [_file(_RAIL.format(rail.name), text)]
     for name, pkey in names.items():
         key = f"PartitionKey={pkey | FULL_MEMBER:#06x}\nMode={ipoib.mode}\n"
         files.append(_file(_CHILD.format(name, "netdev"), f"[NetDev]\nName={name}\nKind=ipoib\n\n[IPoIB]\n{key}"))
@@ -118,26 +130,15 @@ def _networkd_files(rail: PlacedRail, ipoib: Ipoib) -> list[dict[str, str]]:
 def _addressed(rail: PlacedRail) -> str:
     if rail.ip is not None:
         return networkd(rail)
-    match = f"Name={rail.interface}" if rail.interface else f"Path=pci-{rail.address}"
-    return f"[Match]\n{match}\n\n[Link]\nRequiredForOnline=no\n\n[Network]\nLinkLocalAddressing=no\n"
+    return f"{rail.match}\n[Link]\nRequiredForOnline=no\n\n[Network]\nLinkLocalAddressing=no\n"
 
 
-def _profiles(rail: PlacedRail, ipoib: Ipoib) -> list[dict[str, str]]:
+def _profile(rail: PlacedRail, ipoib: Ipoib) -> list[dict[str, str]]:
+    if rail.ip is None:
+        return []
     own = f"\n[infiniband]\ntransport-mode={ipoib.mode}\nmtu={interface_mtu(ipoib.mode, ipoib.mtu_bytes)}\n"
-    files = []
-    if rail.ip is not None:
-        files.append(_profile(rail.device, keyfile(rail, "infiniband") + own))
-    for pkey in ipoib.children:
-        name = child_name(str(rail.interface), pkey)
-        head = f"[connection]\nid=muster-{name}\ntype=infiniband\ninterface-name={name}\n"
-        key = f"p-key={pkey | FULL_MEMBER}\nparent={rail.interface}\n"
-        files.append(_profile(name, f"{head}{own}{key}\n[ipv4]\nmethod=disabled\n\n[ipv6]\nmethod=disabled\n"))
-    return files
+    return [{**_file(_PROFILE.format(rail.name), keyfile(rail, "infiniband") + own), "mode": "0600"}]
 
 
 def _file(path: str, content: str) -> dict[str, str]:
     return {"path": path, "content": _HEAD + content, "mode": "0644"}
-
-
-def _profile(name: str, content: str) -> dict[str, str]:
-    return {**_file(_PROFILE.format(name), content), "mode": "0600"}

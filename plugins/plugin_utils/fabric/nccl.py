@@ -8,9 +8,9 @@ Defaults are those of NCCL 2.30.7.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_conf import Variable
 from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_version import FIFO_TC, older
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, shown
 from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.spread import (
@@ -48,24 +48,12 @@ _SAID_BY = {
 }
 
 
-@dataclass(frozen=True)
-class Variable:
-    """One variable of NCCL, and in one line why it has this value."""
-
-    name: str
-    value: str
-    reason: str
-
-    def to_dict(self) -> dict[str, str]:
-        """Return the variable as role ``nccl`` takes it."""
-        return {"name": self.name, "value": self.value, "reason": self.reason}
-
-
 def nccl_variables(
     fabric: Fabric, rails: Sequence[Rail], expect: Expectations, file: str = "muster_fleet"
 ) -> list[Variable]:
     """Return the variables in the order in which they are written; ``expect`` are the node's class' expectations.
 
+    Values name rails (``=rail0,rail1``), in the place of which each host writes what it calls their devices.
     Raises FleetError where the site's settings contradict the declaration or are debugging aids.
     """
     wanted = [*_sockets(fabric), *_devices(fabric, rails, file)]
@@ -97,7 +85,7 @@ def _devices(fabric: Fabric, rails: Sequence[Rail], file: str) -> list[Variable]
         return [Variable("NCCL_IB_DISABLE", "1", "no RDMA fabric is declared: a stray device must not become one")]
     if not rails:
         raise FleetError(file, "nodes", "no rails", f"rails, as the fabric is {fabric.kind}")
-    names = ",".join(rail.device for rail in sorted(rails, key=lambda rail: rail.rail))
+    names = ",".join(rail.name for rail in sorted(rails, key=lambda rail: rail.rail))
     reason = "exactly the rails: NCCL itself would take storage and management devices too (OCI, Imbue)"
     return [Variable("NCCL_IB_HCA", f"={names}", reason)]
 

@@ -6,6 +6,8 @@ import ipaddress
 import uuid
 from dataclasses import dataclass
 
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import rail_name
+
 NETWORKS = ("networkd", "networkmanager")
 SERVICES = {"networkd": "systemd-networkd.service", "networkmanager": "NetworkManager.service"}
 # Of the rail whose number is 0, and the priority of its rule; below the main table's 254.
@@ -16,26 +18,30 @@ NETWORKD_CONF = "[Network]\nManageForeignRoutes=no\nManageForeignRoutingPolicyRu
 
 @dataclass(frozen=True)
 class PlacedRail:
-    """A rail with its place in the host; ``ip`` has its prefix length, ``address`` is that of PCI."""
+    """A rail with its place in the host: ``address`` is that of PCI, ``ip`` has its prefix length."""
 
     rail: int
-    device: str
-    interface: str | None
-    address: str | None
+    address: str
     ip: str | None
     gateway: str | None
 
-    def __str__(self) -> str:
-        return f"rail {self.rail} ({self.device})"
+    @property
+    def name(self) -> str:
+        """Return the rail's name: ``rail0``."""
+        return rail_name(self.rail)
+
+    @property
+    def match(self) -> str:
+        """Return the lines by which networkd finds the rail's interface, whatever it is called."""
+        return f"[Match]\nPath=pci-{self.address}\n"
 
 
 def networkd(rail: PlacedRail) -> str:
     """Return the rail's .network file: its address, and a table of its own for what leaves from that address."""
     own = ipaddress.ip_interface(str(rail.ip))
     table = FIRST_TABLE + rail.rail
-    match = f"Name={rail.interface}" if rail.interface else f"Path=pci-{rail.address}"
     parts = [
-        f"[Match]\n{match}\n",
+        rail.match,
         # A rail that is down must not hold up the boot.
         "[Link]\nRequiredForOnline=no\n",
         f"[Network]\nAddress={own}\nIPv6AcceptRA=no\n",
@@ -51,9 +57,7 @@ def keyfile(rail: PlacedRail, kind: str) -> str:
     """Return the rail's NetworkManager profile of type ``ethernet`` or ``infiniband``, to the same effect."""
     own = ipaddress.ip_interface(str(rail.ip))
     table = FIRST_TABLE + rail.rail
-    name = f"muster-{rail.device}"
-    match = f"[match]\npath=pci-{rail.address};\n\n" if not rail.interface else ""
-    interface = f"interface-name={rail.interface}\n" if rail.interface else ""
+    name = f"muster-{rail.name}"
     family, other = ("ipv4", "ipv6") if own.version == 4 else ("ipv6", "ipv4")
     routes = [str(own.network)]
     if rail.gateway is not None:
@@ -63,7 +67,8 @@ def keyfile(rail: PlacedRail, kind: str) -> str:
         for number, route in enumerate(routes, 1)
     ]
     return (
-        f"[connection]\nid={name}\nuuid={uuid.uuid5(uuid.NAMESPACE_DNS, name)}\ntype={kind}\n{interface}\n{match}"
+        f"[connection]\nid={name}\nuuid={uuid.uuid5(uuid.NAMESPACE_DNS, name)}\ntype={kind}\n\n"
+        f"[match]\npath=pci-{rail.address};\n\n"
         f"[{family}]\nmethod=manual\naddress1={own}\nnever-default=true\n{''.join(lines)}"
         f"routing-rule1=priority {table} from {own.ip} table {table}\n\n[{other}]\nmethod=disabled\n"
     )

@@ -21,6 +21,11 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fabric.rail_network
 
 SETTINGS = "/etc/muster/roce"
 
+_UNIT = "muster-roce@{}.service"
+# A device that comes back, after its driver was loaded anew, comes back with the firmware's settings; with another name
+# (rdma-core's udev rule moves it) it is another one to systemd. One in software (Soft-RoCE) has no PCI device above it
+# for KERNELS to match: only the boot's Wants= sets its port.
+_RULE = 'ACTION=="add|move", SUBSYSTEM=="infiniband", KERNELS=="{}", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{}"\n'
 _HEAD = "# Written by Muster (roce); edits are lost.\n"
 _NETWORKD = "/etc/systemd/network/50-muster-{}.network"
 _KEYFILE = "/etc/NetworkManager/system-connections/muster-{}.nmconnection"
@@ -41,21 +46,20 @@ def files_of(ports: Sequence[Mapping[str, Any]], network: str) -> list[dict[str,
     if impossible := [text for each in settings for text in unsupported(each)]:
         raise RoceError("; ".join(impossible))
     files = [
-        {"path": f"{SETTINGS}/{each.device}.json", "content": _json(each.to_dict()), "mode": "0644"}
-        for each in settings
+        {"path": f"{SETTINGS}/{each.name}.json", "content": _json(each.to_dict()), "mode": "0644"} for each in settings
     ]
     places = [
-        PlacedRail(port["rail"], each.device, each.interface, each.address, each.ip, port["gateway"])
+        PlacedRail(each.rail, each.address, each.ip, port["gateway"])
         for each, port in zip(settings, ports, strict=True)
     ]
     with_address = [place for place in places if place.ip is not None]
     if network == "networkd":
-        files += [_file(_NETWORKD.format(place.device), networkd(place)) for place in with_address]
+        files += [_file(_NETWORKD.format(place.name), networkd(place)) for place in with_address]
         if with_address:
             files.append(_file("/etc/systemd/networkd.conf.d/50-muster.conf", NETWORKD_CONF))
     else:
         for place in with_address:
-            files.append({**_file(_KEYFILE.format(place.device), keyfile(place, "ethernet")), "mode": "0600"})
+            files.append({**_file(_KEYFILE.format(place.name), keyfile(place, "ethernet")), "mode": "0600"})
     return [*files, *_boot(settings, SERVICES[network] if with_address else "")]
 
 
@@ -73,28 +77,23 @@ def absent_of() -> list[str]:
 
 def _settings(index: int, port: Mapping[str, Any]) -> PortSettings:
     key = f"roce_ports[{index}]"
-    for name in ("rail", "gateway"):
-        if name not in port:
-            raise RoceError(f"{key}.{name}: found nothing, expected a value as muster.cluster.roce_ports gives it")
+    if "gateway" not in port:
+        raise RoceError(f"{key}.gateway: found nothing, expected a value as muster.cluster.roce_ports gives it")
     try:
-        settings = PortSettings.from_dict({k: v for k, v in port.items() if k not in ("rail", "gateway")}, key)
+        return PortSettings.from_dict({name: value for name, value in port.items() if name != "gateway"}, key)
     except ReadError as exc:
         raise RoceError(str(exc)) from exc
-    if settings.ip is not None and settings.interface is None and settings.address is None:
-        raise RoceError(f"{key}: neither interface nor address of {settings.device} is declared, expected one of them")
-    return settings
 
 
 def _boot(settings: Sequence[PortSettings], service: str) -> list[dict[str, str]]:
     if not settings:
         return []
-    units = [f"Wants=muster-roce@{each.device}.service\n" for each in settings]
+    units = [f"Wants={_UNIT.format(each.name)}\n" for each in settings]
     units += [f"Wants={service}\n"] if service else []
-    # A device that comes back, after its driver was loaded anew, comes back with the firmware's settings.
-    rule = 'ACTION=="add", SUBSYSTEM=="infiniband", TAG+="systemd", ENV{SYSTEMD_WANTS}+="muster-roce@%k.service"\n'
+    rules = [_RULE.format(each.address, _UNIT.format(each.name)) for each in settings]
     return [
         _file("/etc/systemd/system/multi-user.target.d/50-muster-roce.conf", f"[Unit]\n{''.join(units)}"),
-        _file("/etc/udev/rules.d/90-muster-roce.rules", rule),
+        _file("/etc/udev/rules.d/90-muster-roce.rules", "".join(rules)),
     ]
 
 

@@ -28,7 +28,7 @@ class HasRails(Protocol):
 
 
 class End(NamedTuple):
-    """One end of a cable: a switch with its port, or a host with the RDMA device of one of its rails."""
+    """One end of a cable: a switch with its port, or a host with the name of one of its rails (``rail0``)."""
 
     name: str
     port: str
@@ -71,7 +71,7 @@ def switches_of(fabric: Fabric) -> dict[str, Switch]:
 def cables_of(nodes: Iterable[HasRails], fabric: Fabric) -> list[Cable]:
     """Return every declared cable: hosts' rails first, then the switches' uplinks block by block."""
     cables = [
-        Cable(End(node.name, rail.device), End(rail.switch, rail.port))
+        Cable(End(node.name, rail.name), End(rail.switch, rail.port))
         for node in nodes
         for rail in node.rails
         if rail.switch is not None and rail.port is not None

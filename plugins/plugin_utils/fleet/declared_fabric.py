@@ -191,7 +191,7 @@ class Nccl:
 
 @dataclass(frozen=True)
 class Fabric:
-    """The network that collectives use; ``socket_interface`` is where their bootstrap and sockets go.
+    """The network that collectives use; bootstrap and sockets go over ``socket_interface``, also a rail (``rail0``).
 
     What only one kind has is None on the others. ``mtu_bytes`` is that of the rails' interfaces (RoCE) or links.
     ``qos`` is None on a RoCE fabric of best effort; ``dcqcn`` is None where the NICs' firmware decides.

@@ -40,6 +40,7 @@ def expected_fabric(fabric: Fabric) -> ExpectedFabric | None:
         "port": _port(fabric) if fabric.kind == ROCE else None,
         "nccl_least": FIFO_TC if marks_control(fabric) else None,
         "verify_cabling": bool(fabric.verify_cabling),
+        "ipoib": fabric.ipoib,
     }
     return read(ExpectedFabric, data)
 
@@ -119,18 +120,9 @@ def with_fabric(expect: Expectations, fabric: Fabric, file: str) -> Expectations
 def port_settings(fabric: Fabric, rails: Sequence[Rail], expect: Expectations) -> list[dict[str, Any]]:
     """Return what each rail's port of one node is set to, as ``PortSettings`` of the node program reads it.
 
-    ``expect`` are the expectations of the node's class: where the device lies and what its interface is called.
+    ``expect`` are the expectations of the node's class: at which PCI address each rail's NIC lies.
     """
     if fabric.kind != ROCE:
         return []
-    places = {each.device: each for each in stated(expect.nic).rails}
-    return [
-        {
-            "device": rail.device,
-            "address": places[rail.device].address,
-            "interface": places[rail.device].interface,
-            "ip": rail.address,
-            **_port(fabric),
-        }
-        for rail in rails
-    ]
+    places = {each.rail: each.address for each in stated(expect.nic).rails}
+    return [{"rail": rail.rail, "address": places[rail.rail], "ip": rail.address, **_port(fabric)} for rail in rails]

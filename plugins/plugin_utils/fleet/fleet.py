@@ -211,7 +211,7 @@ class DeclaredNode:
         if self.role != COMPUTE:
             return Node(name, self.role, self.address, None, self.pod, self.rack, self.rails)
         known = choice("hardware_class", self.hardware_class, tuple(classes))
-        check_rails([rail.device for rail in self.rails], classes[known], fabric)
+        check_rails([rail.rail for rail in self.rails], classes[known], fabric)
         return Node(name, self.role, self.address, known, self.pod, self.rack, self.rails)
 
 

@@ -1,4 +1,4 @@
-"""The rails of nodes: devices, addresses, and the switch port that each is plugged into, from a block's patterns."""
+"""The rails of nodes: addresses, and the switch port that each is plugged into, from a block's patterns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, rail_name
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import (
     Count,
     Positive,
@@ -41,7 +41,6 @@ class Rail:
     """
 
     rail: Count
-    device: Text
     address: (
         Annotated[str, internet(ipaddress.ip_interface, "an address with its prefix length such as 172.16.0.1/16")]
         | None
@@ -49,6 +48,11 @@ class Rail:
     gateway: Annotated[str, internet(ipaddress.ip_address, "an address such as 172.16.255.254")] | None = None
     switch: Text | None = None
     port: Text | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the rail's name: ``rail0``."""
+        return rail_name(self.rail)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rail as it stands in ``muster_fleet.nodes``."""
@@ -67,9 +71,8 @@ class RailSwitches:
 
 @dataclass(frozen=True)
 class BlockRails:
-    """The rails of a block of nodes by patterns: of one node's devices, and of its first node's addresses."""
+    """The rails of a block of nodes by patterns: of its first node's addresses, and of the switches and their ports."""
 
-    devices: Annotated[Pattern, names("a device or pattern such as mlx5_[0-7]", _WORD)]
     addresses: Annotated[Pattern, names(_EXAMPLE, lambda _text: True)] | None = None
     gateways: Annotated[Pattern, names("the gateway of each rail's network", lambda _text: True)] | None = None
     switches: RailSwitches | None = None
@@ -87,20 +90,21 @@ class BlockRails:
 def rails_of_block(
     block: BlockRails | None, nodes: int, expect: Expectations, fabric: Fabric
 ) -> Sequence[tuple[Rail, ...]]:
-    """Return the rails of each of a block's nodes, in the nodes' order. Raises ReadError."""
-    devices = block.devices.names if block else ()
-    check_rails(devices, expect, fabric)
-    if block is None:
+    """Return the rails of each of a block's nodes, in the nodes' order: those of the class. Raises ReadError."""
+    numbers = _numbers(expect)
+    # Collectives over plain Ethernet need no rails, so that they may stay undeclared there.
+    if block is None and not fabric.rdma:
         return [()] * nodes
+    check_rails(numbers, expect, fabric)
     try:
-        addresses = _addresses(block, nodes)
-        places = _places(block, nodes)
+        addresses = _addresses(block or BlockRails(), nodes, len(numbers))
+        places = _places(block or BlockRails(), nodes, len(numbers))
     except ReadError as exc:
         raise exc.under("rails") from None
     return [
         tuple(
-            Rail(rail, device, *addresses[rail][node], *places[node * len(devices) + rail])
-            for rail, device in enumerate(devices)
+            Rail(rail, *addresses[index][node], *places[node * len(numbers) + index])
+            for index, rail in enumerate(numbers)
         )
         for node in range(nodes)
     ]
@@ -113,36 +117,38 @@ def declared_rails(data: Any, file: str = "muster_node") -> tuple[Rail, ...]:
     return rails
 
 
-def check_rails(devices: Sequence[str], expect: Expectations, fabric: Fabric) -> None:
-    """Raise ReadError unless the devices are those of the class' ``nic.rails``, in its order."""
-    # Collectives over plain Ethernet need no rails, so that they may stay undeclared there.
-    if not devices and not fabric.rdma:
+def check_rails(rails: Sequence[int], expect: Expectations, fabric: Fabric) -> None:
+    """Raise ReadError unless the rails are those of the class' ``nic.rails``, in its order."""
+    if not rails and not fabric.rdma:
         return
-    expected = [rail.device for rail in expect.nic.rails] if expect.nic else []
-    if len(devices) != len(expected):
-        says = f"as nic.rails of class {expect.class_} says"
-        raise ReadError("rails", f"{len(devices)} rails", f"{len(expected)}, {says}")
-    for rail, (device, wanted) in enumerate(zip(devices, expected, strict=True)):
-        if device != wanted:
-            says = f'"{wanted}", as nic.rails of class {expect.class_} says (override it for other NICs)'
-            raise ReadError("rails", f'"{device}" as rail {rail}', says)
+    expected = _numbers(expect)
+    says = f"as nic.rails of class {expect.class_} says"
+    if not expected:
+        declare = f"them as hardware_classes.{expect.class_}.nic.rails"
+        raise ReadError("rails", f"class {expect.class_} without nic.rails", declare)
+    if list(rails) != expected:
+        found = f"rails {', '.join(map(str, rails))}" if rails else "no rails"
+        raise ReadError("rails", found, f"{', '.join(map(str, expected))}, {says}")
 
 
-def _addresses(block: BlockRails, nodes: int) -> list[list[tuple[str | None, str | None]]]:
+def _numbers(expect: Expectations) -> list[int]:
+    return [rail.rail for rail in expect.nic.rails] if expect.nic else []
+
+
+def _addresses(block: BlockRails, nodes: int, rails: int) -> list[list[tuple[str | None, str | None]]]:
     """Return address and gateway of each rail on each node.
 
     A /31 is a routed link of its own: the next node has the next one, and the switch the other of its two addresses.
     In a shared network the nodes count up from the first, and have the gateway that is declared.
     """
-    rails = len(block.devices.names)
     if block.addresses is None:
         return [[(None, None)] * nodes] * rails
     firsts = block.addresses.names
     if len(firsts) != rails:
-        raise ReadError("addresses", f"{len(firsts)} networks", f"{rails}, one for each device")
+        raise ReadError("addresses", f"{len(firsts)} networks", f"{rails}, one for each rail of the class")
     gateways: Sequence[str | None] = block.gateways.names if block.gateways else [None] * rails
     if len(gateways) != rails:
-        raise ReadError("gateways", f"{len(gateways)} gateways", f"{rails}, one for each device")
+        raise ReadError("gateways", f"{len(gateways)} gateways", f"{rails}, one for each rail of the class")
     return [_column(block, text, gateway, nodes) for text, gateway in zip(firsts, gateways, strict=True)]
 
 
@@ -177,13 +183,13 @@ def _column(block: BlockRails, text: str, gateway: str | None, nodes: int) -> li
     return [(f"{first.ip + index}/{network.prefixlen}", gateway) for index in range(nodes)]
 
 
-def _places(block: BlockRails, nodes: int) -> Sequence[Place | tuple[None, None]]:
+def _places(block: BlockRails, nodes: int, rails: int) -> Sequence[Place | tuple[None, None]]:
     """Return switch and port of each rail of each node, node by node.
 
     ``nodes_each`` nodes share ``rails / rails_each`` switches, ``rails_each`` rails of every node on each: 2 nodes with
     all 8 rails on the switch of their rack, or 32 nodes with one switch for each rail. Ports fill up node by node.
     """
-    rails, given = len(block.devices.names), block.switches
+    given = block.switches
     if given is None or block.ports is None:
         return [(None, None)] * (nodes * rails)
     switches, ports = given.name.names, block.ports.names

@@ -78,7 +78,7 @@ _GROUP = ("collective", "nodes_min", "size_bytes")
 # Parts that have other names and places at every site, and which of their keys say these.
 _PLACES = {
     "nic.frontend": ("interface",),
-    "nic.rails": ("rail", "device", "address", "interface"),
+    "nic.rails": ("rail", "address"),
 }
 # Slurm's flags with which the prolog runs on all nodes of a job before it starts (slurm.conf(5), PrologFlags).
 _PROLOG_AT_ALLOCATION = {"alloc", "contain", "runinjob", "x11"}

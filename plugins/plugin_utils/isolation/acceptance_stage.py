@@ -9,13 +9,18 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.link_changes import ANY
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.link_words import (
+    link_name,
+    link_word,
+    link_words,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import (
     CARRIER_CHECK,
     STALL_CHECK,
     collective_checks,
     owes_transport,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import stated
+from ansible_collections.muster.cluster.plugins.module_utils.nic.declared_nics import rails_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import INCOMPLETE, PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
@@ -139,17 +144,20 @@ class Acceptance(StageWork):
             for node, own in conclusion.findings.items()
         }
         conclusion = with_stalls(replace(conclusion, findings=findings), seen, self.settings)
-        owed = Owed(CARRIER_CHECK, {SUBJECT: self._links()}, self.settings.hold)
-        return with_links(conclusion, owed, _told(seen, self._links()))
+        names = list(map(link_name, self._links()))
+        return with_links(conclusion, Owed(CARRIER_CHECK, {SUBJECT: names}, self.settings.hold), _told(seen, names))
+
+    def _sockets(self) -> list[str]:
+        """Return the interfaces of the ranks' sockets, as nodes take them; none where nobody declares any."""
+        declared = self.interface or ""
+        if self.cohort.expect.collective.backend == "gloo":
+            declared = self.environment.get("GLOO_SOCKET_IFNAME", declared)
+        return link_words(declared.split(","), rails_of(self.cohort.expect)) if declared else []
 
     def _links(self) -> list[str]:
         """Return what ranks go over: the interface of their sockets and, with NCCL on an RDMA fabric, every rail."""
-        expect = self.cohort.expect
-        sockets = [self.interface or ANY]
-        if expect.collective.backend == "gloo" and "GLOO_SOCKET_IFNAME" in self.environment:
-            sockets = self.environment["GLOO_SOCKET_IFNAME"].split(",")
-        rails = stated(expect.nic).rails if owes_transport(expect) else ()
-        return [*sockets, *(rail.link for rail in rails)]
+        rails = rails_of(self.cohort.expect) if owes_transport(self.cohort.expect) else ()
+        return list(dict.fromkeys([*(self._sockets() or [ANY]), *map(link_word, rails)]))
 
     def round_seconds(self, step: Round) -> int:
         """Return how long a step may take: what a long sweep needs, if that is more than any round may take."""
@@ -166,8 +174,8 @@ class Acceptance(StageWork):
         """Return addresses, settings, the program, and ports that no round before has used."""
         collective = self.cohort.expect.collective
         environment = dict(self.environment)
-        if collective.backend == "gloo" and self.interface:
-            environment.setdefault("GLOO_SOCKET_IFNAME", self.interface)
+        if collective.backend == "gloo" and (sockets := self._sockets()):
+            environment["GLOO_SOCKET_IFNAME"] = ",".join(sockets)
         waited_for = sorted(used(step) & set(self.cohort.partners)) if step.kind in WAITING else []
         return {
             **self.meeting(step, seconds),

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import owes_transport
+from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names import NamedRail
 from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_log import RDMA_NETWORK, LogError, NcclLog
 from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_version import older
+from ansible_collections.muster.cluster.plugins.module_utils.nic.declared_nics import rails_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, stated
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 
@@ -76,23 +78,24 @@ def transport_findings(node: str, items: Sequence[Mapping[str, Any]], expect: Ex
 
 def wrong_roads(log: NcclLog, expect: Expectations, used: str | None = None) -> list[str]:
     """Return what the log shows that is not declared; ``used`` is the version that the rank's torch reports."""
-    rails = [rail.device for rail in stated(expect.nic).rails]
+    # A rail without a device is none that the log could name.
+    rails = [NamedRail(each.rail, each.address, log.rails.get(each.name), None) for each in rails_of(expect)]
     fabric, asked = stated(expect.fabric), expect.collective.transport
     link = _LINKS[fabric.kind]
     found = []
     if log.devices:
-        if others := sorted(set(log.devices) - set(rails)):
+        if others := sorted(set(log.devices) - {rail.device for rail in rails}):
             found.append(f"NCCL used {', '.join(others)}, which {_are(others)} no rail of the class")
-        if lacking := sorted(set(rails) - set(log.devices)):
-            found.append(f"NCCL left out {', '.join(lacking)}")
-        if other := sorted(name for name in rails if log.devices.get(name, link) != link):
-            found.append(f"{', '.join(other)} with link layer {log.devices[other[0]]}, expected {link}")
+        if lacking := [rail for rail in rails if rail.device not in log.devices]:
+            found.append(f"NCCL left out {_listed(lacking)}")
+        if other := [rail for rail in rails if log.devices.get(str(rail.device), link) != link]:
+            found.append(f"{_listed(other)} with link layer {log.devices[str(other[0].device)]}, expected {link}")
     for network in dict.fromkeys((*log.networks, *log.direct, *log.staged)):
         if not RDMA_NETWORK.fullmatch(network):
             found.append(f"NCCL went over {network}, expected RDMA (NET/IB)")
     if asked and asked.gpu_direct:
-        if off := sorted(set(log.without_gpu_direct) & set(rails)):
-            found.append(f"GPUDirect RDMA is off for {', '.join(off)}")
+        if off := [rail for rail in rails if rail.device in log.without_gpu_direct]:
+            found.append(f"GPUDirect RDMA is off for {_listed(off)}")
         if staged := sum(number for network, number in log.staged.items() if RDMA_NETWORK.fullmatch(network)):
             found.append(f"{staged} channels through host memory, expected GPUDirect RDMA on all")
     if asked and asked.nvls is not None and log.nvls is not None and log.nvls != asked.nvls:
@@ -123,10 +126,14 @@ def unanswered(log: NcclLog, expect: Expectations, used: str | None = None) -> l
 
 def _expected(expect: Expectations) -> str:
     asked = expect.collective.transport
-    words = [f"{len(stated(expect.nic).rails)} rails over {_LINKS[stated(expect.fabric).kind]}"]
+    words = [f"{len(rails_of(expect))} rails over {_LINKS[stated(expect.fabric).kind]}"]
     words += ["GPUDirect RDMA"] if asked and asked.gpu_direct else []
     words += ["NVLS" if asked.nvls else "no NVLS"] if asked and asked.nvls is not None else []
     return ", ".join(words)
+
+
+def _listed(rails: Iterable[NamedRail]) -> str:
+    return ", ".join(map(str, rails))
 
 
 def _are(names: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.link_words import link_word
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CARRIER_CHECK, rail_checks
 from ansible_collections.muster.cluster.plugins.module_utils.nic.declared_nics import rails_of, subject_of
 from ansible_collections.muster.cluster.plugins.module_utils.nic.peer_memory import DMABUF
@@ -13,6 +14,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.rail_test.fabric_te
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.perftest import BANDWIDTH
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, stated
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.cabling_evidence import comparison_of, with_cabling
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import NothingToProve
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
@@ -53,7 +55,7 @@ class FabricRounds(StageWork):
             members=cohort.members,
             partners=cohort.partners,
             places={name: _place(hosts[name]) for name in (*cohort.members, *cohort.partners)},
-            devices=tuple(rail.device for rail in rails_of(expect)),
+            rails=tuple(rails_of(expect)),
             checks=rail_checks(expect),
             limits=Limits.of(expect, _priorities(self.fabric)),
         )
@@ -82,7 +84,7 @@ class FabricRounds(StageWork):
         if self.comparison is not None:
             conclusion = with_cabling(conclusion, self.comparison, self.cohort.partners)
         expect = self.cohort.expect
-        watched = {subject_of(rail): (rail.link,) for rail in rails_of(expect)}
+        watched = {subject_of(rail): (rail.name,) for rail in rails_of(expect)}
         answers = (each for pair in _pairs(seen) for each in pair.answers.items())
         told = ((node, answer["links"]) for node, answer in answers if "links" in answer)
         return with_links(conclusion, Owed(CARRIER_CHECK, watched, expect.collective.hold), told)
@@ -94,9 +96,7 @@ class FabricRounds(StageWork):
             "nodes": {
                 name: {
                     "address": hosts[name].address,
-                    "rails": {
-                        rail.device: rail.address.partition("/")[0] for rail in hosts[name].rails if rail.address
-                    },
+                    "rails": {rail.name: rail.address.partition("/")[0] for rail in hosts[name].rails if rail.address},
                 }
                 for name in sorted(used(step))
             },
@@ -109,14 +109,14 @@ class FabricRounds(StageWork):
         rdma = stated(expect.rdma)
         gpus = gpus_beside(expect) if rdma.gpu_direct else {}
         return {
-            "rails": [{"device": rail.device, "gpu": gpus.get(rail.device)} for rail in rails_of(expect)],
+            "rails": [{**plain(rail), "gpu": gpus.get(rail.rail)} for rail in rails_of(expect)],
             **{key: getattr(rdma, key) for key in ("bandwidth_bytes", "latency_bytes", "queue_pairs", "seconds")},
             "roce": self.fabric.kind == ROCE,
             "dmabuf": self.fabric.peer_memory == DMABUF,
             "data_class": tos_of(qos.data, self.fabric) if qos else None,
             "control_class": tos_of(qos.control, self.fabric) if qos else None,
             "counters": sorted(self.plan.limits.counters),
-            "links": [rail.link for rail in rails_of(expect)],
+            "links": [link_word(rail) for rail in rails_of(expect)],
             "path": expect.tools.path,
             "root": expect.tools.root,
         }
@@ -152,9 +152,9 @@ class FabricRounds(StageWork):
             findings = campaign.conclusion().findings.get(pair.group[0], ())
             return [each.subject for each in findings if each.check == "rail_loopback" and each.verdict != PASS]
         return [
-            device
-            for device in plan.devices
-            if any(not record.passed for (name, _), record in campaign.records.items() if name == device)
+            rail.name
+            for rail in plan.rails
+            if any(not record.passed for (other, _), record in campaign.records.items() if other == rail)
         ]
 
     def details(self, seen: Seen) -> Mapping[str, Mapping[str, Any]]:
@@ -170,31 +170,31 @@ class FabricRounds(StageWork):
                         "error": pair.error,
                         "tests": answer.get("tests", []),
                         "grown": {
-                            device: {phase: grown["grown"] for phase, grown in phases.items()}
-                            for device, phases in answer.get("counters", {}).items()
+                            rail: {phase: grown["grown"] for phase, grown in phases.items()}
+                            for rail, phases in answer.get("counters", {}).items()
                         },
                     }
                 )
         return found
 
 
-def gpus_beside(expect: Expectations) -> dict[str, int]:
-    """Return by rail device the CUDA number of the GPU beside it, GPUs numbered by their PCI addresses.
+def gpus_beside(expect: Expectations) -> dict[int, int]:
+    """Return by rail the CUDA number of the GPU beside it, GPUs numbered by their PCI addresses.
 
-    By the class' affinity where it names NICs, else in the order of both parts' addresses.
+    By the class' affinity where it names rails, else in the order of both parts' addresses.
     """
     if not expect.gpu:
         return {}
     gpus = sorted(expect.gpu.parts, key=lambda part: part.address)
     numbers = {part.slot: number for number, part in enumerate(gpus)}
     affinity = (expect.affinity.parts if expect.affinity else None) or ()
-    declared = {part.nic: numbers[part.slot] for part in affinity if part.nic and part.slot in numbers}
-    rails = sorted(rails_of(expect), key=lambda rail: (rail.address or "", rail.rail))
-    return {rail.device: declared.get(rail.device, number % len(gpus)) for number, rail in enumerate(rails)}
+    declared = {part.rail: numbers[part.slot] for part in affinity if part.slot in numbers}
+    rails = sorted(rails_of(expect), key=lambda rail: rail.address)
+    return {rail.rail: declared.get(rail.rail, number % len(gpus)) for number, rail in enumerate(rails)}
 
 
 def _place(node: Node) -> Place:
-    return Place(node.pod, {rail.device: (rail.switch, rail.port) for rail in node.rails})
+    return Place(node.pod, {rail.name: (rail.switch, rail.port) for rail in node.rails})
 
 
 def _priorities(fabric: Fabric) -> dict[str, int]:

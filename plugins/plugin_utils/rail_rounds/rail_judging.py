@@ -16,7 +16,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.rail_test.fabric_te
 )
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.perftest import BANDWIDTH, LATENCY
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.rail_counters import PRIORITIES
-from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, stated
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, Rail, stated
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.observation import Observation
 from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.pairs import BAD, GOOD, VOID, Outcome
 
@@ -24,7 +24,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.pairs i
 LEAST_PEERS = 8
 # Of the bytes that a client wrote, as much must show in the counters of the declared priority.
 MARKED = 0.9
-_TESTS = ((SINGLE, BANDWIDTH), (TOGETHER, BANDWIDTH))
+_PHASES = {BANDWIDTH: (SINGLE, TOGETHER), LATENCY: (SINGLE,)}
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class Limits:
 class Pair(Observation):
     """What two nodes did together in one round; ``error`` is about the test as a whole."""
 
-    def values(self, device: str, tool: str) -> tuple[list[float], str]:
+    def values(self, rail: Rail, tool: str) -> tuple[list[float], str]:
         """Return what all tests of a rail with one tool measured, and the first thing that went wrong."""
-        wanted = [(phase, name) for phase, name in _TESTS if name == tool] or [(SINGLE, LATENCY)]
+        wanted = [(rail.name, phase, tool) for phase in _PHASES[tool]]
         expected = len(wanted) * (2 if tool == BANDWIDTH else 1)
         mine = [
             test
             for node in self.group
             for test in self.answers.get(node, {}).get("tests", ())
-            if test["device"] == device and (test["phase"], test["tool"]) in wanted
+            if (test["rail"], test["phase"], test["tool"]) in wanted
             if test["client"] == node and {node, test["server"]} == set(self.group)
         ]
         wrong = next((f"{test['client']} to {test['server']}: {test['error']}" for test in mine if test["error"]), "")
@@ -82,9 +82,9 @@ class Pair(Observation):
             wrong = f"{len(values)} figures of {tool}, expected {expected}"
         return values, self.error or wrong
 
-    def grown(self, node: str, device: str, phase: str) -> Mapping[str, Any] | None:
+    def grown(self, node: str, rail: Rail, phase: str) -> Mapping[str, Any] | None:
         """Return the growth of a rail's counters in one phase, None if it was not read."""
-        found: Mapping[str, Any] | None = self.answers.get(node, {}).get("counters", {}).get(device, {}).get(phase)
+        found: Mapping[str, Any] | None = self.answers.get(node, {}).get("counters", {}).get(rail.name, {}).get(phase)
         return found
 
 
@@ -121,25 +121,25 @@ class Cohort:
         return "" if self.median is not None else f"by the limit alone, {self.peers} peers are no cohort"
 
 
-def speeds(pair: Pair, device: str, limits: Limits) -> tuple[list[float], str]:
+def speeds(pair: Pair, rail: Rail, limits: Limits) -> tuple[list[float], str]:
     """Return what all bandwidth tests of a rail measured, and what is wrong with it."""
-    values, wrong = pair.values(device, BANDWIDTH)
+    values, wrong = pair.values(rail, BANDWIDTH)
     if not wrong and max(values) > limits.line_gbps:
         wrong = f"{max(values):.5g} Gb/s, which is more than the line's {limits.line_gbps:g}"
     return values, wrong
 
 
-def bandwidth(pair: Pair, device: str, limits: Limits, cohort: Cohort) -> Outcome:
+def bandwidth(pair: Pair, rail: Rail, limits: Limits, cohort: Cohort) -> Outcome:
     """Judge a rail's least bandwidth of all its tests between the two nodes."""
-    values, wrong = speeds(pair, device, limits)
+    values, wrong = speeds(pair, rail, limits)
     if wrong or not pair.started or pair.unavailable:
         return _unmeasured(pair, wrong, limits.bandwidth_gbps)
     return _judged(pair, min(values), limits.bandwidth_gbps, cohort)
 
 
-def latency(pair: Pair, device: str, distance: str, limits: Limits, cohort: Cohort) -> Outcome:
+def latency(pair: Pair, rail: Rail, distance: str, limits: Limits, cohort: Cohort) -> Outcome:
     """Judge a rail's latency by the distance between the two nodes."""
-    values, wrong = pair.values(device, LATENCY)
+    values, wrong = pair.values(rail, LATENCY)
     if wrong or not pair.started or pair.unavailable:
         return _unmeasured(pair, wrong, limits.latency_us[distance])
     return _judged(pair, max(values), limits.latency_us[distance], cohort, above=True)
@@ -165,7 +165,7 @@ def _void(pair: Pair) -> Outcome:
     return Outcome(pair.number, pair.group, VOID, reason=pair.error or gone or "did not run")
 
 
-def counters(pair: Pair, device: str, limits: Limits) -> tuple[Outcome, dict[str, str]]:
+def counters(pair: Pair, rail: Rail, limits: Limits) -> tuple[Outcome, dict[str, str]]:
     """Judge what a rail's error counters did on both nodes; also return on which one some could not be read."""
     if not pair.started or pair.unavailable:
         return _void(pair), {}
@@ -175,10 +175,10 @@ def counters(pair: Pair, device: str, limits: Limits) -> tuple[Outcome, dict[str
     unread: dict[str, str] = {}
     for node in pair.group:
         for phase in _phases(limits):
-            grown = pair.grown(node, device, phase)
+            grown = pair.grown(node, rail, phase)
             missing = list(limits.counters) if grown is None else [n for n in limits.counters if n in grown["missing"]]
             if missing or grown is None:
-                unread[node] = f"counters of {device} could not be read: {', '.join(missing[:4])}"
+                unread[node] = f"counters of {rail} could not be read: {', '.join(missing[:4])}"
                 continue
             for name, limit in limits.counters.items():
                 count = int(grown["grown"].get(name, 0))
@@ -192,7 +192,7 @@ def counters(pair: Pair, device: str, limits: Limits) -> tuple[Outcome, dict[str
     return Outcome(pair.number, pair.group, GOOD, 0, 0, reason="no error counted"), unread
 
 
-def marking(pair: Pair, device: str, limits: Limits) -> tuple[Outcome, dict[str, str]]:
+def marking(pair: Pair, rail: Rail, limits: Limits) -> tuple[Outcome, dict[str, str]]:
     """Judge whether the tests' bytes went and came with the declared priorities; see ``counters`` for the rest."""
     if not pair.started or pair.unavailable:
         return _void(pair), {}
@@ -202,15 +202,15 @@ def marking(pair: Pair, device: str, limits: Limits) -> tuple[Outcome, dict[str,
         return Outcome(pair.number, pair.group, VOID, reason="no priorities are declared to be judged by"), {}
     unread: dict[str, str] = {}
     for phase, priority in limits.priorities.items():
-        sent = {node: _sent(pair, node, device, phase) for node in pair.group}
+        sent = {node: _sent(pair, node, rail, phase) for node in pair.group}
         for node, other in zip(pair.group, reversed(pair.group), strict=True):
-            grown = pair.grown(node, device, phase)
+            grown = pair.grown(node, rail, phase)
             names = [f"{way}_prio{each}_bytes" for way in ("rx", "tx") for each in PRIORITIES]
             if grown is None or any(name in grown["missing"] for name in names):
-                unread[node] = f"bytes by priority of {device} could not be read"
+                unread[node] = f"bytes by priority of {rail} could not be read"
                 continue
             if not sent[node] or not sent[other]:
-                why = f"nothing was sent over {device} to be marked ({phase})"
+                why = f"nothing was sent over {rail} to be marked ({phase})"
                 return Outcome(pair.number, pair.group, BAD, reason=why), unread
             wrong = _wrong_mark(grown["grown"], priority, {"tx": sent[node], "rx": sent[other]}, limits)
             if wrong:
@@ -251,12 +251,13 @@ def _wrong_mark(
     return None
 
 
-def _sent(pair: Pair, node: str, device: str, phase: str) -> int:
+def _sent(pair: Pair, node: str, rail: Rail, phase: str) -> int:
     """Return how many bytes a node wrote as a client in a phase, 0 if any of its tests failed."""
+    wanted = (rail.name, phase, node)
     mine = [
         test
         for test in pair.answers.get(node, {}).get("tests", ())
-        if test["device"] == device and test["phase"] == phase and test["client"] == node
+        if (test["rail"], test["phase"], test["client"]) == wanted
     ]
     return 0 if any(test["error"] for test in mine) else sum(int(test["bytes"]) for test in mine)
 
@@ -265,9 +266,10 @@ def _phases(limits: Limits) -> Iterable[str]:
     return (SINGLE, TOGETHER, CONTROL) if limits.priorities else (SINGLE, TOGETHER)
 
 
-def loopback(answer: Mapping[str, Any] | None, device: str) -> tuple[float | None, str]:
+def loopback(answer: Mapping[str, Any] | None, rail: Rail) -> tuple[float | None, str]:
     """Return what a rail reached looped back in its own host, or what went wrong."""
-    mine = [test for test in (answer or {}).get("tests", ()) if test["device"] == device and test["phase"] == LOOPBACK]
+    wanted = (rail.name, LOOPBACK)
+    mine = [test for test in (answer or {}).get("tests", ()) if (test["rail"], test["phase"]) == wanted]
     if len(mine) != 1:
         return None, "not measured"
     if mine[0]["error"] or not is_figure(mine[0]["value"]):

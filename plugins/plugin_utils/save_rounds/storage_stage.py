@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.link_changes import ANY
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.link_words import link_name, link_words
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CARRIER_CHECK
+from ansible_collections.muster.cluster.plugins.module_utils.nic.declared_nics import rails_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import NothingToProve
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.link_findings import Owed, with_links
@@ -56,11 +58,12 @@ class StorageRounds(StageWork):
         self.limits = Limits.of(expect)
         self.plan = Plan(cohort.members, cohort.partners, self.limits)
         # Without, gloo takes the interface that the host's own name resolves to.
-        interface = request.fleet.fabric.socket_interface
+        interface, rails = request.fleet.fabric.socket_interface, rails_of(expect)
         # Nodes find out by themselves which interface leads to the storage.
-        self.links = (interface or ANY,)
-        given = {str(key): str(value) for key, value in request.environment.items()}
-        self.environment = {**({"GLOO_SOCKET_IFNAME": interface} if interface else {}), **given}
+        (self.link,) = link_words([interface or ANY], rails)
+        self.environment = {str(key): str(value) for key, value in request.environment.items()}
+        if sockets := self.environment.get("GLOO_SOCKET_IFNAME", interface):
+            self.environment["GLOO_SOCKET_IFNAME"] = ",".join(link_words(sockets.split(","), rails))
 
     def surroundings(self) -> Mapping[str, Any]:
         """Return what is written where, by whom besides the nodes."""
@@ -76,7 +79,7 @@ class StorageRounds(StageWork):
         return self._with_links(conclude_early(self.plan, _saves(seen), reason), seen)
 
     def _with_links(self, conclusion: Conclusion, seen: Seen) -> Conclusion:
-        owed = Owed(CARRIER_CHECK, {SUBJECT: self.links}, self.cohort.expect.collective.hold)
+        owed = Owed(CARRIER_CHECK, {SUBJECT: [link_name(self.link)]}, self.cohort.expect.collective.hold)
         answers = (each for save in _saves(seen) for each in save.answers.items())
         return with_links(conclusion, owed, ((node, answer["links"]) for node, answer in answers if "links" in answer))
 
@@ -100,7 +103,7 @@ class StorageRounds(StageWork):
             "files": FILES,
             "checkpoint_bytes": CHECKPOINT_BYTES,
             "python": collective.python,
-            "links": list(self.links),
+            "links": [self.link],
         }
 
     def summary(self, number: int, plan: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:

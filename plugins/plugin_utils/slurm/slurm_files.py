@@ -72,17 +72,11 @@ def cluster_of(fleet: Fleet) -> Cluster:
 
 
 def _sockets(fleet: Fleet) -> dict[str, str]:
-    rails = {
-        (name, rail.device)
-        for name, expect in fleet.classes.items()
-        for rail in (expect.nic.rails if expect.nic else ())
-        if rail.interface is not None and rail.interface == fleet.fabric.socket_interface
-    }
     return {
         name: rail.address.partition("/")[0]
         for name, node in fleet.compute.items()
         for rail in node.rails
-        if rail.address and (str(node.hardware_class), rail.device) in rails
+        if rail.address and rail.name == fleet.fabric.socket_interface
     }
 
 

@@ -26,8 +26,7 @@ QUESTIONS = {
     "ecn": "with DCQCN, the data class marks packets between the declared thresholds",
     "headroom": "lossless priorities have buffer for what arrives after a pause was sent",
     "address": "the port has the gateway's address of the host's rail",
-    "cable": "LLDP hears the declared other end",
-    "cable_rail": "LLDP hears the declared rail of the host, not only the host",
+    "cable": "LLDP hears the declared host, or the declared port of a switch",
     "errors": "no errors were counted",
     "discards": "no packet was discarded",
     "pause_storms": "the watchdog never had to act",
@@ -103,7 +102,7 @@ def _port(plan: SwitchPlan, port: str, state: PortState) -> Iterator[Finding]:
         yield _ecn(plan, subject, state)
     if ours.address:
         yield _finding("address", subject, state.addresses, ours.address, lambda found: ours.address in found)
-    yield from _cable(plan, ours, subject, state.neighbours)
+    yield _cable(ours, subject, state.neighbours)
     for question, counted in (("errors", state.errors), ("discards", state.discards)):
         yield _finding(question, subject, counted, 0, lambda counts: not any(counts.values()))
 
@@ -138,26 +137,19 @@ def _ecn(plan: SwitchPlan, subject: str, state: PortState) -> Finding:
     return _finding("ecn", subject, marks, shown, right)
 
 
-def _cable(plan: SwitchPlan, ours: PortPlan, subject: str, heard: tuple[Neighbour, ...] | Unknown) -> Iterator[Finding]:
-    """Yield what LLDP says of the other end, in the words of the cabling plan."""
+def _cable(ours: PortPlan, subject: str, heard: tuple[Neighbour, ...] | Unknown) -> Finding:
+    """Return what LLDP says of the other end, in the words of the cabling plan.
+
+    A host tells a name that its system chose for the interface, or a MAC address: not which rail it is.
+    """
     other = ours.other
+    expected = other.name if ours.host else str(other)
 
-    def named(found: tuple[Neighbour, ...]) -> bool:
-        return len(found) == 1 and _short(found[0].system) == _short(other.name)
+    def right(found: tuple[Neighbour, ...]) -> bool:
+        named = len(found) == 1 and _short(found[0].system) == _short(other.name)
+        return named and (ours.host or other.port in found[0].ports)
 
-    if not ours.host:
-        yield _finding("cable", subject, heard, str(other), lambda found: named(found) and other.port in found[0].ports)
-        return
-    host = _finding("cable", subject, heard, other.name, named)
-    yield host
-    siblings = [each for each in plan.ports.values() if each.host and each.other.name == other.name]
-    if host.verdict != PASS or len(siblings) == 1:
-        return
-    if ours.interface is None:
-        heard = Unknown(f"{other.port} of {other.name} has no interface in nic.rails of its class to compare with")
-    yield _finding(
-        "cable_rail", subject, heard, f"{other} ({ours.interface})", lambda on: ours.interface in on[0].ports
-    )
+    return _finding("cable", subject, heard, expected, right)
 
 
 def _short(name: str) -> str:

@@ -27,13 +27,12 @@ HASHED = {"ecmp": ADDRESSES_AND_PORTS, "e_ecmp": ADDRESSES_AND_PORTS | {QUEUE_PA
 class PortPlan:
     """One port with a declared cable.
 
-    ``other`` is the cable's other end. For a host, ``interface`` is what its class calls the rail's network interface,
-    where it says so, and ``address`` the port's own one with its prefix length where rail and port share a /31.
+    ``other`` is the cable's other end. For a host, ``address`` is the port's own one with its prefix length where rail
+    and port share a /31.
     """
 
     other: End
     host: bool = False
-    interface: str | None = None
     address: str | None = None
     # The gateway of a network that several hosts share; where on the switch it lies is not declared.
     shared_gateway: str | None = None
@@ -73,21 +72,18 @@ class SwitchPlan:
 def plans_of(fleet: Fleet) -> dict[str, SwitchPlan]:
     """Return what every declared switch has to be, by its name."""
     plans = {name: SwitchPlan(switch, fleet.fabric) for name, switch in switches_of(fleet.fabric).items()}
-    rails = {End(node.name, rail.device): (node, rail) for node in fleet.nodes for rail in node.rails}
+    rails = {End(node.name, rail.name): rail for node in fleet.nodes for rail in node.rails}
     for below, above in cables_of(fleet.nodes, fleet.fabric):
         if below not in rails:
             plans[below.name].ports[below.port] = PortPlan(above)
             plans[above.name].ports[above.port] = PortPlan(below)
             continue
-        node, rail = rails[below]
-        nic = fleet.classes[node.hardware_class or ""].nic
-        interface = nic.rails[rail.rail].interface if nic else None
+        rail = rails[below]
         network = ipaddress.ip_interface(rail.address).network if rail.address and rail.gateway else None
         link = network is not None and network.num_addresses == 2
         plans[above.name].ports[above.port] = PortPlan(
             below,
             host=True,
-            interface=interface,
             address=f"{rail.gateway}/{network.prefixlen}" if network and link else None,
             shared_gateway=rail.gateway if network and not link else None,
         )

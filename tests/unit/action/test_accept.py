@@ -35,7 +35,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger impor
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import Doubt
 
 from tests.fleets import fleet_of
-from tests.typed import typed
+from tests.typed import RAILS_FABRIC, typed
 
 SIZE = 8 * 2**20
 MOVE = {"sizes_bytes": [SIZE], "iterations": 2, "warmup": 1}
@@ -54,8 +54,10 @@ COLLECTIVE: dict[str, Any] = {
     "straggler": None,
     "budget_minutes": None,
 }
+LAB = expectations_of("lab_h100", {}, "test")
+NIC = LAB["nic"]
 CLASS = {
-    **expectations_of("lab_h100", {}, "test"),
+    **LAB,
     **{"fabric": None, "nic": None, "collective": COLLECTIVE, "mini_clusters": None},
 }
 NAMES = ("gpu-01", "gpu-02", "gpu-04")
@@ -229,15 +231,32 @@ def test_stalls_that_no_exchange_shows_hold_their_node_and_lost_carriers_reject_
         ({}, "eth0", ["eth0"]),
         ({}, None, ["*"]),
         ({"GLOO_SOCKET_IFNAME": "eth2,eth3"}, "eth0", ["eth2", "eth3"]),
+        ({}, "rail3", ["rail3=0000:5e:00.0"]),
+        ({"GLOO_SOCKET_IFNAME": "rail3,eth3"}, "eth0", ["rail3=0000:5e:00.0", "eth3"]),
     ],
 )
 def test_ranks_watch_what_their_sockets_use(
     ledger: Ledger, tmp_path: Path, environment: dict[str, str], interface: str | None, watched: list[str]
 ) -> None:
-    cluster, asked = Cluster(set()), request(tmp_path, environment=environment)
+    cluster, asked = Cluster(set()), expecting(request(tmp_path, environment=environment), nic=NIC)
     fabric = replace(asked.fleet.fabric, socket_interface=interface)
     cluster.accept(replace(asked, fleet=replace(asked.fleet, fabric=fabric)))
     assert cluster.calls[0]["links"] == watched
+    assert cluster.calls[0]["environment"].get("GLOO_SOCKET_IFNAME", "*") == ",".join(watched)
+
+
+def test_with_nccl_every_rail_is_watched_whatever_nodes_call_it(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster(set())
+    # Nodes tell by rail; whose links all stayed is not told of.
+    cluster.links = {"gpu-04": [{"eth0": {}, **{f"rail{rail}": {} for rail in range(8)}, "rail3": {"ens4": [2, 4]}}]}
+    collective = {**CLASS["collective"], "backend": "nccl"}
+    result = cluster.accept(expecting(request(tmp_path), nic=NIC, fabric=RAILS_FABRIC, collective=collective))
+    words = [f"rail{rail['rail']}={rail['address']}" for rail in NIC["rails"]]
+    assert cluster.calls[0]["links"] == ["eth0", *words]
+    verdict, reason = acceptance_of(result, "gpu-01")["carrier"]
+    assert (verdict, reason.startswith("eth0, rail0, rail1, ")) == (PASS, True)
+    verdict, reason = acceptance_of(result, "gpu-04")["carrier"]
+    assert verdict == FAIL and "ens4" in reason
 
 
 def test_module_gets_addresses_interface_and_a_fresh_port(ledger: Ledger, tmp_path: Path) -> None:

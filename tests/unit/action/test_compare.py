@@ -38,7 +38,6 @@ def fleet_file(at: Path, name: str, campaigns: dict[str, int] | None = None) -> 
                 "address": "10.1.16.1",
                 "pods": {"name": "pod-[1-2]", "nodes_each": 8},
                 "racks": {"name": "rack-[1-8]", "nodes_each": 2},
-                "rails": {"devices": "mlx5_[0-7]"},
             }
         ],
         "fabric": {"kind": "infiniband", "speed_gbps": 400, "socket_interface": "bond0"},

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.nic.declared_nics import rails_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request, cohorts_of
@@ -32,16 +33,21 @@ def site(**fabric: Any) -> Fleet:
 PLANNED = {tuple(cable.below): tuple(cable.above) for cable in cables_of(site().nodes, site().fabric)}
 
 
+RAILS = rails_of(site().classes["grand_teton_h100"])
+# As systemd calls them once udev has seen a switch of mode: by bus, in no order of the rails.
+NAMES = [f"enp{int(rail.address[5:7], 16)}s0np0" for rail in RAILS]
+
+
 def heard(node: str, ports: dict[int, tuple[str, ...] | None] | None = None) -> dict[str, Any]:
     """What lldp_neighbors_info gives, each rail at its planned port unless said otherwise."""
     entries = []
     for rail in range(8):
-        place = (ports or {}).get(rail, PLANNED[node, f"mlx5_{rail}"])
+        place = (ports or {}).get(rail, PLANNED[node, f"rail{rail}"])
         if place is not None:
             chassis = {place[0]: {"id": {"type": "mac", "value": "02:00"}}}
             port = {"id": {"type": "ifname", "value": place[1]}}
-            entries.append({f"rdma{rail}": {"via": "LLDP", "chassis": chassis, "port": port}})
-    interfaces = {f"mlx5_{rail}": f"rdma{rail}" for rail in range(8)}
+            entries.append({NAMES[rail]: {"via": "LLDP", "chassis": chassis, "port": port}})
+    interfaces = {rail.address: [NAMES[rail.rail]] for rail in RAILS}
     return {"lldp": json.dumps({"lldp": {"interface": entries}}), "interfaces": interfaces, "reason": ""}
 
 
@@ -71,24 +77,24 @@ def test_evidence_has_everything_that_is_owed_of_each_rail() -> None:
 
 
 def test_crossed_rails_are_rejected_with_both_ends_and_the_neighbour_is_not() -> None:
-    one, other = PLANNED["gpu-1", "mlx5_2"], PLANNED["gpu-1", "mlx5_5"]
+    one, other = PLANNED["gpu-1", "rail2"], PLANNED["gpu-1", "rail5"]
     conclusion = concluded({"lldp": {"gpu-1": heard("gpu-1", {2: other, 5: one}), "gpu-2": heard("gpu-2")}})
     found = cables(conclusion, "gpu-1")
-    assert {name for name, each in found.items() if each.verdict == FAIL} == {"nic mlx5_2", "nic mlx5_5"}
-    wrong = found["nic mlx5_2"]
+    assert {name for name, each in found.items() if each.verdict == FAIL} == {"nic rail2", "nic rail5"}
+    wrong = found["nic rail2"]
     assert (wrong.action, wrong.expected) == ("reseat", "tor-1 port Ethernet3/1")
-    assert "gpu-1 rail 2 (mlx5_2) - tor-1 port Ethernet3/1" in wrong.reason
-    assert "gpu-1 rail 2 (mlx5_2) - tor-1 port Ethernet6/1" in wrong.reason
+    assert "gpu-1 rail 2 - tor-1 port Ethernet3/1" in wrong.reason
+    assert "gpu-1 rail 2 - tor-1 port Ethernet6/1" in wrong.reason
     assert {each.verdict for each in cables(conclusion, "gpu-2").values()} == {PASS}
     assert conclusion.held == {}
 
 
 def test_host_in_the_place_of_one_that_was_not_asked_blames_itself_alone() -> None:
-    wrongly = heard("gpu-2", {0: PLANNED["gpu-3", "mlx5_0"]})
+    wrongly = heard("gpu-2", {0: PLANNED["gpu-3", "rail0"]})
     conclusion = concluded({"lldp": {"gpu-1": heard("gpu-1"), "gpu-2": wrongly}})
-    wrong = cables(conclusion, "gpu-2")["nic mlx5_0"]
+    wrong = cables(conclusion, "gpu-2")["nic rail0"]
     assert wrong.verdict == FAIL
-    assert "gpu-2 rail 0 (mlx5_0) reaches tor-2 port Ethernet1/1 (planned for gpu-3 rail 0 (mlx5_0))" in wrong.reason
+    assert "gpu-2 rail 0 reaches tor-2 port Ethernet1/1 (planned for gpu-3 rail 0)" in wrong.reason
     assert {each.verdict for each in cables(conclusion, "gpu-1").values()} == {PASS}
     assert (conclusion.held, conclusion.doubted, conclusion.remarks) == ({}, {}, ())
 
@@ -100,6 +106,7 @@ UNKNOWN: dict[str, tuple[dict[str, Any], int]] = {
     "no tool": ({"lldp": {"gpu-1": {**heard("gpu-1"), "reason": "lldpctl: not found"}}}, 8),
     "cut short": ({"lldp": {"gpu-1": {**heard("gpu-1"), "lldp": heard("gpu-1")["lldp"][:300]}}}, 8),
     "one silent": ({"lldp": {"gpu-1": heard("gpu-1", {3: None})}}, 1),
+    "no interface": ({"lldp": {"gpu-1": {**heard("gpu-1"), "interfaces": {RAILS[0].address: [NAMES[0]]}}}}, 7),
 }
 
 
@@ -114,7 +121,7 @@ def test_what_is_not_known_is_incomplete_and_holds_the_host(cabling: dict[str, A
 
 
 def test_partner_in_service_that_is_plugged_in_wrongly_is_doubted() -> None:
-    third = heard("gpu-3", {0: PLANNED["gpu-4", "mlx5_0"]})
+    third = heard("gpu-3", {0: PLANNED["gpu-4", "rail0"]})
     given = {"lldp": {**{name: heard(name) for name in NODES}, "gpu-3": third}}
     assert list(concluded(given, partners=("gpu-3",)).doubted) == ["gpu-3"]
 

@@ -22,7 +22,7 @@ from tests.typed import typed
 from tests.unit.plugin_utils.fabric import examples
 
 NAMES = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
-FINGERPRINT = {"nics": "mlx5_0=1:28.43", "kernel": "6.1", "gpu_driver": "570"}
+FINGERPRINT = {"nics": "rail0=1:28.43", "kernel": "6.1", "gpu_driver": "570"}
 SENT = 10**9
 
 
@@ -48,25 +48,25 @@ class Cluster:
         return [self.observation(group, arguments["test"]) for group in arguments["groups"]]
 
     def observation(self, group: list[str], test: dict[str, Any]) -> dict[str, Any]:
-        devices = [rail["device"] for rail in test["rails"]]
-        answers = [self.answer(node, group, devices) for node in group]
+        rails = [f"rail{rail['rail']}" for rail in test["rails"]]
+        answers = [self.answer(node, group, rails) for node in group]
         return {"group": group, "ok": True, "started": True, "error": "", "answers": answers, "unavailable": {}}
 
-    def answer(self, node: str, group: list[str], devices: list[str]) -> dict[str, Any]:
+    def answer(self, node: str, group: list[str], rails: list[str]) -> dict[str, Any]:
         tests, counters = [], {}
-        for device in devices:
-            gbps = 200.0 if self.slow and self.slow[1] == device and self.slow[0] in group else 392.0
+        for rail in rails:
+            gbps = 200.0 if self.slow and self.slow[1] == rail and self.slow[0] in group else 392.0
             other = next((name for name in group if name != node), node)
-            about = {"device": device, "client": node, "server": other, "error": ""}
+            about = {"rail": rail, "client": node, "server": other, "error": ""}
             phases = ("single", "together", "control") if len(group) == 2 else ("loopback",)
             value = gbps if len(group) == 2 else 390.0
             tests += [{**about, "phase": p, "tool": "ib_write_bw", "value": value, "bytes": SENT} for p in phases]
             if node == group[-1] and len(group) == 2:
                 tests.append({**about, "phase": "single", "tool": "ib_write_lat", "value": 2.2, "bytes": 2000})
             if len(group) == 2:
-                counters[device] = {phase: {"grown": self.grown(phase), "missing": []} for phase in phases}
+                counters[rail] = {phase: {"grown": self.grown(phase), "missing": []} for phase in phases}
         flapped = {"rdma": [2, 2 + self.flaps]} if self.flaps and node == "gpu-2" else {}
-        links = {**{device: {} for device in devices}, devices[0]: flapped}
+        links = {**{rail: {} for rail in rails}, rails[0]: flapped}
         return {"node": node, "tests": tests, "servers": [], "counters": counters, "links": links}
 
     @staticmethod
@@ -138,11 +138,11 @@ def test_sound_hosts_pass_all_that_is_owed_and_all_is_recorded(ledger: Ledger, a
 
 
 def test_rail_at_fault_is_told_with_its_switch_and_nobody_else(asked: Callable[..., Request]) -> None:
-    cluster = Cluster(("gpu-3", "mlx5_5"))
+    cluster = Cluster(("gpu-3", "rail5"))
     assert verdicts(cluster.prove(asked())) == {**dict.fromkeys(NAMES, PASS), "gpu-3": FAIL}
     (told,) = [line for line in cluster.told if "rejects" in line]
-    assert "fabric rejects gpu-3: mlx5_5 (cable to tor-2 " in told
-    assert any("gpu-3+gpu-4 bad on mlx5_5" in line for line in cluster.told)
+    assert "fabric rejects gpu-3: rail 5 (0000:bc:00.0), cable to tor-2 " in told
+    assert any("gpu-3+gpu-4 bad on rail5" in line for line in cluster.told)
 
 
 def test_rail_that_lost_its_carrier_is_rejected_though_it_is_fast(asked: Callable[..., Request]) -> None:
@@ -153,7 +153,7 @@ def test_rail_that_lost_its_carrier_is_rejected_though_it_is_fast(asked: Callabl
     found = Evidence.from_dict(result["evidence"]["gpu-2"][0]).findings
     (failed,) = [each for each in found if each.verdict != PASS]
     # Twice in each of the rounds: looped back, with its neighbour, in its pod.
-    assert (failed.check, failed.subject, failed.measured) == ("carrier", "nic mlx5_0", 6)
+    assert (failed.check, failed.subject, failed.measured) == ("carrier", "nic rail0", 6)
     assert failed.reason == "carriers were lost or found while it was measured: rdma 6 times"
 
 
@@ -161,7 +161,7 @@ def test_rail_that_lost_its_carrier_is_rejected_though_it_is_fast(asked: Callabl
 def test_killed_in_a_round_goes_on_from_what_is_recorded(
     ledger: Ledger, asked: Callable[..., Request], killed_in: int
 ) -> None:
-    cluster = Cluster(("gpu-3", "mlx5_5"))
+    cluster = Cluster(("gpu-3", "rail5"))
 
     def trouble(number: int) -> None:
         if number == killed_in:
@@ -264,7 +264,12 @@ def test_module_gets_addresses_marks_and_a_fresh_port(asked: Callable[..., Reque
         assert call["test"]["data_class"] >> 2 == request.fleet.fabric.to_dict()["qos"]["data"]["dscp"]
         assert call["test"]["control_class"] >> 2 == request.fleet.fabric.to_dict()["qos"]["control"]["dscp"]
         assert call["test"]["dmabuf"]
+        assert [rail["rail"] for rail in call["test"]["rails"]] == list(range(8))
         assert sorted(rail["gpu"] for rail in call["test"]["rails"]) == list(range(8))
+        assert call["test"]["links"] == [f"rail{rail['rail']}={rail['address']}" for rail in call["test"]["rails"]]
+        assert call["nodes"]["gpu-1"]["rails"] == {f"rail{rail}": f"172.{16 + rail}.0.1" for rail in range(8)}
+        # What a host calls its devices is its own affair.
+        assert "mlx5" not in str(call)
     assert len({call["port"] for call in cluster.calls}) == len(cluster.calls)
 
 
@@ -284,3 +289,5 @@ def test_gpu_of_a_rail_is_the_one_beside_it(declared: dict[str, Any]) -> None:
     (expect,) = declared["classes"].values()
     assert sorted(gpus_beside(typed(expect)).values()) == list(range(8))
     assert gpus_beside(typed({**expect, "gpu": None})) == {}
+    affinity = {**expect["affinity"], "parts": [{"slot": expect["gpu"]["parts"][5]["slot"], "numa_node": 0, "rail": 2}]}
+    assert gpus_beside(typed({**expect, "affinity": affinity}))[2] == 5

@@ -129,6 +129,17 @@ def test_round_is_told_what_the_fleet_declares(asked: Callable[..., Request]) ->
     assert call["addresses"]["gpu-01"] == request.fleet.addresses["gpu-01"]
 
 
+def test_rail_may_be_the_interface_of_sockets(tmp_path: Path, asked: Callable[..., Request]) -> None:
+    fleet = variables(tmp_path)
+    fleet["fabric"]["socket_interface"] = "rail1"
+    address = fleet["classes"]["lab_h100"]["nic"]["rails"][1]["address"]
+    cluster, request = Cluster(), asked()
+    cluster.prove(replace(request, fleet=fleet_of(fleet)))
+    (call,) = cluster.calls
+    assert call["test"]["links"] == [f"rail1={address}"]
+    assert call["environment"]["GLOO_SOCKET_IFNAME"] == f"rail1={address}"
+
+
 def test_slow_host_is_rejected_after_a_second_save_and_told(asked: Callable[..., Request]) -> None:
     cluster = Cluster(slow="gpu-03")
     found = findings(cluster.prove(asked()))

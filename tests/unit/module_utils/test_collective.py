@@ -39,9 +39,9 @@ WALK = {
 }
 
 
-def spec(phases: list[dict[str, Any]], nodes: int = 2) -> list[str]:
+def spec(phases: list[dict[str, Any]], nodes: int = 2, links: tuple[str, ...] = ("lo",)) -> list[str]:
     names = [[f"gpu-0{number + 1}", "127.0.0.1"] for number in range(nodes)]
-    whole = {"nodes": names, "program": {"moves": phases}, "links": ["lo"]}
+    whole = {"nodes": names, "program": {"moves": phases}, "links": list(links)}
     return [f"--spec={part}" for part in pack_spec(whole)]
 
 
@@ -112,6 +112,43 @@ def test_rank_with_nccl_reads_what_nccl_wrote(tmp_path: Path) -> None:
         output, _ = rank.communicate(timeout=60)
     ((record,), _) = unpack(output)
     assert record["transport"]["networks"] == ["Socket"]
+
+
+RAILS = ("rail0=0000:1a:00.0", "rail1=0000:3c:00.0")
+
+
+def on_host_with_one_rail(tmp_path: Path) -> str:
+    """Return what runs a rank on a host whose rail 0 is called as after a reboot, and whose rail 1 is not there."""
+    function = tmp_path / "root/sys/bus/pci/devices/0000:1a:00.0"
+    for place in ("infiniband/rocep26s0", "net/enp26s0np0"):
+        (function / place).mkdir(parents=True)
+    there = (
+        f"from functools import partial; collective.LocalHost = partial(collective.LocalHost, root='{tmp_path}/root')"
+    )
+    return RUN.replace(" as collective;", f" as collective; {there};")
+
+
+def test_rank_with_nccl_tells_what_its_host_calls_the_rails(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text(
+        "import os\nopen(os.environ['NCCL_DEBUG_FILE'], 'w').write('NCCL INFO NET/IB : Using [0]rocep26s0:1/RoCE\\n')\n"
+        "raise ImportError('no torch here')"
+    )
+    asked = ("--backend=nccl", "--port=1", *spec([WALK], links=("lo", *RAILS)))
+    environment = {**SLURM, "SLURMD_NODENAME": "gpu-01"}
+    with start(asked, environment, tmp_path, run=on_host_with_one_rail(tmp_path)) as rank:
+        output, _ = rank.communicate(timeout=60)
+    ((record,), _) = unpack(output)
+    assert record["transport"]["devices"] == {"rocep26s0": "RoCE"}
+    assert record["transport"]["rails"] == {"rail0": "rocep26s0", "rail1": None}
+
+
+def test_gloo_is_told_what_the_host_calls_the_rail_of_its_sockets(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("import os\nraise ImportError(os.environ['GLOO_SOCKET_IFNAME'])")
+    environment = {**SLURM, "SLURMD_NODENAME": "gpu-01", "GLOO_SOCKET_IFNAME": f"{RAILS[0]},eth1"}
+    with start(("--port=1",), environment, tmp_path, run=on_host_with_one_rail(tmp_path)) as rank:
+        output, _ = rank.communicate(timeout=60)
+    ((record,), _) = unpack(output)
+    assert record["error"].endswith("enp26s0np0,eth1")
 
 
 def test_outside_slurm_it_says_so(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ GROUP = ("gpu-01", "gpu-02")
 NODES = {node: {"address": f"10.0.0.{index}", "rails": {}} for index, node in enumerate((*GROUP, "gpu-03"), 1)}
 WORK = RoundJob("acceptance", 8, 90, FabricCodec("/usr/libexec/muster/muster", NODES, {"rails": []}, 30))
 TEST = {
-    **{"phase": "single", "tool": "ib_write_bw", "device": "mlx5_0", "server": "gpu-02", "client": "gpu-01"},
+    **{"phase": "single", "tool": "ib_write_bw", "rail": "rail0", "server": "gpu-02", "client": "gpu-01"},
     **{"value": 391.5, "bytes": 1, "error": ""},
 }
 
 
 def answer(node: str, **change: Any) -> dict[str, Any]:
-    counters = {"mlx5_0": {"single": {"grown": {"out_of_sequence": 3}, "missing": []}}}
+    counters = {"rail0": {"single": {"grown": {"out_of_sequence": 3}, "missing": []}}}
     told = {"tests": [TEST], "servers": [], "counters": counters, "links": {}}
     return {"node": node, "rank": 0, "error": "", **told, **change}
 
@@ -53,7 +53,7 @@ def test_whole_answers_are_ok() -> None:
             'cannot be read: tests: found "?", expected a list',
         ),
         (Output(pack(answer("gpu-01", tests=[{}])) + pack(answer("gpu-02")), "", 0), "tests[0].phase: found nothing"),
-        (Output(pack(answer("gpu-01", counters={"mlx5_0": {"single": 1}})) + WHOLE, "", 0), "came twice"),
+        (Output(pack(answer("gpu-01", counters={"rail0": {"single": 1}})) + WHOLE, "", 0), "came twice"),
     ],
 )
 def test_anything_less_is_not_ok(output: Output, error: str) -> None:

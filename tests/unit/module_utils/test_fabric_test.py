@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,26 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import wait_until
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test import fabric_test, perftest_process
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.perftest import RailTest
+from ansible_collections.muster.cluster.plugins.module_utils.rail_test.rail_counters import PRIORITY_COUNTERS
 from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines import unpack
 
 NODES = ("gpu-01", "gpu-02")
 # Both nodes are this host: with several addresses, as each listens where its own address is.
 ADDRESSES = {"gpu-01": "127.0.0.1", "gpu-02": "127.0.0.2"}
+RAIL_IP = {"gpu-01": "172.16.0.1", "gpu-02": "172.16.0.2"}
+# PCI addresses of the rails.
+AT = ("0000:1a:00.0", "0000:3c:00.0")
 # What a stand-in does is the name of its device: "good", or a fault and the end that has it.
 STAND_IN = r"""
-import os, socket, sys, time
+import glob, os, socket, sys, time
 tool, argv = os.path.basename(sys.argv[0]), sys.argv[1:]
 device, port, size = (argv[argv.index(key) + 1] for key in ("-d", "-p", "-s"))
+host = os.path.join(os.path.dirname(sys.argv[0]), os.environ["SLURMD_NODENAME"])
+if not glob.glob(f"{host}/sys/bus/pci/devices/*/infiniband/{device}"):
+    sys.exit(f"IB device {device} not found")
+gids = f"{host}/sys/class/infiniband/{device}/ports/1/gids"
+if "-x" in argv and argv[argv.index("-x") + 1] not in os.listdir(gids):
+    sys.exit("no such GID")
 end = "client" if argv[-1].startswith("127.") else "server"
 fault = device.partition("_")[0] if device.endswith(end) else ""
 if fault == "exit":
@@ -67,6 +77,8 @@ print(head)
 print(row)
 print("-" * 87)
 """
+# What ethtool says of an interface that the host has.
+COUNTED = f"{PRIORITY_COUNTERS[0]}: 7"
 PROGRAM = """
 import sys
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test import fabric_peer, fabric_test
@@ -84,6 +96,9 @@ def tools(tmp_path: Path) -> Path:
         path = place / name
         path.write_text(f"#!{sys.executable} -IS\n{STAND_IN}")
         path.chmod(0o755)
+    ethtool = place / "ethtool"
+    ethtool.write_text(f"#!/bin/sh\nls -d {place}/$SLURMD_NODENAME/sys/bus/pci/devices/*/net/$2 && echo {COUNTED}\n")
+    ethtool.chmod(0o755)
     return place
 
 
@@ -108,20 +123,35 @@ class Walkers:
         self.port = port
         self.processes: dict[str, subprocess.Popen[str]] = {}
 
+    def put(self, node: str, files: Mapping[str, str]) -> None:
+        """Write files of a host's /sys."""
+        for name, text in files.items():
+            path = self.tools / node / "sys" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{text}\n")
+
     def start(self, node: str, devices: Sequence[str], nodes: Sequence[str] = NODES, **other: Any) -> None:
-        more = {"timeout": 3, "deadline": 20, "job": "7", **other}
+        """Start an end on a host that has these devices, in the order of the rails' addresses; "" is a missing one."""
+        more = {"timeout": 3, "deadline": 20, "job": "7", "roce": False, **other}
+        for address, device in zip(AT, devices, strict=False):
+            if device:
+                self.put(node, {f"bus/pci/devices/{address}/infiniband/{device}/node_type": "1: CA"})
+                self.put(node, {f"class/infiniband/{device}/ports/1/hw_counters/out_of_sequence": "5"})
         spec = {
-            "nodes": {name: {"address": ADDRESSES[name], "rails": {}} for name in nodes},
-            "rails": [{"device": device, "gpu": None} for device in devices],
+            "nodes": {
+                name: {"address": ADDRESSES[name], "rails": {f"rail{rail}": RAIL_IP[name] for rail in range(2)}}
+                for name in nodes
+            },
+            "rails": [{"rail": rail, "address": AT[rail], "gpu": None} for rail in range(len(devices))],
             **{"bandwidth_bytes": 65536, "latency_bytes": 2, "queue_pairs": 1, "seconds": 0},
             **{
-                "roce": False,
+                "roce": more["roce"],
                 "dmabuf": False,
                 "data_class": None,
                 "control_class": 64,
                 "counters": ["out_of_sequence"],
             },
-            **{"path": f"{self.tools}:/usr/bin:/bin", "root": str(self.tools), "links": ["rdma0"]},
+            **{"path": f"{self.tools}:/usr/bin:/bin", "root": str(self.tools / node), "links": [f"rail0={AT[0]}"]},
         }
         environment = {
             **os.environ,
@@ -180,17 +210,17 @@ def both(walkers: Walkers, *devices: str, **other: Any) -> dict[str, dict[str, A
     return walkers.answers()
 
 
-def errors(answer: dict[str, Any], device: str) -> list[str]:
-    return [test["error"] for test in answer["tests"] if test["device"] == device]
+def errors(answer: dict[str, Any], rail: str) -> list[str]:
+    return [test["error"] for test in answer["tests"] if test["rail"] == rail]
 
 
 def test_sound_rails_give_every_figure_from_the_client_of_each_test(walkers: Walkers) -> None:
     answers = both(walkers, "good_a", "good_b")
     assert [answer["error"] for answer in answers.values()] == ["", ""]
     told = [
-        (test["phase"], test["tool"], test["device"], test["client"]) for a in answers.values() for test in a["tests"]
+        (test["phase"], test["tool"], test["rail"], test["client"]) for a in answers.values() for test in a["tests"]
     ]
-    rails = ("good_a", "good_b")
+    rails = ("rail0", "rail1")
     expected = [
         *(
             (phase, "ib_write_bw", rail, node)
@@ -207,9 +237,9 @@ def test_sound_rails_give_every_figure_from_the_client_of_each_test(walkers: Wal
 def test_looped_back_node_reads_no_counters(walkers: Walkers) -> None:
     walkers.start("gpu-01", ["good_a", "good_b"], ["gpu-01"])
     answer = walkers.answers()["gpu-01"]
-    assert [(test["phase"], test["device"], test["value"]) for test in answer["tests"]] == [
-        ("loopback", "good_a", 391.65),
-        ("loopback", "good_b", 391.65),
+    assert [(test["phase"], test["rail"], test["value"]) for test in answer["tests"]] == [
+        ("loopback", "rail0", 391.65),
+        ("loopback", "rail1", 391.65),
     ]
     assert answer["counters"] == {}
 
@@ -231,9 +261,40 @@ def test_rail_whose_tests_fail_gives_no_figure_and_the_other_rail_all(walkers: W
     answers = both(walkers, device, "good_a")
     for node, answer in answers.items():
         assert answer["error"] == ""
-        assert errors(answer, device), node
-        assert all(re.search(said, error) for error in errors(answer, device)), errors(answer, device)
-        assert set(errors(answer, "good_a")) == {""}
+        assert errors(answer, "rail0"), node
+        assert all(re.search(said, error) for error in errors(answer, "rail0")), errors(answer, "rail0")
+        assert set(errors(answer, "rail1")) == {""}
+
+
+def test_hosts_of_a_pair_may_call_their_devices_by_other_names(walkers: Walkers) -> None:
+    # One host whose devices are named by their places, one with a further card before its rails.
+    devices = {"gpu-01": ["rocep26s0", "rocep60s0"], "gpu-02": ["mlx5_1", "mlx5_2"]}
+    for node, names in devices.items():
+        for index, (address, device) in enumerate(zip(AT, names, strict=True), 3):
+            gid = {f"gids/{index}": f"::ffff:{RAIL_IP[node]}", f"gid_attrs/types/{index}": "RoCE v2"}
+            walkers.put(node, {f"class/infiniband/{device}/ports/1/{name}": text for name, text in gid.items()})
+            walkers.put(node, {f"bus/pci/devices/{address}/net/if-{device}/mtu": "9000"})
+    walkers.put("gpu-02", {"bus/pci/devices/0000:01:00.0/infiniband/mlx5_0/node_type": "1: CA"})
+    for node, names in devices.items():
+        walkers.start(node, names, roce=True)
+    for answer in walkers.answers().values():
+        assert {test["error"] for test in answer["tests"]} == {""}
+        assert {test["rail"] for test in answer["tests"]} == set(answer["counters"]) == {"rail0", "rail1"}
+        # ethtool was asked for interfaces that this host has.
+        counted = [phases["single"] for phases in answer["counters"].values()]
+        assert counted == [{"grown": {}, "missing": list(PRIORITY_COUNTERS[1:])}] * 2
+
+
+def test_rail_whose_device_is_missing_gives_no_figure_and_the_other_rail_all(walkers: Walkers) -> None:
+    walkers.start("gpu-01", ["mlx5_0", "mlx5_1"])
+    walkers.start("gpu-02", ["rocep26s0", ""])
+    said = f"rail 1 has no RDMA device at {AT[1]}, RDMA devices of this host: rocep26s0 at {AT[0]}"
+    for node, answer in walkers.answers().items():
+        assert answer["error"] == ""
+        assert set(errors(answer, "rail0")) == {""}
+        assert set(errors(answer, "rail1")) == {said if node == "gpu-02" else f"gpu-02: {said}"}
+        missing = {rail: phases["single"]["missing"] for rail, phases in answer["counters"].items()}
+        assert missing == {"rail0": [], "rail1": ["out_of_sequence"] if node == "gpu-02" else []}
 
 
 def test_peer_that_never_comes_costs_the_time_to_wait_and_no_more(walkers: Walkers) -> None:
@@ -255,16 +316,15 @@ def test_peer_that_dies_in_the_middle_ends_the_walk_of_both(walkers: Walkers) ->
 
 
 def test_link_that_flaps_is_told_also_where_the_walk_is_ended(walkers: Walkers) -> None:
-    count = walkers.tools / "sys/class/net/rdma0/carrier_changes"
-    count.parent.mkdir(parents=True)
-    count.write_text("2\n")
-    for node in NODES:
+    for node, interface in (("gpu-01", "eth2"), ("gpu-02", "enp26s0np0")):
+        walkers.put(node, {f"bus/pci/devices/{AT[0]}/net/{interface}/mtu": "9000"})
+        walkers.put(node, {f"class/net/{interface}/carrier_changes": "2"})
         walkers.start(node, ["hang_server"])
     assert wait_until(lambda: bool(walkers.orphans()), 10, 0.02)
-    count.write_text("4\n")
+    walkers.put("gpu-02", {"class/net/enp26s0np0/carrier_changes": "4"})
     walkers.processes["gpu-02"].send_signal(signal.SIGTERM)
-    told = [answer["links"] for answer in walkers.answers(10).values()]
-    assert told == [{"rdma0": {"rdma0": [2, 4]}}] * 2
+    told = {node: answer["links"] for node, answer in walkers.answers(10).items()}
+    assert told == {"gpu-01": {"rail0": {}}, "gpu-02": {"rail0": {"enp26s0np0": [2, 4]}}}
 
 
 def test_walk_past_its_deadline_says_how_far_it_came_and_leaves_nothing_behind(walkers: Walkers) -> None:
@@ -304,7 +364,7 @@ def test_deadline_that_comes_while_the_answer_is_given_waits_for_it(
 def test_tool_whose_start_runs_while_all_are_ended_ends_too_and_none_starts_after(
     walkers: Walkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    test = RailTest("single", "ib_write_bw", "hang_server", *NODES, walkers.port, 65536, 1, seconds=0)
+    test = RailTest("single", "ib_write_bw", "rail0", *NODES, walkers.port, 65536, 1, seconds=0)
     argv = [str(walkers.tools / "ib_write_bw"), "-d", "hang_server", "-p", str(walkers.port), "-s", "65536"]
     forked, seen, real = threading.Event(), threading.Event(), subprocess.Popen
 
@@ -362,6 +422,6 @@ def test_port_of_a_test_that_is_taken_is_said_and_gives_no_figure(walkers: Walke
     with socket.create_server(("127.0.0.1", walkers.port + 1)):
         answers = both(walkers, "good_a", "good_b")
     for answer in answers.values():
-        on_port = [test for test in answer["tests"] if test["device"] == "good_a" and test["phase"] != "control"]
+        on_port = [test for test in answer["tests"] if test["rail"] == "rail0" and test["phase"] != "control"]
         assert all("is taken by another program" in test["error"] for test in on_port)
-        assert set(errors(answer, "good_b")) == {""}
+        assert set(errors(answer, "rail1")) == {""}

@@ -6,6 +6,7 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.examination import registry
 from ansible_collections.muster.cluster.plugins.module_utils.formats.nvme import Drive
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names import Names
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import (
     CLOSING,
     COMPONENTS,
@@ -140,21 +141,23 @@ def test_one_unread_serial_leaves_the_component_unread(fake_host, expect, make_g
 
 
 NICS = {name: Device(name, firmware="28.43", guid=f"guid-{name}") for name in ("mlx5_0", "mlx5_1", "mlx5_9")}
+# Of the first two rails, and of a card beside them.
+NAMES = Names({"0000:1a:00.0": ["mlx5_0"], "0000:3c:00.0": ["mlx5_1"], "0000:1b:00.0": ["mlx5_9"]})
 
 
 @pytest.mark.parametrize(
     ("devices", "guids", "firmware"),
     [
-        (NICS, "mlx5_0=guid-mlx5_0,mlx5_1=guid-mlx5_1", "28.43"),
+        (NICS, "rail0=guid-mlx5_0,rail1=guid-mlx5_1", "28.43"),
         ({**NICS, "mlx5_1": replace(NICS["mlx5_1"], guid=None)}, None, "28.43"),
-        ({**NICS, "mlx5_1": Device("mlx5_1", guid="g")}, "mlx5_0=guid-mlx5_0,mlx5_1=g", None),
+        ({**NICS, "mlx5_1": Device("mlx5_1", guid="g")}, "rail0=guid-mlx5_0,rail1=g", None),
         (
             {**NICS, "mlx5_1": replace(NICS["mlx5_1"], firmware="28.39")},
-            "mlx5_0=guid-mlx5_0,mlx5_1=guid-mlx5_1",
+            "rail0=guid-mlx5_0,rail1=guid-mlx5_1",
             "28.39,28.43",
         ),
-        ({"mlx5_0": NICS["mlx5_0"]}, "mlx5_0=guid-mlx5_0", "28.43"),
-        ({"mlx5_0": replace(NICS["mlx5_0"], model="MT4126")}, "mlx5_0=guid-mlx5_0 (virtual)", "28.43"),
+        ({"mlx5_0": NICS["mlx5_0"]}, "rail0=guid-mlx5_0", "28.43"),
+        ({"mlx5_0": replace(NICS["mlx5_0"], model="MT4126")}, "rail0=guid-mlx5_0 (virtual)", "28.43"),
         ({"mlx5_9": NICS["mlx5_9"]}, None, None),
         ({}, None, None),
         (None, None, None),
@@ -162,18 +165,35 @@ NICS = {name: Device(name, firmware="28.43", guid=f"guid-{name}") for name in ("
 )
 def test_nics_are_the_rails_that_are_there_and_unread_where_one_of_them_is(expect, devices, guids, firmware):
     two = {**expect["nic"], "rails": expect["nic"]["rails"][:2]}
-    assert [rail["device"] for rail in two["rails"]] == ["mlx5_0", "mlx5_1"]
-    found = fingerprint_of({"infiniband": devices}, typed({**expect, "nic": two}))
+    values = {"infiniband": devices, "rail_names": NAMES}
+    found = fingerprint_of(values, typed({**expect, "nic": two}))
     assert (found["nic_guids"], found["nic_firmware"]) == (guids, firmware)
+    unnamed = fingerprint_of({**values, "rail_names": None}, typed({**expect, "nic": two}))
+    assert (unnamed["nic_guids"], unnamed["nic_firmware"]) == (None, None)
+
+
+def test_a_host_is_the_same_whatever_the_system_calls_its_nics(expect):
+    def of_names(first, second):
+        devices = {name: replace(NICS[old], name=name) for name, old in ((first, "mlx5_0"), (second, "mlx5_1"))}
+        names = Names({"0000:1a:00.0": [first], "0000:3c:00.0": [second]})
+        values = {"infiniband": devices, "rail_names": names, "mlxlink": LINKS}
+        return fingerprint_of(values, typed({**expect, "nic": {**expect["nic"], "rails": expect["nic"]["rails"][:2]}}))
+
+    before = of_names("mlx5_0", "mlx5_1")
+    assert before["nic_guids"] == "rail0=guid-mlx5_0,rail1=guid-mlx5_1" and before["cables"] == "rail0=P/S0,rail1=P/S1"
+    assert of_names("rocep26s0", "rocep60s0") == of_names("mlx5_1", "mlx5_2") == before
+
+
+LINKS = Links({f"rail{rail}": Link(part="P", serial=f"S{rail}", cable_type=OPTIC) for rail in range(2)}, {})
 
 
 @pytest.mark.parametrize(
     ("link", "shown"),
     [
-        (Link(part="OSFP-DR4", serial="MT1", cable_type=OPTIC), "mlx5_0=OSFP-DR4/MT1"),
-        (Link(part="MCP4Y10", serial="MT2", cable_type="Passive copper cable"), "mlx5_0=MCP4Y10/MT2 (cable)"),
-        (Link(vendor="Acme", cable_type="Passive copper cable"), "mlx5_0=Acme/unspecified (cable)"),
-        (Link(cable_type="Cable unplugged"), "mlx5_0=unspecified/unspecified (cable)"),
+        (Link(part="OSFP-DR4", serial="MT1", cable_type=OPTIC), "rail0=OSFP-DR4/MT1"),
+        (Link(part="MCP4Y10", serial="MT2", cable_type="Passive copper cable"), "rail0=MCP4Y10/MT2 (cable)"),
+        (Link(vendor="Acme", cable_type="Passive copper cable"), "rail0=Acme/unspecified (cable)"),
+        (Link(cable_type="Cable unplugged"), "rail0=unspecified/unspecified (cable)"),
         # The module's memory could not be read: no other cable, none that is known.
         (Link(cable_type="Unidentified"), None),
         (Link(), None),
@@ -182,16 +202,17 @@ def test_nics_are_the_rails_that_are_there_and_unread_where_one_of_them_is(expec
 )
 def test_cable_of_a_rail(expect, link, shown):
     one = typed({**expect, "nic": {**expect["nic"], "rails": expect["nic"]["rails"][:1]}})
-    values = {"infiniband": NICS, "mlxlink": Links({"mlx5_0": link} if link else {}, {})}
+    values = {"infiniband": NICS, "rail_names": NAMES, "mlxlink": Links({"rail0": link} if link else {}, {})}
     assert fingerprint_of(values, one)["cables"] == shown
 
 
 def test_cable_of_a_nic_that_is_gone_is_gone_with_it(expect):
     two = typed({**expect, "nic": {**expect["nic"], "rails": expect["nic"]["rails"][:2]}})
-    links = Links({"mlx5_1": Link(part="P", serial="S1", cable_type=OPTIC)}, {"mlx5_0": "Failed to open device"})
-    values = {"infiniband": {"mlx5_1": NICS["mlx5_1"]}, "mlxlink": links}
-    assert fingerprint_of(values, two)["cables"] == "mlx5_1=P/S1"
-    assert fingerprint_of({**values, "infiniband": NICS}, two)["cables"] is None
+    links = Links({"rail1": Link(part="P", serial="S1", cable_type=OPTIC)}, {"rail0": "Failed to open device"})
+    gone = Names({"0000:3c:00.0": ["mlx5_1"]})
+    values = {"infiniband": {"mlx5_1": NICS["mlx5_1"]}, "rail_names": gone, "mlxlink": links}
+    assert fingerprint_of(values, two)["cables"] == "rail1=P/S1"
+    assert fingerprint_of({**values, "infiniband": NICS, "rail_names": NAMES}, two)["cables"] is None
 
 
 def test_memory_modules_without_serial_numbers_are_known_by_part_and_empty_slots_are_none(expect):
@@ -270,9 +291,9 @@ def test_preflight_asks_cables_and_bmc_for_no_more_than_who_they_are():
             "0000:1b:00.0=1651001,0000:ab:00.0=1651002",
             [("gpu", "0000:1b:00.0", "1651001"), ("gpu", "0000:ab:00.0", "1651002")],
         ),
-        ("nic_guids", "mlx5_0=b83f:d203:000a:7c10", [("nic", "mlx5_0", "b83f:d203:000a:7c10")]),
-        ("nic_guids", "mlx5_0=b83f:d203:000a:7c10 (virtual)", []),
-        ("nic_guids", "mlx5_0=0000:0000:0000:0000", []),
+        ("nic_guids", "rail0=b83f:d203:000a:7c10", [("nic", "rail0", "b83f:d203:000a:7c10")]),
+        ("nic_guids", "rail0=b83f:d203:000a:7c10 (virtual)", []),
+        ("nic_guids", "rail0=0000:0000:0000:0000", []),
         (
             "dimms",
             "A1=M321/80CE0123,B1=M321/80CE0124",
@@ -284,8 +305,8 @@ def test_preflight_asks_cables_and_bmc_for_no_more_than_who_they_are():
         ("drives", "0000:18:00.0=S5XA1234", [("drive", "0000:18:00.0", "S5XA1234")]),
         (
             "cables",
-            "mlx5_0=OSFP-DR4/MT2231VS,mlx5_1=MCP4Y10/MT2345 (cable)",
-            [("module", "mlx5_0", "OSFP-DR4/MT2231VS")],
+            "rail0=OSFP-DR4/MT2231VS,rail1=MCP4Y10/MT2345 (cable)",
+            [("module", "rail0", "OSFP-DR4/MT2231VS")],
         ),
         ("board", "serial=LAB-1", []),
         ("gpu_serials", "none", []),

@@ -221,7 +221,7 @@ def test_gpu_on_the_bus(fake_host, expect, change, verdict, action):
     assert (finding.subject, finding.verdict, finding.action) == ("gpu SXM6 0000:ab:00.0", verdict, action)
 
 
-LINK = "/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed"
+LINK = "/sys/bus/pci/devices/0000:1a:00.0/infiniband/mlx5_0/ports/1/counters/link_downed"
 CORRECTED = "/sys/devices/system/edac/mc/mc0/ce_count"
 
 
@@ -229,7 +229,7 @@ CORRECTED = "/sys/devices/system/edac/mc/mc0/ce_count"
     ("path", "text", "expected"),
     [
         (LINK, "4", set()),
-        (LINK, "5", {("counter_growth", "nic mlx5_0", "fail")}),
+        (LINK, "5", {("counter_growth", "nic rail0", "fail")}),
         (CORRECTED, "10", set()),
         (CORRECTED, "11", {("counter_growth", "host", "fail")}),
         (CORRECTED.replace("ce_", "ue_"), "1", {("counter_growth", "host", "fail")}),
@@ -246,6 +246,15 @@ def test_counters_are_compared_with_those_of_the_last_day(fake_host, expect, pat
         late = run(fake_host, expect, second, NOW + 86400)
         assert late.counters_time == NOW + 86400
         assert run(fake_host, expect, late, NOW + 86700).verdict == "pass"
+
+
+def test_counters_are_compared_by_address_when_a_device_is_called_otherwise(fake_host, expect):
+    first = run(fake_host, expect)
+    for key in [key for key in fake_host.outputs if "mlx5_" in key]:
+        fake_host.outputs[key.replace("mlx5_", "rocep")] = fake_host.outputs.pop(key)
+    assert run(fake_host, expect, first, NOW + 300).verdict == "pass"
+    fake_host.outputs[LINK.replace("mlx5_", "rocep")] = Output("5\n")
+    assert found(run(fake_host, expect, first, NOW + 600)) == {("counter_growth", "nic rail0", "fail")}
 
 
 @pytest.mark.parametrize("probe", ["dmesg", "/proc/sys/kernel/random/boot_id", "df"])

@@ -37,10 +37,10 @@ def machine(number, **changes):
     }
     fingerprint = {
         "gpu_serials": ",".join(f"0000:{slot:02}:00.0=1651{number:02}{slot:04}" for slot in range(8)),
-        "nic_guids": ",".join(f"mlx5_{slot}=b83f:d203:{number:04}:{slot:04}" for slot in range(8)),
+        "nic_guids": ",".join(f"rail{slot}=b83f:d203:{number:04}:{slot:04}" for slot in range(8)),
         "dimms": ",".join(f"A{slot}=M321/{number:04}{slot:04}" for slot in range(16)),
         "drives": ",".join(f"0000:{slot:02}:00.0=S5X{number:02}{slot:04}" for slot in range(8)),
-        "cables": "mlx5_0=OSFP-DR4/MT2231VS",
+        "cables": "rail0=OSFP-DR4/MT2231VS",
     }
     shown = {**identity, **fingerprint, **changes}
     return Machine({name: shown[name] for name in identity}, {name: shown[name] for name in fingerprint})

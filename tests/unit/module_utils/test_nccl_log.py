@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_log impor
     read_log,
 )
 
+RAILS = {"rail0": "mlx5_1", "rail1": None}
 HEAD = "gpu-01:4711:4720 [3] NCCL INFO "
 GOOD = (
     f"{HEAD}NCCL version 2.26.2+cuda12.8\n"
@@ -93,6 +95,8 @@ def test_garbled_devices_are_an_error_and_never_fewer_devices(devices: str) -> N
         {"nvls": 1},
         {"complete": None},
         {"version": 2},
+        {"rails": ["mlx5_0"]},
+        {"rails": {"rail0": 0}},
         {"more": 1},
     ],
 )
@@ -110,11 +114,11 @@ def test_log_nobody_read_is_an_error(data: object) -> None:
 def test_what_nccl_writes_to_its_file_is_read_and_nothing_is_left() -> None:
     environment: dict[str, str] = {}
     with own_log(environment) as file:
-        assert read_log(file) == {"error": "NCCL wrote nothing"}
+        assert read_log(file, RAILS) == {"error": "NCCL wrote nothing"}
         # As NCCL does it: by name, cut to nothing first.
         Path(environment["NCCL_DEBUG_FILE"]).write_text(GOOD)
-        assert NcclLog.from_dict(read_log(file)) == parse_nccl_log(GOOD)
-        assert read_log(file) == read_log(file)
+        assert NcclLog.from_dict(read_log(file, RAILS)) == replace(parse_nccl_log(GOOD), rails=RAILS)
+        assert read_log(file, RAILS) == read_log(file, RAILS)
     with pytest.raises(OSError, match="Bad file"):
         os.fstat(file)
     assert (environment["NCCL_DEBUG"], environment["NCCL_DEBUG_SUBSYS"]) == ("INFO", "INIT,NET")

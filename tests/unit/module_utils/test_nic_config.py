@@ -7,12 +7,12 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host import Ou
 from ansible_collections.muster.cluster.plugins.module_utils.nic import firmware_settings as nic_config
 from ansible_collections.muster.cluster.plugins.module_utils.nic.firmware_apply import (
     Device,
-    Nic,
     NicError,
     Report,
     reconcile,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.nic.firmware_settings import Shown
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Rail
 
 from tests.fake_host import FakeHost
 
@@ -169,7 +169,7 @@ def test_argument_is_a_number_or_a_name(wanted, argument):
     ],
 )
 def test_what_was_set_is_reported_where_the_next_look_finds_an_error(row, why):
-    query, setting = "mstconfig -d 1a:00.0 -e query", "mstconfig -d 1a:00.0 -y set ADVANCED_PCI_SETTINGS=1"
+    query, setting = "mstconfig -d 0000:1a:00.0 -e query", "mstconfig -d 0000:1a:00.0 -y set ADVANCED_PCI_SETTINGS=1"
     head = "Configurations:  Default  Current  Next Boot\n"
 
     class Unlocked(FakeHost):
@@ -183,7 +183,7 @@ def test_what_was_set_is_reported_where_the_next_look_finds_an_error(row, why):
 
     locked = f"{head}        ADVANCED_PCI_SETTINGS  False(0)  False(0)  False(0)\n"
     host = Unlocked({query: Output(locked), setting: Output("Applying... Done!\n")})
-    device, report = Device(host, "mstconfig", Nic("1a:00.0", "mlx5_0")), Report()
+    device, report = Device(host, "mstconfig", Rail(0, "0000:1a:00.0")), Report()
     with pytest.raises(NicError, match=why):
         reconcile(device, {"ADVANCED_PCI_SETTINGS": "1", "MAX_ACC_OUT_READ": "128"}, False, False, report)
     assert host.commands == [query, setting, query]

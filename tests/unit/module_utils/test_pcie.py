@@ -10,6 +10,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host import kernel_
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.nic.peer_memory import why_not
 from ansible_collections.muster.cluster.plugins.module_utils.probes import boot_loader, lspci
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Rail
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 from ansible_collections.muster.cluster.plugins.modules.rdma_preflight import wrong_source
 
@@ -18,9 +19,10 @@ from tests.typed import typed
 from .conftest import HEALTHY
 
 NIC = "0000:1a:00.0"
+RAIL = Rail(0, NIC)
 DEVICES = lspci.parse(Output((HEALTHY / "lspci.txt").read_text()))
-SETTINGS = pcie.Settings((pcie.RailAddress("mlx5_0", NIC),), 4096, True, (NIC,), True, "/usr/bin", "/")
-SEEN = pcie.Seen(DEVICES, (pcie.Interrupt("mlx5_0", "200", "0-3", "0-3"),), False)
+SETTINGS = pcie.Settings((RAIL,), 4096, True, (NIC,), True, "/usr/bin", "/")
+SEEN = pcie.Seen(DEVICES, (pcie.Interrupt(RAIL, "200", "0-3", "0-3"),), False)
 
 
 def seen(**nic):
@@ -65,7 +67,7 @@ def test_access_control_goes_off_on_every_bridge_to_the_root_port_once():
 
 @pytest.mark.parametrize(("allowed", "right"), [("0-3", True), ("0,1,2-3", True), ("0", False), ("0-191", False)])
 def test_interrupts_go_to_the_cpus_next_to_the_nic(allowed, right):
-    found = replace(SEEN, interrupts=(pcie.Interrupt("mlx5_0", "200", allowed, "0-3"),))
+    found = replace(SEEN, interrupts=(pcie.Interrupt(RAIL, "200", allowed, "0-3"),))
     assert steps(found) == ([] if right else ["/proc/irq/200/smp_affinity_list=0-3"])
 
 

@@ -18,8 +18,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.rail_test.perftest 
 )
 
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "recorded" / "perftest"
-BW = RailTest("single", BANDWIDTH, "mlx5_0", "b", "a", 28301, 65536, queue_pairs=4, seconds=5, traffic_class=104)
-LAT = RailTest("single", LATENCY, "mlx5_0", "b", "a", 28301, 2, iterations=1000, traffic_class=104)
+BW = RailTest("single", BANDWIDTH, "rail0", "b", "a", 28301, 65536, queue_pairs=4, seconds=5, traffic_class=104)
+LAT = RailTest("single", LATENCY, "rail0", "b", "a", 28301, 2, iterations=1000, traffic_class=104)
 BW_REPORT = """ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
 Conflicting CPU frequency values detected: 1500.000000 != 3300.016000. CPU Frequency is not max.
  65536      3735000          0.00               391.65               0.746994
@@ -99,25 +99,25 @@ def test_latency_by_time_and_other_layouts_give_no_figure() -> None:
 def test_latency_never_asks_for_the_memory_of_a_gpu() -> None:
     """perftest refuses it: "supports CUDA latency tests with read/send verbs only"."""
     with_gpu = {name: replace(test, gpu=3) for name, test in (("bw", BW), ("lat", LAT))}
-    assert argv_of(with_gpu["bw"], 3, None)[-1] == "--use_cuda=3"
-    assert not any("cuda" in word for word in argv_of(with_gpu["lat"], 3, None))
+    assert argv_of(with_gpu["bw"], "mlx5_0", 3, None)[-1] == "--use_cuda=3"
+    assert not any("cuda" in word for word in argv_of(with_gpu["lat"], "mlx5_0", 3, None))
 
 
 def test_dmabuf_is_asked_for_behind_the_gpu_and_never_of_the_hosts_memory() -> None:
     """perftest refuses it else: "CUDA DMA-BUF cannot be used without CUDA"."""
     by_dmabuf = replace(BW, gpu=3, dmabuf=True)
-    assert argv_of(by_dmabuf, 3, "10.0.0.2")[-3:] == ["--use_cuda=3", "--use_cuda_dmabuf", "10.0.0.2"]
-    assert "--use_cuda_dmabuf" not in argv_of(replace(by_dmabuf, gpu=None), 3, None)
-    assert "--use_cuda_dmabuf" not in argv_of(replace(LAT, gpu=3, dmabuf=True), 3, None)
+    assert argv_of(by_dmabuf, "mlx5_0", 3, "10.0.0.2")[-3:] == ["--use_cuda=3", "--use_cuda_dmabuf", "10.0.0.2"]
+    assert "--use_cuda_dmabuf" not in argv_of(replace(by_dmabuf, gpu=None), "mlx5_0", 3, None)
+    assert "--use_cuda_dmabuf" not in argv_of(replace(LAT, gpu=3, dmabuf=True), "mlx5_0", 3, None)
 
 
 def test_command_says_device_mark_size_and_length() -> None:
-    client = argv_of(BW, 3, "10.0.0.2")
+    client = argv_of(BW, "mlx5_0", 3, "10.0.0.2")
     assert client == [
         *("ib_write_bw", "-d", "mlx5_0", "-F", "-p", "28301", "-s", "65536", "--report_gbits", "-q", "4", "-D", "5"),
         *("-x", "3", "--tclass=104", "10.0.0.2"),
     ]
-    assert argv_of(LAT, None, None)[-3:] == ["-n", "1000", "--tclass=104"]
+    assert argv_of(LAT, "mlx5_0", None, None)[-3:] == ["-n", "1000", "--tclass=104"]
 
 
 def test_gid_is_the_one_of_type_2_with_the_declared_address() -> None:

@@ -6,7 +6,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host import Ou
 from ansible_collections.muster.cluster.plugins.module_utils.judging import fingerprint, identity
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 
-from tests.typed import typed
+from tests.typed import RAILS_FABRIC, typed
 
 MINI_CLUSTERS = {"profile": "chat", "collective": "all_reduce", "sizes_bytes": [65536], "limits": []}
 CHECKPOINT = {"tier": "a", "path": "/a", "shard_bytes": 1, "ranks": 1, "target_seconds": 1}
@@ -33,6 +33,10 @@ UNJUDGED = {"boot_loader", *identity.PROBES} - {*fingerprint.PROBES}
 
 @pytest.mark.parametrize("probe", sorted({*registry.probes_of("burn_in")} - UNJUDGED))
 def test_any_probe_that_fails_costs_the_pass(fake_host, expect, probe):
+    # A fabric on which rails have network interfaces.
+    expect["fabric"] = RAILS_FABRIC
+    assert {item.verdict for item in registry.examine("burn_in", fake_host, typed(expect)).findings} == {"pass"}
+    fake_host.asked.clear()
     registry.PROBES[probe].collect(fake_host, typed(expect))
     if not fake_host.asked:
         pytest.skip(f"{probe} has nothing to ask of this class")
@@ -78,25 +82,24 @@ def test_acceptance_owes_mini_clusters_where_they_are_declared_and_a_class_that_
 
 
 def test_fabric_owes_a_verified_cable_of_every_rail(expect):
-    fabric = {"kind": "infiniband", "routing": "adaptive", "peer_memory": "dmabuf", "port": None, "nccl_least": None}
+    fabric = {**RAILS_FABRIC, "kind": "infiniband"}
     owed = registry.required("fabric", typed({**expect, "fabric": {**fabric, "verify_cabling": True}}))
     measured = registry.required("fabric", typed({**expect, "fabric": {**fabric, "verify_cabling": False}}))
-    assert set(owed) - set(measured) == {("cabling", f"nic {rail['device']}") for rail in expect["nic"]["rails"]}
+    assert set(owed) - set(measured) == {("cabling", f"nic rail{rail}") for rail in range(8)}
     assert "cabling" not in dict(measured)
+    del fabric["verify_cabling"]
     with pytest.raises(ReadError, match="verify_cabling"):
         registry.required("fabric", typed({**expect, "fabric": fabric}))
 
 
 def test_every_stage_in_rounds_owes_that_no_link_was_lost(expect):
-    fabric = {"kind": "infiniband", "routing": "adaptive", "peer_memory": "dmabuf", "port": None, "nccl_least": None}
-    fabric["verify_cabling"] = False
     limits = {"write_gb_per_s": 2, "read_gb_per_s": 4, "metadata_p99_ms": 50, "slowest_over_median": 1.3}
-    whole = typed({**expect, "fabric": fabric, "checkpoint": CHECKPOINT, "storage": limits})
+    whole = typed({**expect, "fabric": RAILS_FABRIC, "checkpoint": CHECKPOINT, "storage": limits})
     subjects = {
         stage: [subject for check, subject in registry.required(stage, whole) if check == "carrier"]
         for stage in ("fabric", "storage", "acceptance")
     }
-    rails = [f"nic {rail['device']}" for rail in expect["nic"]["rails"]]
+    rails = [f"nic rail{rail}" for rail in range(8)]
     assert subjects == {"fabric": rails, "storage": ["storage"], "acceptance": ["network"]}
 
 

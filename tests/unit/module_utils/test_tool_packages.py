@@ -47,6 +47,7 @@ OURS = {
 }
 BASE = {
     "/usr/bin/python3": "what Ansible needs; PyTorch for it is the site's (gpu_stress.python of the class)",
+    "cat": "coreutils, Essential",
     "df": "coreutils, Essential",
     "dmesg": "util-linux, Essential",
     "env": "coreutils, Essential",
@@ -54,7 +55,6 @@ BASE = {
     "journalctl": "systemd, without which there is no unit to run burn-in",
     "lscpu": "util-linux, Essential",
     "modinfo": "kmod, without which no kernel module is loaded",
-    "sha256sum": "coreutils, Essential",
     "systemctl": "systemd, as above",
     "tail": "coreutils, Essential",
     "timeout": "coreutils, Essential",

@@ -12,9 +12,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.cli import main as 
 from tests.run_module import run_module
 
 SOFT = {
-    "device": "rxe0",
-    "address": None,
-    "interface": "eth1",
+    "rail": 0,
+    "address": "0000:1a:00.0",
     "ip": "172.16.0.1/31",
     "backend": "inbox",
     "mtu_bytes": 9000,
@@ -44,6 +43,7 @@ def root(tmp_path: Path) -> Path:
         tmp_path,
         {
             "sys/class/infiniband/rxe0/parent": "eth1",
+            "sys/bus/pci/devices/0000:1a:00.0/virtio1/net/eth1/mtu": "1500",
             "sys/class/net/eth1/mtu": "1500",
             f"{port}/gids/1": "0000:0000:0000:0000:0000:ffff:ac10:0001",
             f"{port}/gid_attrs/types/1": "RoCE v2",
@@ -60,14 +60,47 @@ def files(root: Path) -> dict[str, str]:
 
 
 def test_ports_are_set_then_left_alone(root: Path) -> None:
-    ports = [{**SOFT, "rail": 0, "gateway": None}]
+    ports = [{**SOFT, "gateway": None}]
     first = run_module("roce_port", ports=ports, root=str(root), wait_seconds=0)
     assert first["changed"]
-    assert first["ports"][0]["after"]["mtu_bytes"] == 9000
+    (port,) = first["ports"]
+    assert (port["rail"], port["device"], port["interface"]) == ("rail0", "rxe0", "eth1")
+    assert port["after"]["mtu_bytes"] == 9000
     assert "mtu_bytes: 1500\n" in first["diff"][0]["before"]
     assert (root / "sys/class/net/eth1/mtu").read_text() == "9000\n"
     second = run_module("roce_port", ports=ports, root=str(root), wait_seconds=0)
     assert (second["changed"], second["diff"]) == (False, [])
+
+
+def rename(root: Path, names: dict[str, str]) -> None:
+    """Call devices and interfaces otherwise, as udev does at the next boot."""
+    for path in sorted(root.rglob("*"), reverse=True):
+        if path.is_file() and path.read_text().strip() in names:
+            path.write_text(names[path.read_text().strip()] + "\n")
+        if path.name in names:
+            path.rename(path.with_name(names[path.name]))
+
+
+def test_reboot_that_renames_the_devices_changes_nothing(root: Path) -> None:
+    ports = [{**SOFT, "gateway": None}]
+    run_module("roce_port", ports=ports, root=str(root), wait_seconds=0)
+    rename(root, {"rxe0": "rocep26s0", "eth1": "enp26s0np0"})
+    before = files(root)
+    second = run_module("roce_port", ports=ports, root=str(root), wait_seconds=0)
+    assert not second["changed"]
+    assert (second["ports"][0]["device"], second["ports"][0]["interface"]) == ("rocep26s0", "enp26s0np0")
+    assert run_module("roce_preflight", ports=ports, root=str(root), wait_seconds=0)["lacking"] == []
+    assert files(root) == before
+
+
+def test_port_that_is_not_there_fails_and_is_told_in_check_mode(root: Path) -> None:
+    ports = [{**SOFT, "address": "0000:3c:00.0"}]
+    absent = "rail 0 has no RDMA device at 0000:3c:00.0, RDMA devices of this host: rxe0 at 0000:1a:00.0"
+    failed = run_module("roce_port", ports=ports, root=str(root), wait_seconds=0)
+    assert failed["failed"] and failed["msg"] == absent
+    assert failed["ports"] == [{"rail": "rail0", "device": None, "interface": None, "before": {}, "after": {}}]
+    lacking = run_module("roce_preflight", ports=ports, root=str(root), wait_seconds=0)
+    assert lacking["failed"] and lacking["lacking"] == [absent]
 
 
 def test_check_mode_leaves_no_trace(root: Path) -> None:
@@ -87,12 +120,12 @@ def test_port_without_its_gid_fails(root: Path) -> None:
     ports = [{**SOFT, "ip": "172.16.0.9/31"}]
     result = run_module("roce_port", ports=ports, root=str(root), wait_seconds=0)
     assert result["failed"]
-    assert result["msg"] == "rxe0 (eth1): no RoCE v2 GID of 172.16.0.9, found those of 172.16.0.1"
+    assert result["msg"] == "rail 0 (rxe0, eth1): no RoCE v2 GID of 172.16.0.9, found those of 172.16.0.1"
 
 
 def test_host_that_has_all_passes_the_preflight_and_keeps_every_file(root: Path) -> None:
     before = files(root)
-    ports = [{**SOFT, "rail": 0, "gateway": None}]
+    ports = [{**SOFT, "gateway": None}]
     assert run_module("roce_preflight", ports=ports, root=str(root), wait_seconds=0)["lacking"] == []
     assert run_module("roce_preflight", ports=[], root=str(root), wait_seconds=0)["lacking"] == []
     assert files(root) == before
@@ -114,7 +147,7 @@ def test_driver_that_is_installed_but_not_loaded_is_told_first(root: Path, tmp_p
         given = {"ports": [port], "root": str(root), "wait_seconds": 0, "tool_path": f"{tools}:/usr/bin:/bin", **over}
         return run_module("roce_preflight", check=check, **given)
 
-    ecn = "/sys/class/net/INTERFACE/ecn/roce_[nr]p/enable/[0-7] is absent (needed for dcqcn of rxe0)"
+    ecn = "/sys/class/net/INTERFACE/ecn/roce_[nr]p/enable/[0-7] is absent (needed for dcqcn of rail0)"
     pending = "reboot pending: mlx5_core: 25.07-0.9.7 is installed, the kernel's own is loaded"
     assert told()["failed"] and told()["lacking"] == [pending, ecn]
     assert told()["msg"] == f"the host lacks what its RoCE ports need: {pending}; {ecn}"
@@ -139,23 +172,23 @@ def test_unsupported_setting_fails_in_check_mode_too(root: Path) -> None:
     before = files(root)
     for check in (True, False):
         result = run_module("roce_port", check=check, ports=[SOFT, {**SOFT, "traffic_class": 104}], root=str(root))
-        assert result["msg"] == "rxe0: backend inbox cannot set traffic_class (declared: 104)"
+        assert result["msg"] == "rail 0 (0000:1a:00.0): backend inbox cannot set traffic_class (declared: 104)"
     assert files(root) == before
 
 
 def test_unit_sets_the_port_from_its_file(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = root / "rxe0.json"
+    path = root / "rail0.json"
     path.write_text(json.dumps(SOFT))
     assert muster(["roce", "check", "--settings", str(path), "--root", str(root)]) == 1
-    assert "rxe0 (eth1): mtu_bytes is 1500, expected 9000" in capsys.readouterr().err
+    assert "rail 0 (rxe0, eth1): mtu_bytes is 1500, expected 9000" in capsys.readouterr().err
     assert muster(["roce", "apply", "--settings", str(path), "--root", str(root)]) == 0
-    assert "rxe0 (eth1): mtu_bytes: 1500 -> 9000\n" in capsys.readouterr().out
+    assert "rail 0 (rxe0, eth1): mtu_bytes: 1500 -> 9000\n" in capsys.readouterr().out
     assert muster(["roce", "check", "--settings", str(path), "--root", str(root)]) == 0
 
 
-@pytest.mark.parametrize("text", ["{", "{}", '{"device": 1}'])
+@pytest.mark.parametrize("text", ["{", "{}", '{"rail": "0"}'])
 def test_unit_names_a_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
-    path = tmp_path / "mlx5_0.json"
+    path = tmp_path / "rail0.json"
     path.write_text(text)
     assert muster(["roce", "apply", "--settings", str(path)]) == 2
     assert str(path) in capsys.readouterr().err

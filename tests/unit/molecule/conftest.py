@@ -44,9 +44,7 @@ class FirstHost:
         self.place = place
         show(place)
         self._states = dict(self._found())
-        self._contents = {
-            path: Path(path).read_bytes() for path, state in self._states.items() if not _is_directory(state)
-        }
+        self._contents = {path: _content(path, state) for path, state in self._states.items()}
 
     def restore(self) -> None:
         found = dict(self._found())
@@ -57,12 +55,14 @@ class FirstHost:
         for path, state in sorted(self._states.items()):
             if found.get(path) == state:
                 continue
-            if _is_directory(state):
+            content = self._contents[path]
+            if content is None:
                 Path(path).mkdir(exist_ok=True)
             else:
                 Path(path).unlink(missing_ok=True)
-                Path(path).write_bytes(self._contents[path])
-            Path(path).chmod(stat.S_IMODE(state[0]))
+                Path(path).symlink_to(content) if isinstance(content, str) else Path(path).write_bytes(content)
+            if not isinstance(content, str):
+                Path(path).chmod(stat.S_IMODE(state[0]))
             self._states[path] = _state(path)
 
     def _found(self) -> Iterator[tuple[str, State]]:
@@ -78,6 +78,13 @@ def _state(path: str) -> State:
     """Return the mode of what is there; of a file also what changes whenever somebody changes it."""
     found = os.lstat(path)
     return (found.st_mode,) if stat.S_ISDIR(found.st_mode) else (found.st_mode, found.st_ino, found.st_ctime_ns)
+
+
+def _content(path: str, state: State) -> bytes | str | None:
+    """Return what is in a file, or where a symbolic link leads to; None of a directory."""
+    if stat.S_ISLNK(state[0]):
+        return str(Path(path).readlink())
+    return None if _is_directory(state) else Path(path).read_bytes()
 
 
 def _is_directory(state: State) -> bool:

@@ -74,6 +74,32 @@ def test_healthy_host_passes(healthy: Findings) -> None:
     assert {finding.verdict for (check, _), finding in healthy.items() if check.startswith("nic")} == {"pass"}
 
 
+@pytest.mark.parametrize("names", [{"persistent_names": True}, {"extra_nic": True}])
+def test_what_the_system_calls_the_rails_makes_no_difference(
+    burn_in: Examine, healthy: Findings, names: dict[str, bool]
+) -> None:
+    assert {key: finding.verdict for key, finding in burn_in(**names).items()} == {
+        key: finding.verdict for key, finding in healthy.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ({}, "rail 1 (mlx5_1)"),
+        ({"persistent_names": True}, "rail 1 (rocep60s0)"),
+        ({"extra_nic": True}, "rail 1 (mlx5_2)"),
+    ],
+)
+def test_fault_of_a_rail_is_found_on_it_whatever_it_is_called(
+    burn_in: Examine, names: dict[str, bool], expected: str
+) -> None:
+    findings = burn_in(**names, nics_missing=["rail0"], nic_values={"rail1": {"ports/1/rate": "200 Gb/sec (2X NDR)"}})
+    failed = {key: finding for key, finding in findings.items() if finding.verdict == "fail"}
+    assert set(failed) == {("nic_inventory", "nic rail0"), ("nic_link", "nic rail1")}
+    assert failed["nic_link", "nic rail1"].reason.startswith(expected)
+
+
 def test_lost_gpu_fails_by_slot_and_address_and_the_others_do_not_pass_unread(burn_in: Examine) -> None:
     findings = burn_in(gpus_lost=["SXM6"])
     gpus = gpus_of(findings)
@@ -126,15 +152,15 @@ UNASKED = ("link", "pcie", "pcie_settings", "firmware", "physical", "errors")
 
 
 NICS: dict[str, Any] = {
-    "nics_missing": ["mlx5_0"],
-    "nics_down": ["mlx5_1"],
+    "nics_missing": ["rail0"],
+    "nics_down": ["rail1"],
     "nic_values": {
-        "mlx5_2": {"ports/1/rate": "200 Gb/sec (2X NDR)"},
-        "mlx5_3": {"mlxlink/Effective Physical BER": "1E-9"},
-        "mlx5_4": {"ports/1/counters/link_downed": 255},
-        "mlx5_5": {"fw_ver": "28.39.1002"},
-        "mlx5_6": {"device/current_link_speed": "16.0 GT/s PCIe"},
-        "mlx5_7": {"mlxlink/Bin 8": 3},
+        "rail2": {"ports/1/rate": "200 Gb/sec (2X NDR)"},
+        "rail3": {"mlxlink/Effective Physical BER": "1E-9"},
+        "rail4": {"ports/1/counters/link_downed": 255},
+        "rail5": {"fw_ver": "28.39.1002"},
+        "rail6": {"device/current_link_speed": "16.0 GT/s PCIe"},
+        "rail7": {"mlxlink/Bin 8": 3},
     },
 }
 
@@ -146,17 +172,17 @@ def test_faulty_nics_are_named(faulty: Findings) -> None:
         if key[0].startswith("nic") and finding.action != "none"
     }
     missing = {key for key, answer in found.items() if answer == ("incomplete", "investigate")}
-    assert missing == {(f"nic_{name}", "nic mlx5_0") for name in UNASKED}
+    assert missing == {(f"nic_{name}", "nic rail0") for name in UNASKED}
     assert {key: answer for key, answer in found.items() if key not in missing} == {
-        ("nic_inventory", "nic mlx5_0"): ("fail", "reseat"),
-        ("nic_link", "nic mlx5_1"): ("fail", "reseat"),
-        ("nic_physical", "nic mlx5_1"): ("fail", "reseat"),
-        ("nic_link", "nic mlx5_2"): ("fail", "reseat"),
-        ("nic_physical", "nic mlx5_3"): ("fail", "reseat"),
-        ("nic_errors", "nic mlx5_4"): ("fail", "reseat"),
-        ("nic_firmware", "nic mlx5_5"): ("fail", "investigate"),
-        ("nic_pcie", "nic mlx5_6"): ("fail", "reseat"),
-        ("nic_physical", "nic mlx5_7"): ("pass", "investigate"),
+        ("nic_inventory", "nic rail0"): ("fail", "reseat"),
+        ("nic_link", "nic rail1"): ("fail", "reseat"),
+        ("nic_physical", "nic rail1"): ("fail", "reseat"),
+        ("nic_link", "nic rail2"): ("fail", "reseat"),
+        ("nic_physical", "nic rail3"): ("fail", "reseat"),
+        ("nic_errors", "nic rail4"): ("fail", "reseat"),
+        ("nic_firmware", "nic rail5"): ("fail", "investigate"),
+        ("nic_pcie", "nic rail6"): ("fail", "reseat"),
+        ("nic_physical", "nic rail7"): ("pass", "investigate"),
     }
 
 
@@ -258,10 +284,10 @@ def test_counted_pcie_errors_are_judged_by_part(faulty: Findings) -> None:
     assert len(found) == 24
     assert {part: (one.verdict, one.measured, one.action) for part, one in found.items() if one.verdict != "pass"} == {
         "gpu SXM6 0000:85:00.0": ("fail", 101, "reseat"),
-        "nic mlx5_4": ("fail", 1, "reseat"),
+        "nic rail4": ("fail", 1, "reseat"),
         "nvme 1": ("fail", 2, "reseat"),
         # Missing, as NICS and DRIVES have it.
-        "nic mlx5_0": ("incomplete", None, "investigate"),
+        "nic rail0": ("incomplete", None, "investigate"),
         "nvme 8": ("incomplete", None, "investigate"),
     }
 

@@ -20,7 +20,7 @@ from tests.typed import typed
 
 LAB = expectations_of("lab_h100", {}, "lab")
 COLLECTIONS = Path(__file__).resolve().parents[3] / "collections"
-RAILS = [{"device": rail["device"], "address": rail["address"]} for rail in LAB["nic"]["rails"]]
+RAILS = LAB["nic"]["rails"]
 FIRST, GPU = "0000:1a:00.0", LAB["gpu"]["parts"][0]["address"]
 Module = Callable[..., dict[str, Any]]
 
@@ -77,58 +77,59 @@ def test_healthy_nics_are_left_alone(module: Module) -> None:
 def test_setting_is_set_then_left_alone_and_waits_for_its_reboot(
     module: Module, set_faults: Callable[..., None], host_place: Path, path_of: str
 ) -> None:
-    set_faults(nic_config={"mlx5_3": {"RDMA_SELECTIVE_REPEAT_EN": "0"}})
+    set_faults(nic_config={"rail3": {"RDMA_SELECTIVE_REPEAT_EN": "0"}})
     before = trace(host_place)
     assert firmware(module, check=True)["changed"] and trace(host_place) == before
-    assert findings(host_place, path_of, "nic_firmware_settings")["nic mlx5_3"].action == "investigate"
+    assert findings(host_place, path_of, "nic_firmware_settings")["nic rail3"].action == "investigate"
     first, second = firmware(module), firmware(module)
-    assert first["steps"] == ["mlx5_3: RDMA_SELECTIVE_REPEAT_EN 1 in place of False(0)"]
+    assert first["steps"] == ["rail 3 (0000:5e:00.0): RDMA_SELECTIVE_REPEAT_EN 1 in place of False(0)"]
     assert not second["changed"]
-    waits = ["mlx5_3: RDMA_SELECTIVE_REPEAT_EN is False(0), True(1) from the next boot on"]
+    waits = ["rail 3 (0000:5e:00.0): RDMA_SELECTIVE_REPEAT_EN is False(0), True(1) from the next boot on"]
     assert first["pending"] == second["pending"] == waits
-    finding = findings(host_place, path_of, "nic_firmware_settings")["nic mlx5_3"]
+    finding = findings(host_place, path_of, "nic_firmware_settings")["nic rail3"]
     assert (finding.verdict, finding.action) == ("fail", "reboot")
     boot_id = host_place / "root/proc/sys/kernel/random/boot_id"
     boot_id.parent.mkdir(parents=True, exist_ok=True)
     boot_id.write_text("another boot\n")
     assert firmware(module)["pending"] == []
-    assert findings(host_place, path_of, "nic_firmware_settings")["nic mlx5_3"].verdict == "pass"
+    assert findings(host_place, path_of, "nic_firmware_settings")["nic rail3"].verdict == "pass"
 
 
 def test_setting_that_another_one_unlocks_is_set_in_the_same_run(
     module: Module, set_faults: Callable[..., None]
 ) -> None:
-    set_faults(nic_config={"mlx5_0": {"ADVANCED_PCI_SETTINGS": "0", "MAX_ACC_OUT_READ": "0"}})
+    set_faults(nic_config={"rail0": {"ADVANCED_PCI_SETTINGS": "0", "MAX_ACC_OUT_READ": "0"}})
     assert [step.split(" in place")[0] for step in firmware(module)["steps"]] == [
-        "mlx5_0: ADVANCED_PCI_SETTINGS True",
-        "mlx5_0: MAX_ACC_OUT_READ 128",
+        "rail 0 (0000:1a:00.0): ADVANCED_PCI_SETTINGS True",
+        "rail 0 (0000:1a:00.0): MAX_ACC_OUT_READ 128",
     ]
     assert not firmware(module)["changed"]
 
 
 def test_device_is_reset_only_where_the_switch_allows_it(module: Module, set_faults: Callable[..., None]) -> None:
-    set_faults(nic_config={"mlx5_1": {"MAX_ACC_OUT_READ": "44"}})
+    set_faults(nic_config={"rail1": {"MAX_ACC_OUT_READ": "44"}})
     assert firmware(module)["pending"]
     done = firmware(module, allow_reset=True)
-    assert (done["steps"], done["pending"]) == (["mlx5_1: reset"], [])
+    assert (done["steps"], done["pending"]) == (["rail 1 (0000:3c:00.0): reset"], [])
     assert not firmware(module, allow_reset=True)["changed"]
 
 
 def test_device_that_ignores_a_setting_is_an_error_and_the_others_are_set(
     module: Module, set_faults: Callable[..., None]
 ) -> None:
-    set_faults(nic_config={"mlx5_3": {"MAX_ACC_OUT_READ": "ignored"}, "mlx5_4": {"MAX_ACC_OUT_READ": "0"}})
+    set_faults(nic_config={"rail3": {"MAX_ACC_OUT_READ": "ignored"}, "rail4": {"MAX_ACC_OUT_READ": "0"}})
     done = firmware(module)
-    assert done["failed"] and "mlx5_3: after it was set, MAX_ACC_OUT_READ is 0, expected 128" in done["msg"]
-    assert "mlx5_4: MAX_ACC_OUT_READ 128 in place of 0" in done["steps"]
-    assert "mlx5_4" not in done["msg"]
+    why = "rail 3 (0000:5e:00.0): after it was set, MAX_ACC_OUT_READ is 0, expected 128"
+    assert done["failed"] and why in done["msg"], done
+    assert "rail 4 (0000:9c:00.0): MAX_ACC_OUT_READ 128 in place of 0" in done["steps"]
+    assert "rail 4" not in done["msg"]
 
 
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        ("NO_SUCH_KEY", "1", "mlx5_0 has no setting NO_SUCH_KEY"),
-        ("NUM_OF_PLANES_P1", "2", "mlx5_0: NUM_OF_PLANES_P1 is 0, declared 2, and read-only"),
+        ("NO_SUCH_KEY", "1", "rail 0 (0000:1a:00.0) has no setting NO_SUCH_KEY"),
+        ("NUM_OF_PLANES_P1", "2", "rail 0 (0000:1a:00.0): NUM_OF_PLANES_P1 is 0, declared 2, and read-only"),
         ("ESWITCH_HAIRPIN_DESCRIPTORS", "1", "is shown as 'Array[0..7]', expected one value"),
         ("LINK_TYPE_P1", "TOKEN_RING", "Failed to parse the value TOKEN_RING of LINK_TYPE_P1"),
     ],
@@ -151,14 +152,14 @@ def test_tool_that_answers_badly_is_an_error_and_no_finding_passes(
     tools = {"mstconfig": fault, "mlxconfig": fault} if (tool, fault) == ("mstconfig", "missing") else {tool: fault}
     set_faults(tool_faults=tools)
     done = firmware(module, nics=RAILS[:1])
-    assert done["failed"] and "mlx5_0" in done["msg"], done
+    assert done["failed"] and "rail 0 (0000:1a:00.0)" in done["msg"], done
     assert done["steps"] == []
 
 
 def test_other_firmware_is_named_and_never_flashed(module: Module, set_faults: Callable[..., None]) -> None:
-    set_faults(nic_values={"mlx5_5": {"fw_ver": "28.39.1002"}})
+    set_faults(nic_values={"rail5": {"fw_ver": "28.39.1002"}})
     done = firmware(module)
-    assert (done["changed"], done["other_firmware"]) == (False, ["mlx5_5 runs 28.39.1002"])
+    assert (done["changed"], done["other_firmware"]) == (False, ["rail 5 (0000:bc:00.0) runs 28.39.1002"])
 
 
 def test_nothing_is_asked_where_nothing_is_declared(module: Module, set_faults: Callable[..., None]) -> None:
@@ -177,7 +178,7 @@ def pcie(module: Module, place: Path, check: bool = False, **over: Any) -> dict[
 FAULTS = {
     "pci_control": {FIRST: {"max_read_request_bytes": 512}, "0000:3c:00.0": {"relaxed_ordering": False}},
     "acs_enabled": [GPU],
-    "nic_interrupts": {"mlx5_2": "0"},
+    "nic_interrupts": {"rail2": "0"},
 }
 
 
@@ -189,22 +190,22 @@ def test_pcie_is_set_then_left_alone_and_set_again_at_boot(
     (host_place / "own" / "irqbalance.service").write_text("enabled\n")
     before = trace(host_place)
     assert pcie(module, host_place, check=True)["changed"] and trace(host_place) == before
-    assert findings(host_place, path_of, "nic_pcie_settings")["nic mlx5_0"].verdict == "fail"
+    assert findings(host_place, path_of, "nic_pcie_settings")["nic rail0"].verdict == "fail"
     done = pcie(module, host_place)
-    assert "mlx5_0: reads of 4096 B in place of 512 B" in done["steps"], done
-    assert "mlx5_1: relaxed ordering on" in done["steps"] and "mask irqbalance.service" in done["steps"]
+    assert "rail 0 (0000:1a:00.0): reads of 4096 B in place of 512 B" in done["steps"], done
+    assert "rail 1 (0000:3c:00.0): relaxed ordering on" in done["steps"] and "mask irqbalance.service" in done["steps"]
     assert "enable muster-pcie.service" in done["steps"]
     assert [step for step in done["steps"] if step.startswith("bridge")] and len(done["steps"]) == 8
     assert not pcie(module, host_place)["changed"]
-    assert findings(host_place, path_of, "nic_pcie_settings")["nic mlx5_0"].verdict == "pass"
+    assert findings(host_place, path_of, "nic_pcie_settings")["nic rail0"].verdict == "pass"
     # A boot forgets it all; the unit's command sets it from the file alone.
     boot_id = host_place / "root/proc/sys/kernel/random/boot_id"
     boot_id.parent.mkdir(parents=True, exist_ok=True)
     boot_id.write_text("another boot\n")
-    assert findings(host_place, path_of, "nic_pcie_settings")["nic mlx5_0"].verdict == "fail"
+    assert findings(host_place, path_of, "nic_pcie_settings")["nic rail0"].verdict == "fail"
     assert main(["pcie", "apply", "--settings", str(host_place / "pcie.json")]) == 0
     assert "reads of 4096 B" in capsys.readouterr().out
-    assert findings(host_place, path_of, "nic_pcie_settings")["nic mlx5_0"].verdict == "pass"
+    assert findings(host_place, path_of, "nic_pcie_settings")["nic rail0"].verdict == "pass"
     assert findings(host_place, path_of, "acs")["host"].verdict == "pass"
 
 
@@ -217,19 +218,20 @@ def test_pcie_device_that_ignores_a_setting_is_an_error_at_both_ends(
     set_faults(pci_control={FIRST: {"max_read_request_bytes": 512, "ignored": True}})
     (host_place / "bin" / "systemctl").unlink()
     done = pcie(module, host_place)
-    assert done["failed"] and "still to do: mlx5_0: reads of 4096 B in place of 512 B" in done["msg"], done
+    why = "still to do: rail 0 (0000:1a:00.0): reads of 4096 B in place of 512 B"
+    assert done["failed"] and why in done["msg"], done
     assert main(["pcie", "apply", "--settings", str(host_place / "pcie.json")]) == 1
-    assert "mlx5_0" in capsys.readouterr().err
+    assert "rail 0 (0000:1a:00.0)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("faults", "why"),
     [
-        ({"nics_missing": ["mlx5_3"]}, "no device at the address of mlx5_3 (0000:5e:00.0)"),
+        ({"nics_missing": ["rail3"]}, "no device at the address of rail 3 (0000:5e:00.0)"),
         ({"tool_faults": {"lspci": "empty"}}, "lspci: found ''"),
         ({"tool_faults": {"lspci": "crash"}}, "lspci: "),
         ({"tool_faults": {"setpci": "missing"}, **FAULTS}, "setpci"),
-        ({"nic_interrupts": {"mlx5_2": "none"}}, "expected a list of CPUs"),
+        ({"nic_interrupts": {"rail2": "none"}}, "expected a list of CPUs"),
     ],
 )
 def test_pcie_that_cannot_be_read_or_set_is_an_error(
@@ -307,7 +309,7 @@ def test_what_a_reboot_did_not_bring_is_an_error_and_no_reason_for_another_one(
     def run(*pending: str, allow_reboot: bool = True, check: bool = False) -> dict[str, Any]:
         return boot(module, host_place, check, "iommu=pt", pending=list(pending), allow_reboot=allow_reboot)
 
-    nic, other = "mlx5_0: X is 0, 1 from the next boot on", "mlx5_1: Y is 0, 1 from the next boot on"
+    nic, other = (f"rail {rail}: X is 0, 1 from the next boot on" for rail in (0, 1))
     assert not run(nic, allow_reboot=False)["reboot"] and not record.exists()
     assert run(nic)["failed"] and "boot_id" in run(nic)["msg"]
     booted(host_place, "first boot")

@@ -76,6 +76,11 @@ def test_another_board_in_the_host_is_told_and_the_host_is_the_same(first: Machi
     assert found.identity["bmc_mac"] == "7c:c2:55:ff:00:01"
 
 
+def test_names_and_numbers_of_devices_are_no_part_of_a_machine(first: Machine, tmp_path: Path) -> None:
+    for names in ({"persistent_names": True}, {"extra_nic": True}):
+        assert asked(tmp_path / "gpu-01", "gpu-01", **names) == first
+
+
 def test_board_of_which_its_maker_says_nothing_is_no_identifier(tmp_path: Path) -> None:
     board = {"uuid": "03000200-0400-0500-0006-000700080009", "serial": "Default string"}
     found = asked(tmp_path / "gpu-01", "gpu-01", board=board)
@@ -102,7 +107,7 @@ def test_bmc_tells_its_network_in_the_lines_of_ipmitool(tool: Callable[..., Any]
 
 def test_mlxlink_shows_counters_where_they_are_asked_for(tool: Callable[..., Any]) -> None:
     def sections(*arguments: str) -> set[str]:
-        return set(json.loads(tool("mlxlink", "-d", "mlx5_0", *arguments, "--json").stdout)["result"]["output"])
+        return set(json.loads(tool("mlxlink", "-d", "0000:1a:00.0", *arguments, "--json").stdout)["result"]["output"])
 
     assert "Module Info" in sections("-m") and "Physical Counters and BER Info" not in sections("-m")
     assert sections("-m", "-c") - sections("-m") == {"Physical Counters and BER Info"}

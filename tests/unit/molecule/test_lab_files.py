@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import lab_files
 import pytest
-from lab_state import declared
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names import read_names
+from lab_state import NIC_BUSES, declared
 
 
 def test_meminfo_shows_the_memory_of_the_state_in_the_layout_of_the_kernel() -> None:
@@ -34,6 +37,12 @@ def test_a_file_that_a_new_state_lacks_vanishes_with_its_directory(
     assert own.exists()
 
 
+def shown(place: Path, **faults: Any) -> Path:
+    """Return the root of a host with these faults."""
+    lab_files.write_files(place, declared("gpu-01", None, faults))
+    return place / "root"
+
+
 def nic_files(recorded: Path) -> set[str]:
     """Return the files of one InfiniBand port and device that a recorded host has, below the device."""
     text = (recorded / "ib" / "sysfs-class-infiniband-h100.txt").read_text(encoding="utf-8")
@@ -45,24 +54,45 @@ def test_nic_has_the_files_of_a_recorded_one(recorded: Path) -> None:
     files = {path.removeprefix(base) for path in lab_files.files_of(declared("gpu-01", None, {})) if base in path}
     # The record is of an InfiniBand port, which counts no congestion notifications and whose GIDs nobody needed.
     cnps = ("ports/1/hw_counters/np_", "ports/1/hw_counters/rp_")
-    others = ("device/", "ports/1/gid", "tc/", "node_guid", *cnps)
+    others = ("device", "ports/1/gid", "tc/", "node_guid", *cnps)
     assert {path for path in files if not path.startswith(others)} == nic_files(recorded)
 
 
-def test_nic_faults_show_in_every_place() -> None:
-    faults = {
-        "nics_missing": ["mlx5_0"],
-        "nics_down": ["mlx5_1"],
-        "nic_values": {"mlx5_2": {"net/mtu": 1500, "ports/1/counters/link_downed": 255, "mlxlink/Bin 15": 1}},
-    }
-    files = lab_files.files_of(declared("gpu-01", None, faults))
-    assert not [path for path in files if "mlx5_0/" in path or "/rdma0/" in path]
-    assert files["sys/class/infiniband/mlx5_1/ports/1/state"] == "1: DOWN\n"
-    assert files["sys/class/net/rdma1/operstate"] == "down\n"
-    assert files["sys/class/infiniband/mlx5_2/ports/1/counters/link_downed"] == "255\n"
-    assert files["sys/class/net/rdma2/mtu"] == files["sys/class/infiniband/mlx5_2/device/net/rdma2/mtu"] == "1500\n"
+def test_nic_faults_show_in_every_place(tmp_path: Path) -> None:
+    root = shown(
+        tmp_path,
+        nics_missing=["rail0"],
+        nics_down=["rail1"],
+        nic_values={"rail2": {"net/mtu": 1500, "ports/1/counters/link_downed": 255, "mlxlink/Bin 15": 1}},
+    )
+    gone = {"mlx5_0", "rdma0", "0000:1a:00.0"}
+    assert not [path for path in root.rglob("*") if gone & set(path.parts)]
+    assert (root / "sys/class/infiniband/mlx5_1/ports/1/state").read_text() == "1: DOWN\n"
+    assert (root / "sys/class/net/rdma1/operstate").read_text() == "down\n"
+    assert (root / "sys/class/infiniband/mlx5_2/ports/1/counters/link_downed").read_text() == "255\n"
+    assert (root / "sys/class/net/rdma2/mtu").read_text() == "1500\n"
+    assert (root / "sys/class/infiniband/mlx5_2/device/net/rdma2/mtu").read_text() == "1500\n"
 
 
 def test_nic_file_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"nic_values\.mlx5_0: found ports/9/state, expected a file"):
-        lab_files.files_of(declared("gpu-01", None, {"nic_values": {"mlx5_0": {"ports/9/state": "x"}}}))
+    with pytest.raises(ValueError, match=r"nic_values\.rail0: found ports/9/state, expected a file"):
+        lab_files.files_of(declared("gpu-01", None, {"nic_values": {"rail0": {"ports/9/state": "x"}}}))
+
+
+KERNEL = {f"0000:{bus}:00.0": ([f"mlx5_{n}"], [f"rdma{n}"]) for n, bus in enumerate(NIC_BUSES)}
+SHIFTED = {f"0000:{bus}:00.0": ([f"mlx5_{n}"], [f"rdma{n}"]) for n, bus in enumerate(("19", *NIC_BUSES))}
+BY_BUS = {f"0000:{bus}:00.0": ([f"rocep{int(bus, 16)}s0"], [f"enp{int(bus, 16)}s0np0"]) for bus in ("19", *NIC_BUSES)}
+
+
+@pytest.mark.parametrize(
+    ("faults", "expected"),
+    [({}, KERNEL), ({"extra_nic": True}, SHIFTED), ({"extra_nic": True, "persistent_names": True}, BY_BUS)],
+)
+def test_names_of_nics_are_read_by_their_address(
+    tmp_path: Path, faults: dict[str, bool], expected: dict[str, tuple[list[str], list[str]]]
+) -> None:
+    # What was shown before another boot gave other names is gone.
+    shown(tmp_path)
+    names = read_names(LocalHost("/bin", str(shown(tmp_path, **faults))))
+    assert {address: (found, names.interfaces[address]) for address, found in names.devices.items()} == expected
+    assert set(names.interfaces) == set(expected)

@@ -33,6 +33,20 @@ def test_faults_lie_over_the_defaults_and_leave_them_alone() -> None:
     assert HEALTHY["cpu"]["cores"] == 96
 
 
+def test_names_of_nics_change_and_come_back_while_the_rails_stay() -> None:
+    first = declared("gpu-01", None, {})
+    renamed = assignments("gpu-01", first, ["persistent_names=true", "extra_nic=true"], now=5)
+    assert [(nic["rail"], nic["device"], nic["interface"]) for nic in renamed["nics"]][7:] == [
+        ("rail7", "rocep220s0", "enp220s0np0"),
+        ("extra", "rocep25s0", "enp25s0np0"),
+    ]
+    same = ("rail", "address", "guid", "cable")
+    assert [[nic[key] for key in same] for nic in renamed["nics"][:8]] == [
+        [nic[key] for key in same] for nic in first["nics"]
+    ]
+    assert assignments("gpu-01", renamed, ["persistent_names=null", "extra_nic=null"], now=9) == first
+
+
 def test_null_makes_healthy_again_not_declared_again() -> None:
     state = declared("gpu-01", None, {"gpus_missing": ["SXM6"], "memory_mib": 1000})
     state = assignments("gpu-01", state, ["gpus_missing=null", "memory_mib=null"], now=5)
@@ -53,9 +67,9 @@ def test_new_kernel_lines_are_of_now_and_old_ones_keep_their_time() -> None:
         ({"gpus_missing": ["SXM9"]}, "found SXM9"),
         ({"gpus_lost": ["SXM9"]}, "gpus_lost: found SXM9"),
         ({"gpu_serials": {"1": "x"}}, "found 1"),
-        ({"nics_missing": ["mlx5_9"]}, "nics_missing: found mlx5_9"),
-        ({"nics_down": ["mlx5_9"]}, "nics_down: found mlx5_9"),
-        ({"nic_values": {"mlx5_9": {}}}, "nic_values: found mlx5_9"),
+        ({"nics_missing": ["rail9"]}, "nics_missing: found rail9"),
+        ({"nics_down": ["mlx5_3"]}, "nics_down: found mlx5_3, expected rail0, rail1"),
+        ({"nic_values": {"rail9": {}}}, "nic_values: found rail9"),
         ({"nvlinks": {"SXM9": {}}}, "nvlinks: found SXM9"),
         ({"gpu_processes": {"SXM1": [{"pid": 1}]}}, "expected pid, name and memory_mib"),
         ({"fabric_manager": {"active": "active"}}, "expected active, sub, version"),

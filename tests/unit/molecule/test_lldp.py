@@ -10,10 +10,20 @@ from typing import Any
 import lab
 import lab_files
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.cable_faults import cabling_findings, compare
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.lldp import parse_lldp
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.planned_cables import plan_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.task_results import ethernet_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from lab_state import RAILS, StateError, declared
 
+from tests.fleets import LAB
+from tests.run_module import run_module
+
 Hear = Callable[..., dict[str, list[tuple[str, str]]]]
+PLAN = plan_of(Fleet.load(LAB))
 PLACED = [{**rail, "switch": "leaf-r1", "port": f"Ethernet{number}"} for number, rail in enumerate(RAILS, 1)]
 
 
@@ -43,6 +53,19 @@ def hear(show: Callable[..., str]) -> Hear:
     return heard
 
 
+@pytest.fixture
+def judged(show: Callable[..., str], host_place: Path) -> Callable[..., list[Finding]]:
+    """The findings on the cables of gpu-01, from what the module reads on it."""
+
+    def found(**faults: Any) -> list[Finding]:
+        show(**faults)
+        path = f"{host_place / 'bin'}:{TOOL_PATH}"
+        result = run_module("lldp_neighbors_info", root=str(host_place / "root"), tool_path=path)
+        return cabling_findings(compare(PLAN, ethernet_of(PLAN, {"gpu-01": result})), "gpu-01")
+
+    return found
+
+
 def shape(value: Any, names: tuple[str, ...]) -> Any:
     """Structure and types alone; the names of interfaces and systems stand for themselves."""
     if isinstance(value, dict):
@@ -61,26 +84,57 @@ def test_each_rail_hears_the_switch_port_of_the_plan(hear: Hear) -> None:
 
 
 def test_swapped_rails_hear_each_others_port(hear: Hear) -> None:
-    heard = hear(lldp_swapped=["mlx5_2", "mlx5_5"])
+    heard = hear(lldp_swapped=["rail2", "rail5"])
     assert (heard["rdma2"], heard["rdma5"]) == ([("leaf-r1", "Ethernet6")], [("leaf-r1", "Ethernet3")])
     assert heard["rdma3"] == [("leaf-r1", "Ethernet4")]
 
 
 @pytest.mark.parametrize("key", ["lldp_silent", "nics_down", "nics_missing"])
 def test_silent_rail_hears_nobody(hear: Hear, key: str) -> None:
-    assert set(hear(**{key: ["mlx5_4"]})) == {f"rdma{rail}" for rail in range(8) if rail != 4}
+    assert set(hear(**{key: ["rail4"]})) == {f"rdma{rail}" for rail in range(8) if rail != 4}
 
 
 def test_one_neighbour_and_none_are_read_too(hear: Hear) -> None:
-    devices = [rail["device"] for rail in RAILS]
-    assert hear(lldp_silent=devices[1:]) == {"rdma0": [("leaf-r1", "Ethernet1")]}
-    assert hear(lldp_silent=devices) == {}
+    rails = [f"rail{rail['rail']}" for rail in RAILS]
+    assert hear(lldp_silent=rails[1:]) == {"rdma0": [("leaf-r1", "Ethernet1")]}
+    assert hear(lldp_silent=rails) == {}
 
 
-@pytest.mark.parametrize("fault", [{"lldp_swapped": ["mlx5_2"]}, {"lldp_silent": ["mlx5_9"]}])
+@pytest.mark.parametrize("fault", [{"lldp_swapped": ["rail2"]}, {"lldp_silent": ["rail9"]}])
 def test_fault_that_cannot_be_shown_is_refused(fault: dict[str, Any]) -> None:
     with pytest.raises(StateError, match="lldp_"):
         declared("gpu-01", None, fault)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [{}, {"persistent_names": True}, {"extra_nic": True}, {"persistent_names": True, "extra_nic": True}],
+    ids=["kernel", "udev", "shifted", "shifted udev"],
+)
+def test_cables_of_rails_are_known_whatever_the_system_calls_their_interfaces(
+    judged: Callable[..., list[Finding]], names: dict[str, bool]
+) -> None:
+    assert [(each.subject, each.verdict) for each in judged(**names)] == [
+        (f"nic rail{rail}", PASS) for rail in range(8)
+    ]
+    crossed = {each.subject for each in judged(**names, lldp_swapped=["rail2", "rail5"]) if each.verdict == FAIL}
+    assert crossed == {"nic rail2", "nic rail5"}
+
+
+def test_rail_whose_nic_is_gone_is_not_known_and_no_other_takes_its_place(judged: Callable[..., list[Finding]]) -> None:
+    found = judged(extra_nic=True, nics_missing=["rail3"])
+    (unknown,) = [each for each in found if each.verdict != PASS]
+    assert (unknown.subject, unknown.verdict) == ("nic rail3", INCOMPLETE)
+    assert "gpu-01: rail 3 has no network interface at 0000:5e:00.0, network interfaces of this host:" in unknown.reason
+
+
+def test_names_that_cannot_be_read_are_a_reason_and_no_failed_task(
+    judged: Callable[..., list[Finding]], host_place: Path
+) -> None:
+    (host_place / "root/sys/bus/pci/devices/0000:1a:00.0/net/two words").mkdir()
+    found = judged()
+    assert {each.verdict for each in found} == {INCOMPLETE}
+    assert "gpu-01: names of network interfaces: line is '/sys/bus/pci/devices/0000:1a:00.0/net/two" in found[0].reason
 
 
 def test_other_arguments_are_refused(host_place: Path, tool: Callable[..., Any]) -> None:

@@ -16,9 +16,8 @@ from lab_state import StateError, declared
 
 SETTINGS = PortSettings.from_dict(
     {
-        "device": "mlx5_2",
+        "rail": 2,
         "address": "0000:4d:00.0",
-        "interface": "rdma2",
         "ip": "172.18.0.1/16",
         "backend": "doca",
         "mtu_bytes": 9000,
@@ -81,14 +80,33 @@ IGNORED = [
 def test_device_that_ignores_a_setting_is_caught(
     machine: LocalMachine, set_faults: Callable[..., None], ignored: str, expected: str
 ) -> None:
-    set_faults(roce_ignores={"mlx5_2": [ignored]})
-    assert any(f"mlx5_2 (rdma2): {expected}" in text for text in apply(machine, SETTINGS, 0).problems)
+    set_faults(roce_ignores={"rail2": [ignored]})
+    assert any(f"rail 2 (mlx5_2, rdma2): {expected}" in text for text in apply(machine, SETTINGS, 0).problems)
 
 
 def test_missing_gid_is_caught(machine: LocalMachine, set_faults: Callable[..., None]) -> None:
-    set_faults(roce_no_gid=["mlx5_2"])
+    set_faults(roce_no_gid=["rail2"])
     (problem,) = apply(machine, SETTINGS, 0).problems
-    assert problem.startswith("mlx5_2 (rdma2): no RoCE v2 GID of 172.18.0.1, found those of fe80::")
+    assert problem.startswith("rail 2 (mlx5_2, rdma2): no RoCE v2 GID of 172.18.0.1, found those of fe80::")
+
+
+@pytest.mark.parametrize(
+    ("names", "called"),
+    [({"persistent_names": True}, "rocep77s0, enp77s0np0"), ({"extra_nic": True}, "mlx5_3, rdma3")],
+)
+def test_port_is_set_whatever_the_system_calls_it(
+    machine: LocalMachine, set_faults: Callable[..., None], names: dict[str, bool], called: str
+) -> None:
+    set_faults(**names)
+    assert apply(machine, SETTINGS, 0).problems == []
+    set_faults(**names, nics_down=["rail3"], nic_values={"rail2": {"net/mtu": 1500}})
+    assert check(machine, SETTINGS).problems == [f"rail 2 ({called}): mtu_bytes is 1500, expected 9000"]
+
+
+def test_port_of_a_card_that_is_gone_is_no_other_cards(machine: LocalMachine, set_faults: Callable[..., None]) -> None:
+    set_faults(nics_missing=["rail2"])
+    (problem,) = apply(machine, SETTINGS, 0).problems
+    assert problem.startswith("rail 2 has no RDMA device at 0000:4d:00.0")
 
 
 @pytest.mark.parametrize("fault", ["crash", "truncate", "empty", "missing", "garble"])
@@ -99,8 +117,8 @@ def test_broken_tool_is_no_declared_port(machine: LocalMachine, set_faults: Call
 
 
 def test_unknown_setting_cannot_be_ignored() -> None:
-    with pytest.raises(StateError, match=r"roce_ignores\.mlx5_2: found --speed, expected --dcbx"):
-        declared("gpu-01", None, {"roce_ignores": {"mlx5_2": ["--speed"]}})
+    with pytest.raises(StateError, match=r"roce_ignores\.rail2: found --speed, expected --dcbx"):
+        declared("gpu-01", None, {"roce_ignores": {"rail2": ["--speed"]}})
 
 
 def test_rail_has_an_address_where_none_is_declared(host_place: Path) -> None:

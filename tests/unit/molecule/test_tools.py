@@ -268,7 +268,7 @@ def test_every_tool_can_break_in_every_way(name: str, tool: Run, set_faults: Set
         "journalctl": ["-k"],
         "uname": ["-r"],
         "chronyc": ["tracking"],
-        "mlxlink": ["-d", "mlx5_0", "--json"],
+        "mlxlink": ["-d", "0000:1a:00.0", "--json"],
         "systemctl": ["show", "nvidia-fabricmanager.service", "--property=LoadState,ActiveState,SubState"],
         "nv-fabricmanager": ["--version"],
     }.get(name, [])
@@ -318,27 +318,27 @@ def test_mlxlink_has_the_fields_of_a_recorded_one(tool: Run, recorded: Path, nam
         return [shape(item) for item in value] if isinstance(value, list) else type(value)
 
     real = json.loads((recorded / "mlxlink" / name).read_text(encoding="utf-8"))
-    ours = json.loads(tool("mlxlink", "-d", "mlx5_0", "-m", "-c", *histogram, "--json").stdout)
+    ours = json.loads(tool("mlxlink", "-d", "0000:1a:00.0", "-m", "-c", *histogram, "--json").stdout)
     assert shape(ours) == shape(real)
 
 
 def test_mlxlink_shows_faults(tool: Run, set_faults: SetFaults) -> None:
     set_faults(
-        nics_down=["mlx5_1"],
-        nics_missing=["mlx5_2"],
-        nic_values={"mlx5_3": {"mlxlink/Effective Physical BER": "1E-9", "mlxlink/Bin 15": 2}},
+        nics_down=["rail1"],
+        nics_missing=["rail2"],
+        nic_values={"rail3": {"mlxlink/Effective Physical BER": "1E-9", "mlxlink/Bin 15": 2}},
     )
 
-    def output(device: str) -> Any:
+    def output(address: str) -> Any:
         words = ["-m", "-c", "--rx_fec_histogram", "--show_histogram", "--json"]
-        found: Any = json.loads(tool("mlxlink", "-d", device, *words).stdout)["result"]
+        found: Any = json.loads(tool("mlxlink", "-d", address, *words).stdout)["result"]
         return found["output"]
 
-    assert output("mlx5_1")["Operational Info"]["State"] == "Polling"
-    assert output("mlx5_3")["Physical Counters and BER Info"]["Effective Physical BER"] == "1E-9"
-    assert output("mlx5_3")["Histogram of FEC Errors"]["Bin 15"] == {"values": ["[15]", "2"]}
-    gone = tool("mlxlink", "-d", "mlx5_2", "-m", "--json")
-    assert (gone.returncode, gone.stdout) == (1, b"") and b"mlx5_2" in gone.stderr
+    assert output("0000:3c:00.0")["Operational Info"]["State"] == "Polling"
+    assert output("0000:5e:00.0")["Physical Counters and BER Info"]["Effective Physical BER"] == "1E-9"
+    assert output("0000:5e:00.0")["Histogram of FEC Errors"]["Bin 15"] == {"values": ["[15]", "2"]}
+    gone = tool("mlxlink", "-d", "0000:4d:00.0", "-m", "--json")
+    assert (gone.returncode, gone.stdout) == (1, b"") and b"0000:4d:00.0" in gone.stderr
 
 
 def test_ipmitool_lists_sensors_in_the_columns_of_a_recorded_one(tool: Run, recorded: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -58,3 +59,14 @@ def test_drives_are_made_once_at_the_same_addresses(tmp_path: Path, monkeypatch:
     arguments = vm.drive_arguments(place, machine)
     assert [each.partition("addr=")[2] for each in arguments if each.startswith("nvme,")] == ["0x10", "0x11"]
     assert vm.drive_arguments(place, machine) == arguments and len(made) == 2
+
+
+def test_rails_lie_where_the_fleet_file_declares_them() -> None:
+    lab = vm.read_lab(FABRIC_VM)
+    machine = lab.machine("vm-02")
+    with socket.socket() as one, socket.socket() as other:
+        arguments = vm.nic_arguments(lab, machine, [one, other])
+    slots = [each.partition("addr=")[2] for each in arguments if each.startswith("virtio-net-pci")]
+    file = ROOT / "molecule" / "fabric_vm" / "inventory" / "vm.fleet.yml"
+    rails = yaml.safe_load(file.read_text(encoding="utf-8"))["hardware_classes"]["vm_roce"]["nic"]["rails"]
+    assert [rail["address"] for rail in rails] == [f"0000:00:{int(slot, 16):02x}.0" for slot in slots]

@@ -29,7 +29,7 @@ ROCE = {
             "address": "10.1.16.1",
             "pods": {"name": "pod-[1-8]", "nodes_each": 384},
             "racks": {"name": "rack-[0001-1536]", "nodes_each": 2},
-            "rails": {"devices": "mlx5_[0-7]", "addresses": "172.[16-23].0.1/16"},
+            "rails": {"addresses": "172.[16-23].0.1/16"},
         }
     ],
     "fabric": {"kind": "roce", "speed_gbps": 400, "socket_interface": "bond0"},
@@ -39,7 +39,7 @@ ROCE = {
 
 
 # Of a block beside the lab's own, without cables.
-BESIDE = {"devices": "mlx5_[0-7]", "addresses": "172.16.[0-7].101/24"}
+BESIDE = {"addresses": "172.16.[0-7].101/24"}
 
 
 ASKING = {**ROCE, "policy": {"latency_profile": "mini_cluster"}}
@@ -63,8 +63,8 @@ def test_large_fleet_is_placed_by_arithmetic() -> None:
     fleet = Fleet.from_data(ROCE, FILE)
     first, last = fleet.nodes[1], fleet.nodes[-1]
     assert (last.name, last.pod, last.rack, last.address) == ("gpu-3072", "pod-8", "rack-1536", "10.1.28.0")
-    assert first.rails[0] == Rail(0, "mlx5_0", "172.16.0.1/16")
-    assert last.rails[7] == Rail(7, "mlx5_7", "172.23.12.0/16")
+    assert first.rails[0] == Rail(0, "172.16.0.1/16")
+    assert last.rails[7] == Rail(7, "172.23.12.0/16")
 
 
 def test_several_blocks_may_share_a_rack_of_one_pod() -> None:
@@ -81,11 +81,21 @@ def test_last_rack_may_be_half_full() -> None:
     assert [node.rack for node in Fleet.from_data(data, FILE).nodes[1:]] == ["r1", "r1", "r2"]
 
 
-def test_infiniband_rails_need_no_addresses() -> None:
+def test_infiniband_rails_need_neither_addresses_nor_a_key() -> None:
     data = copy.deepcopy(ROCE)
     data["fabric"] = {"kind": "infiniband"}
-    data["nodes"][0]["rails"] = {"devices": "mlx5_[0-7]"}  # type: ignore[index]
-    assert Fleet.from_data(data, FILE).nodes[1].rails[7] == Rail(7, "mlx5_7", None)
+    del data["nodes"][0]["rails"]  # type: ignore[index]
+    assert Fleet.from_data(data, FILE).nodes[1].rails[7] == Rail(7, None)
+
+
+def test_rails_are_numbered_as_the_class_does_it() -> None:
+    data = copy.deepcopy(ROCE)
+    nics = [{"rail": 2, "address": "0000:1a:00.0"}, {"rail": 5, "address": "0000:3c:00.0"}]
+    data["hardware_classes"] = {"hgx_h100": {"nic": {"rails": nics}}}
+    data["nodes"][0]["rails"] = {"addresses": "172.[16-17].0.1/16"}  # type: ignore[index]
+    rails = Fleet.from_data(data, FILE).nodes[1].rails
+    assert rails == (Rail(2, "172.16.0.1/16"), Rail(5, "172.17.0.1/16"))
+    assert [rail.name for rail in rails] == ["rail2", "rail5"]
 
 
 def test_policy_that_says_nothing_gets_the_defaults() -> None:
@@ -254,7 +264,7 @@ def drop(*path: str | int) -> Callable[[dict[str, Any]], None]:
 CLASSES = "dgx_h100, grand_teton_h100, hgx_h100, hgx_h200, lab_h100"
 SPARE = {"name": "gpu-[04-05]", "hardware_class": "lab_h100", "address": "10.77.0.50", "rails": BESIDE}
 SECOND_POD = {"name": "gpu-09", "hardware_class": "lab_h100", "address": "10.77.0.19", "rails": BESIDE}
-SECOND_POD |= {"pods": {"name": "p2"}, "racks": {"name": "r2"}}  # type: ignore[dict-item]
+SECOND_POD |= {"pods": {"name": "p2"}, "racks": {"name": "r2"}}
 BAD = [
     (change("nodez", to=[]), 'found unknown key "nodez", expected one of plugin, hosts, nodes, .*did you mean nodes'),
     (change("scheduler", "partition", to=[]), r'scheduler: found unknown key "partition", .*did you mean partitions\?'),
@@ -286,7 +296,26 @@ BAD = [
     (drop("nodes", 0, "racks", "nodes_each"), "racks.nodes_each: found nothing, expected the number of nodes in each"),
     (change("nodes", 0, "pods", to={"name": "p[1-3]", "nodes_each": 2}), "pods.name: .*expected 2 pods for 4 nodes"),
     (lambda data: data["nodes"].append(SECOND_POD), 'nodes: found rack "r2" in pods "p1" and "p2", expected each rack'),
-    (change("nodes", 0, "rails", to={"devices": "mlx5_0"}), r"nodes\[0\].rails: found 1 rails, expected 8, as nic.rai"),
+    (
+        change("nodes", 0, "rails", to={"devices": "mlx5_[0-7]"}),
+        r'nodes\[0\].rails: found unknown key "devices", expected one of addresses, gateways, switches, ports',
+    ),
+    (
+        change("hardware_classes", to={"lab_h100": {"nic": {"rails": []}}}),
+        r"nodes\[0\].rails: found class lab_h100 without nic.rails, expected them as hardware_classes.lab_h100.nic.r",
+    ),
+    (
+        change("hardware_classes", to={"lab_h100": {"nic": None}}),
+        r"nodes\[0\].rails: found class lab_h100 without nic.rails",
+    ),
+    (
+        change("hardware_classes", to={"lab_h100": {"nic": {"rails": [{"rail": 0, "device": "mlx5_0"}]}}}),
+        r'lab_h100.nic.rails\[0\]: found unknown key "device", expected one of rail, address',
+    ),
+    (
+        change("hardware_classes", to={"lab_h100": {"nic": {"rails": [{"rail": 0, "address": None}]}}}),
+        r"lab_h100.nic.rails\[0\].address: found nothing, expected a PCI address",
+    ),
     (change("hosts", 0, "role", to="control"), r'hosts\[0\].role: found "control", expected one of controller'),
     (change("hosts", to=[]), "hosts: found an empty list, expected at least one entry"),
     (
@@ -384,26 +413,20 @@ def test_faulty_file_is_one_line_with_file_key_found_and_expected(fault: Callabl
 
 
 RAILS: list[tuple[Any, str]] = [
+    ({"addresses": "172.[16-22].0.1/16"}, "found 7 networks, expected 8, one for each rail of the class"),
     (
-        {"devices": "mlx5_[0-6]", "addresses": "172.[16-22].0.1/16"},
-        "found 7 rails, expected 8, as nic.rails of class h",
-    ),
-    ({"devices": "mlx5_[1-8]"}, 'rails: found "mlx5_1" as rail 0, expected "mlx5_0", as nic.rails of class hgx_h100'),
-    (None, "found 0 rails, expected 8, as nic.rails of class hgx_h100 says"),
-    ({"devices": "mlx5_[0-7]", "addresses": "172.[16-22].0.1/16"}, "found 7 networks, expected 8, one for each device"),
-    (
-        {"devices": "mlx5_[0-7]", "addresses": "172.[16-23].0.1/24"},
+        {"addresses": "172.[16-23].0.1/24"},
         r'addresses: found "172.16.0.1/24", expected a netw',
     ),
     (
-        {"devices": "mlx5_[0-7]", "addresses": "172.[16-23].0.1"},
+        {"addresses": "172.[16-23].0.1"},
         r'addresses: found "172.16.0.1", expected a network wi',
     ),
     (
-        {"devices": "mlx5_[0-7]", "addresses": "172.[16-23].0/16"},
+        {"addresses": "172.[16-23].0/16"},
         "expected the first node's address on each rail, such",
     ),
-    ({"devices": "mlx5_[0-7]", "addresses": "10.[1-8].16.1/16"}, "found address 10.1.16.1 on gpu-0001 and gpu-0001"),
+    ({"addresses": "10.[1-8].16.1/16"}, "found address 10.1.16.1 on gpu-0001 and gpu-0001"),
 ]
 
 
@@ -456,9 +479,13 @@ VARIABLES = [
     (change("nodes", "gpu-01", "hardware_class", to="x"), 'gpu-01.hardware_class: found "x", expected one of lab_h100'),
     (change("nodes", "gpu-01", "racks", to="r"), 'nodes.gpu-01: found unknown key "racks", .*did you mean rack'),
     (change("nodes", "gpu-01", "pod", to="p2"), 'nodes: found rack "r1" in pods "p2" and "p1", expected each rack in'),
-    (change("nodes", "gpu-01", "rails", to=[{"rail": 0, "device": "a"}]), "gpu-01.rails: found 1 rails, expected 8"),
+    (change("nodes", "gpu-01", "rails", to=[{"rail": 0}]), "gpu-01.rails: found rails 0, expected 0, 1, 2, 3, 4, "),
     (
-        change("nodes", "gpu-01", "rails", to=[{"rail": 0, "device": "a", "address": "x"}]),
+        change("nodes", "gpu-01", "rails", to=[]),
+        "gpu-01.rails: found no rails, expected 0, 1, .*as nic.rails of class la",
+    ),
+    (
+        change("nodes", "gpu-01", "rails", to=[{"rail": 0, "address": "x"}]),
         r'nodes.gpu-01.rails\[0\].address: found "x", expected an address with its prefix length',
     ),
     (change("classes", "lab_h100", "memory", "mib", to="x"), 'classes.lab_h100.memory.mib: found "x", expected a who'),

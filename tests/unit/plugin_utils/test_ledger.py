@@ -333,8 +333,8 @@ def test_parts_follow_preflight(ledger: Ledger) -> None:
 def test_parts_of_every_family_have_a_history(ledger: Ledger) -> None:
     fingerprint = {
         "gpu_serials": "0000:1b:00.0=1651",
-        "nic_guids": "mlx5_0=b83f:d203:000a:7c10",
-        "cables": "mlx5_0=OSFP-DR4/MT2231VS,mlx5_1=MCP4Y10/MT2345 (cable)",
+        "nic_guids": "rail0=b83f:d203:000a:7c10",
+        "cables": "rail0=OSFP-DR4/MT2231VS,rail1=MCP4Y10/MT2345 (cable)",
         "dimms": "A1=M321/80CE0123",
         "drives": "0000:18:00.0=S5XA1234",
         "board": "product=X,serial=BRD7,uuid=u",
@@ -346,8 +346,8 @@ def test_parts_of_every_family_have_a_history(ledger: Ledger) -> None:
     assert found == {
         ("board_serial", "board", "brd7"),
         ("gpu", "0000:1b:00.0", "1651"),
-        ("nic", "mlx5_0", "b83f:d203:000a:7c10"),
-        ("module", "mlx5_0", "OSFP-DR4/MT2231VS"),
+        ("nic", "rail0", "b83f:d203:000a:7c10"),
+        ("module", "rail0", "OSFP-DR4/MT2231VS"),
         ("dimm", "A1", "M321/80CE0123"),
         ("drive", "0000:18:00.0", "S5XA1234"),
     }

@@ -27,7 +27,7 @@ def play(tmp_path: Path) -> Callable[[str], str]:
     given = {
         **IDENTIFIED,
         "boot_parameters": [],
-        "boot_pending": "{{ ['mlx5_0 waits'] if inventory_hostname == 'gpu-1' else [] }}",
+        "boot_pending": "{{ ['rail0 waits'] if inventory_hostname == 'gpu-1' else [] }}",
         "boot_allow_reboot": True,
         "boot_root": f"{tmp_path}/{{{{ inventory_hostname }}}}",
         "ansible_connection": "local",

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.muster.cluster.plugins.module_utils.in_service.leftover_processes import JOB_RULE
+from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_conf import Settings
 
 from tests import warm_ansible
 
@@ -61,20 +62,24 @@ def test_slurmd_asks_both_controllers(render):
     assert "Environment=SLURMD_CONF_SERVER=10.0.0.1,10.0.0.2" in render("slurm", "slurmd.conf.j2", hosts).splitlines()
 
 
-def test_nccl_conf_has_each_reason_above_its_value(render):
-    variables = [
-        {"name": "NCCL_SOCKET_IFNAME", "value": "=eth0", "reason": "ranks meet here"},
-        {"name": "NCCL_IB_DISABLE", "value": "1", "reason": "no RDMA fabric is declared"},
+def test_nccl_is_written_again_at_boot_and_when_a_device_comes_or_is_renamed(render, tmp_path):
+    variables = [{"name": "NCCL_IB_HCA", "value": "=rail0,rail1", "reason": "exactly the rails"}]
+    rails = [{"rail": rail, "address": f"0000:{bus}:00.0"} for rail, bus in enumerate(("1a", "3c"))]
+    wanted = tmp_path / "files.j2"
+    wanted.write_text("{{ __nccl_boot | to_json }}\n")
+    (tmp_path / "templates").symlink_to(ROOT / "roles/nccl/templates")
+    given = {"nccl_variables": variables, "nccl_rails": rails, "nccl_root": "/opt/lab/root"}
+    found = {each["path"]: each["content"] for each in json.loads(render("nccl", str(wanted), given))}
+    settings = Settings.from_json(found["/etc/muster/nccl.json"])
+    assert settings == Settings.from_dict({"variables": variables, "rails": rails})
+    unit = found["/etc/systemd/system/muster-nccl.service"].splitlines()
+    assert "ExecStart=/usr/libexec/muster/muster nccl apply --wait 120 --root /opt/lab/root" in unit
+    wants = found["/etc/systemd/system/multi-user.target.d/50-muster-nccl.conf"].splitlines()
+    assert wants[-2:] == ["[Unit]", "Wants=muster-nccl.service"]
+    assert found["/etc/udev/rules.d/90-muster-nccl.rules"].splitlines()[-1:] == [
+        'ACTION=="add|move", SUBSYSTEM=="infiniband", TAG+="systemd", ENV{SYSTEMD_WANTS}+="muster-nccl.service"'
     ]
-    lines = render("nccl", "nccl.conf.j2", {"nccl_variables": variables}).splitlines()
-    assert lines[-4:] == [
-        "# ranks meet here",
-        "NCCL_SOCKET_IFNAME==eth0",
-        "# no RDMA fabric is declared",
-        "NCCL_IB_DISABLE=1",
-    ]
-    # NCCL reads what has an equals sign and, in old versions, comments too.
-    assert [line for line in lines[:-4] if "=" in line or not line.startswith("#")] == []
+    assert all(text.endswith("\n") for text in found.values())
 
 
 REST = {"address": "10.0.0.5", "port": 6820}

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names import Names
 from ansible_collections.muster.cluster.plugins.module_utils.probes.fabric_manager import FabricManager
 from ansible_collections.muster.cluster.plugins.module_utils.probes.nvidia_smi import (
     Errors,
@@ -254,9 +255,12 @@ def row(index, nics=None, node=None, **more):
     return Row(index, {1 - index: "NV18"}, nics, **fields)
 
 
-def affinity(expect, other, report):
+NAMES = Names({"0000:1a:00.0": ["mlx5_0"], "0000:3c:00.0": ["mlx5_1"]})
+
+
+def affinity(expect, other, report, names=NAMES):
     topology = Topology((row(0), other), ("mlx5_0", "mlx5_1"))
-    findings = found("gpu_affinity", expect, topology=topology, nvidia_smi=report)
+    findings = found("gpu_affinity", expect, topology=topology, nvidia_smi=report, rail_names=names)
     assert findings[FIRST].verdict == "pass"
     return findings
 
@@ -287,8 +291,8 @@ def test_numa_off_fails_the_host(expect, report):
 
 def test_declared_places_are_exact(expect, report):
     places = [
-        {"slot": "SXM1", "numa_node": 0, "nic": "mlx5_0"},
-        {"slot": "SXM6", "numa_node": 1, "nic": "mlx5_1"},
+        {"slot": "SXM1", "numa_node": 0, "rail": None},
+        {"slot": "SXM6", "numa_node": 1, "rail": 1},
     ]
     expect["affinity"]["parts"] = places
     assert affinity(expect, row(1, {"mlx5_0": "SYS", "mlx5_1": "PIX"}), report)[SECOND].verdict == "pass"
@@ -296,6 +300,28 @@ def test_declared_places_are_exact(expect, report):
     assert affinity(expect, row(1, {"mlx5_0": "PIX"}), report)[SECOND].verdict == "incomplete"
     places[1]["numa_node"] = 0
     assert affinity(expect, row(1, {"mlx5_1": "PIX"}), report)[SECOND].verdict == "fail"
+
+
+@pytest.mark.parametrize(
+    ("names", "rail", "answer"),
+    [
+        # The card beside this GPU is rail 1, whatever it is called; mlx5_1 may be another one.
+        (Names({"0000:3c:00.0": ["rocep60s0"]}), 1, ("pass", "")),
+        (
+            Names({"0000:3c:00.0": ["mlx5_1"], "0000:4d:00.0": ["rocep60s0"]}),
+            1,
+            ("fail", "nearest NIC is mlx5_1"),
+        ),
+        (Names({"0000:3d:00.0": ["rocep60s0"]}), 1, ("incomplete", "rail 1 has no RDMA device at 0000:3c:00.0")),
+        (NAMES, 8, ("incomplete", "lies beside rail 8, which the class does not have")),
+        (None, 1, ("incomplete", "could not be read: the name of rail 1")),
+    ],
+)
+def test_declared_rail_is_looked_up_by_what_the_host_calls_it(names, rail, answer, expect, report):
+    expect["affinity"]["parts"] = [{"slot": "SXM6", "numa_node": 1, "rail": rail}]
+    nics = {"mlx5_1": "SYS", "rocep60s0": "PIX"}
+    finding = affinity(expect, row(1, nics), report, names)[SECOND]
+    assert finding.verdict == answer[0] and answer[1] in finding.reason
 
 
 RUNNING = FabricManager("loaded", "active", "running", "success", "0", "570.86.15")

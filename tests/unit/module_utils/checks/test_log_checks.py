@@ -3,6 +3,7 @@
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names import Names
 from ansible_collections.muster.cluster.plugins.module_utils.probes import kernel_log
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import worst
 
@@ -24,9 +25,9 @@ CHECKED = (
 BANNER = "[    0.000000] Linux version 6.1\n"
 
 
-def findings(check, expect, *lines):
+def findings(check, expect, *lines, **values):
     text = BANNER + "".join(f"[{10 + index}.0] {line}\n" for index, line in enumerate(lines))
-    found = CHECKS[check].decide({"kernel_log": kernel_log.parse(Output(text))}, typed(expect))
+    found = CHECKS[check].decide({"kernel_log": kernel_log.parse(Output(text)), **values}, typed(expect))
     assert len({item.subject for item in found}) == len(found)
     return {item.subject: item for item in found}
 
@@ -216,7 +217,13 @@ def test_silent_log_passes_the_host(check, expect):
             "reboot",
         ),
         ("nic_log", "mlx5_core 0000:19:00.0 ens1np0: TX timeout detected", "nic 0000:19:00.0", "fail", "investigate"),
-        ("nic_log", "NETDEV WATCHDOG: ens1np0 (mlx5_core): transmit queue 3 timed out", "host", "fail", "investigate"),
+        (
+            "nic_log",
+            "NETDEV WATCHDOG: ens1np0 (mlx5_core): transmit queue 3 timed out",
+            "nic ens1np0",
+            "fail",
+            "investigate",
+        ),
         (
             "nic_log",
             "mlx5_core 0000:19:00.0: ACCESS_REG(0x805) op_mod(0x1) failed, status bad",
@@ -369,6 +376,41 @@ def test_link_that_flaps_within_a_day_fails(expect, downs, apart, verdict):
     assert worst(item.verdict for item in found) == verdict
     if verdict == "fail":
         assert "link went down 5 times within 24 h, class limit 5" in found[-1].reason
+
+
+# Rails 0 and 3 as rdma-core and systemd call them, a front-end interface besides; of rail 4 there are two interfaces.
+NAMES = Names(
+    {"0000:1a:00.0": ["rocep26s0"], "0000:5e:00.0": ["rocep94s0"]},
+    {"0000:1a:00.0": ["enp26s0np0"], "0000:5e:00.0": ["enp94s0np0"], "0000:9c:00.0": ["ens1", "ens2"]},
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("NETDEV WATCHDOG: enp26s0np0 (mlx5_core): transmit queue 3 timed out", "nic rail0"),
+        ("NETDEV WATCHDOG: ens2 (mlx5_core): transmit queue 3 timed out", "nic rail4"),
+        ("NETDEV WATCHDOG: eth0 (e1000e): transmit queue 3 timed out", "nic eth0"),
+        ("mlx5_core 0000:5e:00.0 enp26s0np0: TX timeout detected", "nic rail3"),
+        *((f"{name}: Link down", part) for name, part in (("rocep94s0", "nic rail3"), ("eth0", "nic eth0"))),
+        ("enp94s0np0: Lost carrier", "nic rail3"),
+        # What was true on another host: here nothing is called so.
+        ("mlx5_3: Link down", "nic mlx5_3"),
+    ],
+)
+def test_line_that_names_an_interface_or_an_rdma_device_is_its_rail_s(expect, line, part):
+    expect["kernel_log"]["link_flaps_per_day"] = 1
+    found = findings("nic_log", expect, line, rail_names=NAMES)
+    assert {subject: item.verdict for subject, item in found.items()} == {"host": "pass", part: "fail"}
+    if "0000:" not in line:
+        word = line.removeprefix("NETDEV WATCHDOG: ").split()[0].rstrip(":")
+        assert findings("nic_log", expect, line)[f"nic {word}"].verdict == "fail"
+
+
+def test_flaps_of_a_rail_count_by_whatever_name_a_line_has(expect):
+    expect["kernel_log"]["link_flaps_per_day"] = 2
+    lines = ("mlx5_core 0000:5e:00.0 enp94s0np0: Link down", "rocep94s0: Link down")
+    assert findings("nic_log", expect, *lines, rail_names=NAMES)["nic rail3"].verdict == "fail"
 
 
 def test_stall_that_ended_passes_and_one_that_did_not_leaves_the_question_open(expect):

@@ -15,31 +15,40 @@ from ansible_collections.muster.cluster.plugins.module_utils.checks import (
     nic_physical,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names import parse_names
 from ansible_collections.muster.cluster.plugins.module_utils.probes import infiniband, mlxlink, net_devices
 from ansible_collections.muster.cluster.plugins.module_utils.stress.nic_counters import Readings
 
-from tests.typed import typed
+from tests.typed import RAILS_FABRIC, typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy"
 DEVICES = infiniband.parse(Output((HEALTHY / "infiniband.txt").read_text()))
 INTERFACES = net_devices.parse(Output((HEALTHY / "net_devices.txt").read_text()))
+NAMES = parse_names(Output((HEALTHY / "rail_names.txt").read_text()))
 LINKS = mlxlink.parse(Output((HEALTHY / "mlxlink.txt").read_text()))
 CHECKS = (nic_inventory, nic_link, nic_interface, nic_pcie, nic_firmware, nic_physical, nic_errors)
-SICK = "nic mlx5_3"
+SICK = "nic rail3"
 
 
-def judged(check, value, expect):
+@pytest.fixture
+def expect(expect):
+    """The class on a fabric whose rails have network interfaces."""
+    return {**expect, "fabric": RAILS_FABRIC}
+
+
+def judged(check, value, expect, names=NAMES):
     """Return the findings by part."""
-    return {finding.subject: finding for finding in check.decide({check.PROBES[0]: value}, typed(expect))}
+    found = check.decide({check.PROBES[0]: value, "rail_names": names}, typed(expect))
+    return {finding.subject: finding for finding in found}
 
 
-def only(check, value, expect):
+def only(check, value, expect, names=NAMES):
     """Return the finding on the sick rail; all others pass."""
-    found = judged(check, value, expect)
+    found = judged(check, value, expect, names)
     assert list(found) == list(check.subjects(typed(expect)))
     sick = found.pop(SICK)
     assert {finding.verdict for finding in found.values()} == {"pass"}
-    assert sick.verdict == "pass" or "mlx5_3" in sick.reason
+    assert sick.verdict == "pass" or "rail 3 " in sick.reason
     return sick
 
 
@@ -56,7 +65,40 @@ def counters(**changes):
 
 
 def link(**changes):
-    return replace(LINKS, links={**LINKS.links, "mlx5_3": replace(LINKS.links["mlx5_3"], **changes)})
+    return replace(LINKS, links={**LINKS.links, "rail3": replace(LINKS.links["rail3"], **changes)})
+
+
+def without_rail_3(kind):
+    """Return the names of a host on which nothing of the kind lies at the address of rail 3."""
+    found = {address: names for address, names in getattr(NAMES, kind).items() if address != "0000:5e:00.0"}
+    return replace(NAMES, **{kind: found})
+
+
+def called(number_of):
+    """Return devices, interfaces and names of the host when they are called otherwise, and a card lies besides."""
+    devices = {number_of(name): value for name, value in DEVICES.items()}
+    interfaces = {number_of(name): value for name, value in INTERFACES.items()}
+    more = {number_of("mlx5_8"): replace(DEVICES["mlx5_0"], firmware="22.39.1002", model="MT4125")}
+    names = replace(
+        NAMES,
+        devices={
+            **{address: tuple(map(number_of, each)) for address, each in NAMES.devices.items()},
+            "0000:1b:00.0": (number_of("mlx5_8"),),
+        },
+        interfaces={address: tuple(map(number_of, each)) for address, each in NAMES.interfaces.items()},
+    )
+    return {**devices, **more}, interfaces, names
+
+
+def persistent(name):
+    """Return a name as rdma-core and systemd give it at the next boot."""
+    kind, number = name[:-1].rstrip("_"), int(name[-1])
+    return f"{'roce' if kind == 'mlx5' else 'en'}p{20 + number}s0{'' if kind == 'mlx5' else 'np0'}"
+
+
+def shifted(name):
+    """Return a name where a further card was found first."""
+    return f"{name[:-1]}{(int(name[-1]) + 1) % 9}"
 
 
 @pytest.mark.parametrize("check", [*CHECKS, nic_counter_growth])
@@ -68,7 +110,7 @@ def test_healthy_rails_pass_and_a_class_without_nics_owes_nothing(check, expect)
         "nic_counters": Readings(DEVICES, DEVICES),
     }
     found = judged(check, values[check.PROBES[0]], expect)
-    assert list(found) == [f"nic mlx5_{rail}" for rail in range(8)]
+    assert list(found) == [f"nic rail{rail}" for rail in range(8)]
     assert {finding.verdict for finding in found.values()} == {"pass"}
     expect["nic"] = None
     assert list(check.subjects(typed(expect))) == []
@@ -77,8 +119,6 @@ def test_healthy_rails_pass_and_a_class_without_nics_owes_nothing(check, expect)
 @pytest.mark.parametrize(
     ("check", "changes", "answer"),
     [
-        (nic_inventory, {"address": "0000:5f:00.0"}, ("fail", "0000:5f:00.0", "investigate")),
-        (nic_inventory, {"address": None}, ("incomplete", None, "investigate")),
         (nic_link, {"state": "down", "phys_state": "disabled"}, ("fail", "down, disabled", "reseat")),
         (nic_link, {"state": "down"}, ("fail", "down, linkup", "reseat")),
         (nic_link, {"state": "init"}, ("fail", "init, linkup", "investigate")),
@@ -106,20 +146,49 @@ def test_one_sick_rail_is_named(check, changes, answer, expect):
 
 
 @pytest.mark.parametrize("check", [nic_link, nic_pcie, nic_firmware, nic_errors])
-def test_rail_that_is_gone_is_incomplete_but_in_the_inventory(check, expect):
-    gone = {name: value for name, value in DEVICES.items() if name != "mlx5_3"}
-    assert only(check, gone, expect).verdict == "incomplete"
-    missing = only(nic_inventory, gone, expect)
-    assert (missing.verdict, missing.measured, missing.action) == ("fail", "absent", "reseat")
-    assert "rail 3 (mlx5_3) at 0000:5e:00.0" in missing.reason
+@pytest.mark.parametrize(
+    ("devices", "names", "said"),
+    [
+        ({name: value for name, value in DEVICES.items() if name != "mlx5_3"}, NAMES, "not among the 7 RDMA devices"),
+        (DEVICES, without_rail_3("devices"), "rail 3 has no RDMA device at 0000:5e:00.0"),
+    ],
+)
+def test_rail_that_is_gone_is_incomplete_but_in_the_inventory(check, devices, names, said, expect):
+    sick = only(check, devices, expect, names)
+    assert sick.verdict == "incomplete" and said in sick.reason
+    missing = only(nic_inventory, devices, expect, names)
+    assert (missing.verdict, missing.measured, missing.expected) == ("fail", "absent", "0000:5e:00.0")
+    assert missing.action == "reseat" and said in missing.reason
 
 
-def test_device_by_another_name_and_devices_besides_are_told_apart(expect):
-    renamed = {("mlx5_9" if name == "mlx5_3" else name): value for name, value in DEVICES.items()}
-    renamed["mlx5_9"] = replace(renamed["mlx5_9"], name="mlx5_9")
-    assert "is called mlx5_9" in only(nic_inventory, renamed, expect).reason
-    more = {**DEVICES, "mlx5_8": replace(DEVICES["mlx5_0"], name="mlx5_8", address="0000:1b:00.0")}
-    assert only(nic_inventory, more, expect).verdict == "pass"
+def test_device_at_another_address_is_no_rail_and_told(expect):
+    moved = replace(NAMES, devices={**without_rail_3("devices").devices, "0000:5f:00.0": ("mlx5_3",)})
+    assert "mlx5_3 at 0000:5f:00.0" in only(nic_inventory, DEVICES, expect, moved).reason
+
+
+def test_two_devices_at_one_address_pass_nobody(expect):
+    two = replace(NAMES, devices={**NAMES.devices, "0000:5e:00.0": ("mlx5_3", "mlx5_9")})
+    missing = only(nic_inventory, {**DEVICES, "mlx5_9": DEVICES["mlx5_3"]}, expect, two)
+    assert missing.verdict == "fail" and "rail 3 has RDMA devices mlx5_3, mlx5_9" in missing.reason
+
+
+@pytest.mark.parametrize("number_of", [persistent, shifted])
+@pytest.mark.parametrize("check", [nic_inventory, nic_link, nic_interface, nic_pcie, nic_firmware, nic_errors])
+def test_rails_are_judged_whatever_the_system_calls_them(check, number_of, expect):
+    expect["nic"]["model"] = "MT4129"
+    devices, interfaces, names = called(number_of)
+    found = judged(check, interfaces if check is nic_interface else devices, expect, names)
+    assert list(found) == [f"nic rail{rail}" for rail in range(8)]
+    assert {finding.verdict for finding in found.values()} == {"pass"}
+
+
+@pytest.mark.parametrize("number_of", [persistent, shifted])
+def test_sick_rail_is_named_by_what_the_system_calls_it(number_of, expect):
+    devices, _, names = called(number_of)
+    name = number_of("mlx5_3")
+    devices[name] = replace(devices[name], pcie_width=8)
+    sick = only(nic_pcie, devices, expect, names)
+    assert sick.verdict == "fail" and sick.reason.startswith(f"rail 3 ({name}) PCIe link runs at Gen5 x8")
 
 
 def test_declared_model_and_firmware_hold(expect):
@@ -148,6 +217,29 @@ def test_no_prevailing_firmware_fails_all(expect):
 def test_interface_of_a_rail(changes, verdict, measured, expect):
     sick = only(nic_interface, {**INTERFACES, "rdma3": replace(INTERFACES["rdma3"], **changes)}, expect)
     assert (sick.verdict, sick.measured) == (verdict, measured)
+
+
+def test_rail_without_an_interface_fails(expect):
+    sick = only(nic_interface, INTERFACES, expect, without_rail_3("interfaces"))
+    assert (sick.verdict, sick.measured) == ("fail", "absent")
+    assert "rail 3 has no network interface at 0000:5e:00.0" in sick.reason
+    two = replace(NAMES, interfaces={**NAMES.interfaces, "0000:5e:00.0": ("rdma3", "rdma9")})
+    sick = only(nic_interface, INTERFACES, expect, two)
+    assert sick.verdict == "fail" and "expected one" in sick.reason
+
+
+@pytest.mark.parametrize(
+    ("fabric", "owed"),
+    [
+        (None, []),
+        ({**RAILS_FABRIC, "kind": "infiniband"}, []),
+        ({**RAILS_FABRIC, "kind": "infiniband", "ipoib": "datagram"}, [f"nic rail{rail}" for rail in range(8)]),
+    ],
+)
+def test_rails_owe_interfaces_where_their_fabric_has_such(fabric, owed, expect):
+    expect["fabric"] = fabric
+    assert list(nic_interface.subjects(typed(expect))) == owed
+    assert list(judged(nic_interface, INTERFACES, expect)) == owed
 
 
 def test_absent_front_end_interface_is_named(expect):
@@ -215,8 +307,8 @@ def test_physical_layer(changes, verdict, action, said, expect):
 
 
 def test_device_without_report_is_incomplete_with_its_reason(expect):
-    links = {name: value for name, value in LINKS.links.items() if name != "mlx5_3"}
-    sick = only(nic_physical, mlxlink.Links(links, {"mlx5_3": "exit status 1: no such device"}), expect)
+    links = {name: value for name, value in LINKS.links.items() if name != "rail3"}
+    sick = only(nic_physical, mlxlink.Links(links, {"rail3": "exit status 1: no such device"}), expect)
     assert sick.verdict == "incomplete" and "no such device" in sick.reason
 
 
@@ -244,3 +336,17 @@ def test_device_without_report_is_incomplete_with_its_reason(expect):
 def test_growth_under_load(before, after, verdict, said, expect):
     sick = only(nic_counter_growth, Readings(before, after), expect)
     assert sick.verdict == verdict and said in sick.reason
+
+
+def test_growth_of_a_rail_without_a_device_is_incomplete(expect):
+    readings = Readings(DEVICES, DEVICES)
+    sick = only(nic_counter_growth, readings, expect, without_rail_3("devices"))
+    assert sick.verdict == "incomplete" and "rail 3 has no RDMA device at 0000:5e:00.0" in sick.reason
+
+
+def test_growth_is_found_by_any_name(expect):
+    before, _, names = called(persistent)
+    name = persistent("mlx5_3")
+    after = {**before, name: replace(before[name], ports=counters(link_downed=1)["mlx5_3"].ports)}
+    sick = only(nic_counter_growth, Readings(before, after), expect, names)
+    assert sick.verdict == "fail" and sick.reason.startswith(f"rail 3 ({name}) under load")

@@ -16,7 +16,7 @@ from ..conftest import HEALTHY
 from ..conftest import lspci as healthy_lspci
 
 SETTINGS = {"MAX_ACC_OUT_READ": "128", "ADVANCED_PCI_SETTINGS": "True", "LINK_TYPE_P1": "ETH"}
-REPORT = blocks.split((HEALTHY / "nic_config.txt").read_text())["mlx5_0"].stdout
+REPORT = blocks.split((HEALTHY / "nic_config.txt").read_text())["rail0"].stdout
 
 
 def row(key, current, following):
@@ -32,7 +32,7 @@ def judged(expect, report, **settings):
         {"key": key, "wanted": value} for key, value in {**SETTINGS, **settings}.items()
     ]
     output = report if isinstance(report, Output) else Output(report)
-    raw = blocks.listed({"mlx5_0": output})
+    raw = blocks.listed({"rail0": output})
     (finding,) = judge({"nic_config": raw}, {"nic_config": nic_config}, [nic_firmware_settings], typed(expect)).findings
     return finding
 
@@ -100,6 +100,15 @@ def test_rail_that_was_not_asked_is_incomplete(expect):
     assert len(findings.findings) == 8
 
 
+def test_every_rail_is_asked_by_its_address_whatever_its_device_is_called(expect, fake_host):
+    expect["nic"]["firmware_settings"] = [{"key": "NUM_OF_VFS", "wanted": "0"}]
+    found = nic_config.parse(nic_config.collect(fake_host, typed(expect)))
+    assert list(found) == [f"rail{rail}" for rail in range(8)]
+    assert [line.split()[2] for line in fake_host.commands if " -d " in line] == [
+        rail["address"] for rail in expect["nic"]["rails"]
+    ]
+
+
 @pytest.mark.parametrize("declared", [None, []])
 def test_class_without_settings_owes_nothing_and_asks_no_nic(expect, declared, fake_host):
     expect["nic"]["firmware_settings"] = declared
@@ -127,11 +136,11 @@ def test_pcie_settings_of_a_rail(expect, before, after, verdict, named):
 
 
 def test_pcie_settings_of_a_rail_that_is_nowhere_are_incomplete(expect):
-    expect["nic"]["rails"][3]["address"] = None
+    expect["nic"]["rails"][3]["address"] = "0000:5f:00.0"
     found = judge(
         {"lspci": Output(healthy_lspci())}, {"lspci": lspci_probe}, [nic_pcie_settings], typed(expect)
     ).findings
-    assert found[3].verdict == "incomplete"
+    assert found[3].verdict == "incomplete" and "rail 3 (0000:5f:00.0)" in found[3].reason
 
 
 def test_only_what_is_declared_is_compared(expect):

@@ -14,9 +14,9 @@ DRIVES = nvme_sysfs.parse(Output(healthy("nvme_sysfs")))
 
 def findings(expect, drives=DRIVES, **errors):
     devices = [part["address"] for part in expect["gpu"]["parts"]]
-    devices += [rail["device"] for rail in expect["nic"]["rails"]] + [f"nvme{number}" for number in range(8)]
+    devices += [rail["address"] for rail in expect["nic"]["rails"]] + [f"nvme{number}" for number in range(8)]
     values = {device: {severity: Errors(0) for severity in SEVERITIES} for device in devices}
-    values["mlx5_0"].update(errors)
+    values["0000:1a:00.0"].update(errors)
     found = check.decide({"pcie_aer": values, "nvme_sysfs": drives}, typed(expect))
     return {finding.subject: finding for finding in found}
 
@@ -41,7 +41,7 @@ def test_every_part_passes_without_errors(expect):
     ],
 )
 def test_worst_severity_above_the_class_limit_counts(expect, errors, answer):
-    found = findings(expect, **errors)["nic mlx5_0"]
+    found = findings(expect, **errors)["nic rail0"]
     assert (found.verdict, found.measured) == answer
 
 

@@ -14,6 +14,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.registr
     parsers,
     required,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.host import blocks
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
@@ -34,7 +35,7 @@ PORT = {
     "rings": {"rx": 8192, "tx": 8192},
     "buffers": None,
 }
-ASKED = {"peer_memory": "dmabuf", "nccl_least": None, "verify_cabling": False}
+ASKED = {"peer_memory": "dmabuf", "nccl_least": None, "verify_cabling": False, "ipoib": None}
 
 
 def expect(**port: Any) -> dict[str, Any]:
@@ -67,11 +68,11 @@ def test_one_rail_is_blamed_with_all_that_is_wrong_and_no_other() -> None:
     text = re.sub(r"(class/net/rdma2/mtu <==\n)9000", r"\g<1>1500", text)
     text = re.sub(r"(cma_roce_tos -d mlx5_2 <==\n)104", r"\g<1>0", text)
     findings = found("roce_settings", text)
-    assert [subject for subject, finding in findings.items() if finding.verdict != "pass"] == ["nic mlx5_2"]
-    wrong = findings["nic mlx5_2"]
+    assert [subject for subject, finding in findings.items() if finding.verdict != "pass"] == ["nic rail2"]
+    wrong = findings["nic rail2"]
     assert (wrong.verdict, wrong.measured, wrong.expected) == ("fail", "1500", "9000")
     assert wrong.reason == (
-        "mlx5_2 (rdma2): mtu_bytes is 1500, expected 9000; mlx5_2 (rdma2): cm_tos is 0, expected 104"
+        "rail 2 (mlx5_2, rdma2): mtu_bytes is 1500, expected 9000; rail 2 (mlx5_2, rdma2): cm_tos is 0, expected 104"
     )
 
 
@@ -81,7 +82,7 @@ def test_tool_that_is_missing_is_no_verdict() -> None:
         "==> mlnx_qos -i rdma2 <== (not found)\n\n",
         HEALTHY.read_text(),
     )
-    wrong = found("roce_settings", text)["nic mlx5_2"]
+    wrong = found("roce_settings", text)["nic rail2"]
     assert wrong.verdict == "incomplete"
     assert "trust could not be read (mlnx_qos -i rdma2: not found)" in wrong.reason
 
@@ -89,37 +90,66 @@ def test_tool_that_is_missing_is_no_verdict() -> None:
 def test_expected_comes_from_the_declaration() -> None:
     findings = found("roce_settings", HEALTHY.read_text(), lossless_priorities=[3])
     assert {finding.verdict for finding in findings.values()} == {"fail"}
-    assert findings["nic mlx5_0"].reason == "mlx5_0 (rdma0): lossless_priorities is 3 5, expected 3"
+    assert findings["nic rail0"].reason == "rail 0 (mlx5_0, rdma0): lossless_priorities is 3 5, expected 3"
 
 
 def test_what_the_backend_cannot_do_passes_nobody() -> None:
     findings = found("roce_settings", HEALTHY.read_text(), backend="inbox")
-    assert findings["nic mlx5_0"].reason == (
-        "mlx5_0: backend inbox cannot set dcqcn (declared: notification: none, reaction: none)"
+    assert findings["nic rail0"].reason == (
+        "rail 0 (0000:1a:00.0): backend inbox cannot set dcqcn (declared: notification: none, reaction: none)"
     )
 
 
 def test_rail_without_a_gid_of_its_own_is_named() -> None:
     text = re.sub(r"(mlx5_2/ports/1/gid_attrs/types/3 <==\n).*", r"\g<1>IB/RoCE v1", HEALTHY.read_text())
     findings = found("roce_gid", text)
-    assert [subject for subject, finding in findings.items() if finding.verdict != "pass"] == ["nic mlx5_2"]
-    assert findings["nic mlx5_2"].reason == "mlx5_2 (rdma2): no RoCE v2 GID of an IPv4 address, found none"
+    assert [subject for subject, finding in findings.items() if finding.verdict != "pass"] == ["nic rail2"]
+    assert findings["nic rail2"].reason == "rail 2 (mlx5_2, rdma2): no RoCE v2 GID of an IPv4 address, found none"
 
 
 def test_gid_that_cannot_be_read_is_no_verdict() -> None:
     text = re.sub(r"(mlx5_2/ports/1/gid_attrs/types/3 <==)\n.*\n", r"\g<1> (Input/output error)\n", HEALTHY.read_text())
-    wrong = found("roce_gid", text)["nic mlx5_2"]
+    wrong = found("roce_gid", text)["nic rail2"]
     assert wrong.verdict == "incomplete"
     assert "Input/output error" in wrong.reason
 
 
-def test_rail_that_is_gone_fails() -> None:
-    text = re.sub(r"(?s)==> files <==.*?in all\n\n", "", HEALTHY.read_text())
-    kept = [
-        block for block in re.split(r"(?m)^(?===> )", text) if block and "mlx5_2" not in block and "rdma2" not in block
-    ]
-    names = [block.split(" <==")[0][4:] for block in kept]
-    listed = "==> files <==\n" + "".join(f"{name}\n" for name in names) + f"{len(names)} in all\n\n" + "".join(kept)
-    for check in ("roce_settings", "roce_gid"):
-        wrong = found(check, listed)["nic mlx5_2"]
-        assert (wrong.verdict, wrong.measured) == ("fail", "absent")
+@pytest.mark.parametrize("check", ["roce_settings", "roce_gid"])
+def test_rail_that_is_gone_fails_and_the_others_pass(check: str) -> None:
+    outputs = {
+        name: Output("".join(line for line in output.stdout.splitlines(keepends=True) if "0000:4d:00.0" not in line))
+        for name, output in blocks.split(HEALTHY.read_text()).items()
+        if "mlx5_2" not in name and "rdma2" not in name
+    }
+    findings = found(check, blocks.listed(outputs).stdout)
+    assert [subject for subject, finding in findings.items() if finding.verdict != "pass"] == ["nic rail2"]
+    wrong = findings["nic rail2"]
+    assert (wrong.verdict, wrong.measured) == ("fail", "absent")
+    assert wrong.reason.startswith("rail 2 has no RDMA device at 0000:4d:00.0, RDMA devices of this host: mlx5_0 at 0")
+
+
+@pytest.mark.parametrize("check", ["roce_settings", "roce_gid"])
+def test_rails_are_found_whatever_the_system_calls_them(check: str) -> None:
+    # A further card is mlx5_0, so that the rails' numbers shift; rail 7 has the names of udev's rules.
+    text = re.sub(r"mlx5_(\d)", lambda name: f"mlx5_{int(name[1]) + 1}", HEALTHY.read_text())
+    text = text.replace("mlx5_8", "rocep220s0").replace("rdma7", "enp220s0np0")
+    card = "/sys/bus/pci/devices/0000:03:00.0/infiniband/mlx5_0\n/sys/bus/pci/devices/0000:03:00.0/net/eth0\n"
+    text = text.replace("==> rail_names <==\n", f"==> rail_names <==\n{card}")
+    assert [finding.verdict for finding in found(check, text).values()] == ["pass"] * 8
+    text = text.replace("class/net/rdma0/mtu <==\n9000", "class/net/rdma0/mtu <==\n1500")
+    text = re.sub(r"(mlx5_1/ports/1/gid_attrs/types/3 <==\n).*", r"\g<1>IB/RoCE v1", text)
+    wrong = [finding for finding in found(check, text).values() if finding.verdict != "pass"]
+    assert [finding.subject for finding in wrong] == ["nic rail0"]
+    assert wrong[0].reason.startswith("rail 0 (mlx5_1, rdma0): ")
+
+
+@pytest.mark.parametrize("check", ["roce_settings", "roce_gid"])
+def test_names_that_are_lost_are_no_verdict(check: str) -> None:
+    text = HEALTHY.read_text()
+    for lost in (
+        text.replace("==> rail_names <==\n", ""),
+        text.replace("==> rail_names <==", "==> rail_names <== (exit status 1: )"),
+        text.replace("rail_names\n", "", 1),
+    ):
+        assert lost != text
+        assert {finding.verdict for finding in found(check, lost).values()} == {"incomplete"}

@@ -166,6 +166,8 @@ def test_topology_of_an_old_driver_names_the_nics_in_the_heading():
     text = "\tGPU0\tmlx5_0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tPIX\t0-15\tN/A\nmlx5_0\tPIX\t X \t\t\n"
     (row,) = topology.parse(Output(text)).gpus
     assert (row.nics, row.cpus, row.numa_node) == ({"mlx5_0": "PIX"}, "0-15", None)
+    (row,) = topology.parse(Output(text.replace("mlx5_0", "rocep26s0"))).gpus
+    assert row.nics == {"rocep26s0": "PIX"}
 
 
 @pytest.mark.parametrize(

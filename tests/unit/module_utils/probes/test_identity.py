@@ -217,13 +217,13 @@ def test_libraries_of_two_versions_are_both_told(expect):
 
 def test_cables_are_those_that_mlxlink_tells_with_its_counters(expect):
     texts = (Output((HEALTHY / f"{name}.txt").read_text()) for name in ("cables", "mlxlink"))
-    found, whole = ({device: link.serial for device, link in mlxlink.parse(text).links.items()} for text in texts)
+    found, whole = ({rail: link.serial for rail, link in mlxlink.parse(text).links.items()} for text in texts)
     assert found == whole and None not in found.values()
     host = FakeHost({"mlxlink": Output("{}")})
     output = cables.collect(host, typed(expect))
-    rails = [rail["device"] for rail in expect["nic"]["rails"]]
-    assert sorted(host.commands) == [f"mlxlink -d {device} -m --json" for device in rails]
-    assert list(split(output.stdout)) == rails
+    rails = expect["nic"]["rails"]
+    assert sorted(host.commands) == [f"mlxlink -d {rail['address']} -m --json" for rail in rails]
+    assert list(split(output.stdout)) == [f"rail{rail}" for rail in range(8)]
 
 
 REDFISH = {"address": "192.0.2.1", "netrc": "/etc/netrc", "certificate": None}

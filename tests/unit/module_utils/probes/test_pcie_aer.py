@@ -7,7 +7,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes import pcie_
 from tests.typed import typed
 from tests.unit.module_utils.conftest import healthy
 
-PATH = "/sys/class/infiniband/mlx5_0/device/aer_dev_correctable"
+PATH = "/sys/bus/pci/devices/0000:1a:00.0/aer_dev_correctable"
 
 
 def correctable(text, path=PATH):
@@ -17,21 +17,21 @@ def correctable(text, path=PATH):
 
 def test_healthy_host_has_counts_of_gpus_rails_and_drives():
     found = pcie_aer.parse(Output(healthy("pcie_aer")))
-    assert len(found) == 24 and {"0000:0b:00.0", "mlx5_7", "nvme0"} < set(found)
+    assert len(found) == 24 and {"0000:0b:00.0", "0000:dc:00.0", "nvme0"} < set(found)
     assert {errors for device in found.values() for errors in device.values()} == {pcie_aer.Errors(0)}
 
 
 def test_only_the_class_decides_whose_files_are_read(fake_host, expect):
-    expect["nic"]["rails"] = [{"rail": 0, "device": "mlx5_9", "address": None, "interface": None}]
+    expect["nic"]["rails"] = [{"rail": 0, "address": "0000:1c:00.0"}]
     fake_host.outputs.update(
         {
-            f"/sys/class/infiniband/mlx5_9/device/aer_dev_{name}": Output(rc=None, error="gone")
+            f"/sys/bus/pci/devices/0000:1c:00.0/aer_dev_{name}": Output(rc=None, error="gone")
             for name in pcie_aer.SEVERITIES
         }
     )
     found = pcie_aer.parse(pcie_aer.collect(fake_host, typed(expect)))
-    assert set(found["mlx5_9"].values()) == {pcie_aer.Errors(None)}
-    assert "mlx5_0" not in found and "0000:1b:00.0" in found
+    assert set(found["0000:1c:00.0"].values()) == {pcie_aer.Errors(None)}
+    assert "0000:1a:00.0" not in found and "0000:1b:00.0" in found
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.roce.settings impor
 
 TOS = "/sys/kernel/config/rdma_cm/{}/ports/1/default_roce_tos"
 SETTINGS: dict[str, Any] = {
-    "device": "mlx5_0",
+    "rail": 0,
     "address": "0000:1a:00.0",
-    "interface": "rdma0",
     "ip": "172.16.0.1/31",
     "backend": "doca",
     "mtu_bytes": 9000,
@@ -32,9 +31,6 @@ SETTINGS: dict[str, Any] = {
 INBOX = {**SETTINGS, "backend": "inbox", "dcqcn": None}
 SOFT = {
     **INBOX,
-    "device": "rxe0",
-    "address": None,
-    "interface": "eth1",
     "dscp_priority": [],
     "lossless_priorities": [],
     "cm_tos": 0,
@@ -43,9 +39,16 @@ SOFT = {
 
 
 class Nic:
-    """``ignores`` names files and options that are taken and forgotten; ``dcb`` is whether the interface has any."""
+    """``ignores`` names files and options that are taken and forgotten; a ``soft`` one has no DCB."""
 
-    def __init__(self, device: str = "mlx5_0", interface: str = "rdma0", *, soft: bool = False) -> None:
+    def __init__(
+        self,
+        device: str = "mlx5_0",
+        interface: str = "rdma0",
+        address: str = "0000:1a:00.0",
+        *,
+        soft: bool = False,
+    ) -> None:
         self.device, self.interface, self.soft = device, interface, soft
         self.tos = {device: "0"}
         self.ignores: set[str] = set()
@@ -55,9 +58,14 @@ class Nic:
         self.dscp = {dscp: dscp // 8 for dscp in range(64)}
         self.sizes, self.of_priority = [130944, *[0] * 7], [0] * 8
         self.rings = {"rx": "1024", "tx": "1024"}
-        base, net = f"/sys/class/infiniband/{device}", f"/sys/class/net/{interface}"
+        base, net, pci = (
+            f"/sys/class/infiniband/{device}",
+            f"/sys/class/net/{interface}",
+            f"/sys/bus/pci/devices/{address}",
+        )
         gids = f"{base}/ports/1"
         self.files = {
+            f"{pci}/net/{interface}": "",
             f"{net}/mtu": "1500",
             **{
                 f"/proc/sys/net/ipv4/conf/{interface}/{name}": "0"
@@ -72,13 +80,22 @@ class Nic:
         if soft:
             self.files[f"{base}/parent"] = interface
             return
-        self.files[f"{base}/device/net/{interface}/mtu"] = "1500"
-        self.files[f"{base}/device/uevent"] = "DRIVER=mlx5_core\nPCI_SLOT_NAME=0000:1a:00.0"
+        self.files[f"{pci}/infiniband/{device}"] = ""
         self.files[f"{base}/tc/1/traffic_class"] = ""
         for point in ("roce_np", "roce_rp"):
             self.files.update({f"{net}/ecn/{point}/enable/{priority}": "1" for priority in range(8)})
         self.files[f"{net}/ecn/roce_np/cnp_dscp"] = "0"
         self.files[f"{net}/ecn/roce_np/cnp_802p_prio"] = "6"
+
+    def rename(self, device: str, interface: str) -> None:
+        """Call them otherwise, as udev's rules do after a reboot; the port keeps its settings."""
+        new = {self.device: device, self.interface: interface}
+        self.files = {
+            "/".join(new.get(part, part) for part in path.split("/")): new.get(text, text)
+            for path, text in self.files.items()
+        }
+        self.tos = {device: self.tos[self.device]}
+        self.device, self.interface = device, interface
 
     def read(self, path: str) -> Output:
         if path not in self.files:
@@ -127,7 +144,8 @@ class Nic:
 
     def _mlnx_qos(self, words: list[str]) -> Output:
         assert words.pop(0) == "-i"
-        assert words.pop(0) == self.interface
+        if words.pop(0) != self.interface:
+            return Output(stderr="Cannot get device: No such device\n", rc=1)
         assert not {"--trust", "--dscp2prio"} <= set(words), "mlnx_qos refuses both at once"
         for option, value in zip(words[::2], words[1::2], strict=True):
             if option in self.ignores:
@@ -204,6 +222,25 @@ class Nic:
         if what == "pfc":
             return {"pfc_cap": 8, "macsec_bypass": False, "delay": 0, "prio_pfc": [bool(each) for each in self.pfc]}
         return {"prio_buffer": self.of_priority, "buffer_size": self.sizes, "total_size": 262016}
+
+
+class Nics:
+    """A host with several ports."""
+
+    def __init__(self, *nics: Nic) -> None:
+        self.nics = nics
+
+    def read(self, path: str) -> Output:
+        return next((nic for nic in self.nics if path in nic.files), self.nics[0]).read(path)
+
+    def paths(self, *patterns: str) -> list[str]:
+        return sorted({path for nic in self.nics for path in nic.paths(*patterns)})
+
+    def write(self, path: str, text: str) -> str:
+        return next(nic for nic in self.nics if path in nic.files).write(path, text)
+
+    def run(self, argv: Any, timeout_seconds: float) -> Output:
+        return next(nic for nic in self.nics if {nic.device, nic.interface} & set(argv)).run(argv, timeout_seconds)
 
 
 def settings(base: dict[str, Any] = SETTINGS, **changes: Any) -> PortSettings:

@@ -5,29 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.roce.lacking import lacking
 
-from .conftest import INBOX, SETTINGS, SOFT, Nic, settings
+from .conftest import INBOX, SETTINGS, SOFT, Nic, Nics, settings
 
-ECN = "/sys/class/net/INTERFACE/ecn/roce_[nr]p/enable/[0-7] is absent (needed for dcqcn of mlx5_0)"
-QOS = "mlnx_qos: not found in PATH (needed for dcbx, trust, dscp_priority, lossless_priorities of mlx5_0)"
-
-
-class TwoNics:
-    """A host with two ports."""
-
-    def __init__(self, *nics: Nic) -> None:
-        self.nics = nics
-
-    def read(self, path: str) -> Output:
-        return next((nic for nic in self.nics if path in nic.files), self.nics[0]).read(path)
-
-    def paths(self, *patterns: str) -> list[str]:
-        return sorted({path for nic in self.nics for path in nic.paths(*patterns)})
-
-    def run(self, argv: Any, timeout_seconds: float) -> Output:
-        return next(nic for nic in self.nics if {nic.device, nic.interface} & set(argv)).run(argv, timeout_seconds)
+ECN = "/sys/class/net/INTERFACE/ecn/roce_[nr]p/enable/[0-7] is absent (needed for dcqcn of rail0)"
+QOS = "mlnx_qos: not found in PATH (needed for dcbx, trust, dscp_priority, lossless_priorities of rail0)"
 
 
 def without_doca(nic: Nic) -> None:
@@ -55,7 +38,7 @@ def test_the_kernels_own_driver_under_backend_doca_lacks_the_vendors_files(nic: 
     classed = lacking(nic, [settings(traffic_class=104)], 0)
     assert classed == [
         ECN,
-        "/sys/class/infiniband/DEVICE/tc/1/traffic_class is absent (needed for traffic_class of mlx5_0)",
+        "/sys/class/infiniband/DEVICE/tc/1/traffic_class is absent (needed for traffic_class of rail0)",
     ]
 
 
@@ -63,30 +46,30 @@ def test_every_missing_tool_is_told_once_with_what_needs_it(nic: Nic) -> None:
     without_doca(nic)
     nic.ignores = {"mlnx_qos", "cma_roce_tos", "ethtool"}
     assert lacking(nic, [settings()], 0) == [
-        "ethtool: not found in PATH (needed for rings of mlx5_0)",
+        "ethtool: not found in PATH (needed for rings of rail0)",
         QOS,
         ECN,
-        "cma_roce_tos: not found in PATH (needed for cm_tos of mlx5_0)",
+        "cma_roce_tos: not found in PATH (needed for cm_tos of rail0)",
     ]
     nic.ignores = {"dcb"}
     assert lacking(nic, [settings(INBOX)], 0) == [
-        "dcb: not found in PATH (needed for dcbx, trust, dscp_priority, lossless_priorities of mlx5_0)"
+        "dcb: not found in PATH (needed for dcbx, trust, dscp_priority, lossless_priorities of rail0)"
     ]
 
 
 def test_ports_that_lack_the_same_share_one_line() -> None:
-    nics = Nic("mlx5_0", "rdma0"), Nic("mlx5_1", "rdma1")
+    nics = Nic("mlx5_0", "rdma0"), Nic("mlx5_1", "rdma1", "0000:3c:00.0")
     for nic in nics:
         without_doca(nic)
-    ports = [settings(), settings(device="mlx5_1", interface="rdma1")]
-    assert lacking(TwoNics(*nics), ports, 0) == [ECN.replace("of mlx5_0", "of mlx5_0, mlx5_1")]
+    ports = [settings(), settings(rail=1, address="0000:3c:00.0")]
+    assert lacking(Nics(*nics), ports, 0) == [ECN.replace("of rail0", "of rail0, rail1")]
 
 
 def test_absent_device_is_told_beside_what_the_others_lack(nic: Nic) -> None:
     without_doca(nic)
-    found = lacking(nic, [settings(), settings(device="mlx5_1", interface="rdma1")], 0)
-    assert found == ["mlx5_1 is absent, expected in /sys/class/infiniband: is its driver loaded?", ECN]
-    assert lacking(nic, [settings(interface="rdma7")], 0) == ["mlx5_0 has interface rdma0, expected rdma7"]
+    found = lacking(nic, [settings(), settings(rail=1, address="0000:3c:00.0")], 0)
+    absent = "rail 1 has no RDMA device at 0000:3c:00.0, RDMA devices of this host: mlx5_0 at 0000:1a:00.0"
+    assert found == [absent, ECN]
 
 
 def test_configfs_that_is_not_there_is_told(nic: Nic) -> None:

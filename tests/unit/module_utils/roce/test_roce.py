@@ -11,12 +11,10 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.machine import
 from ansible_collections.muster.cluster.plugins.module_utils.roce import apply as ports
 from ansible_collections.muster.cluster.plugins.module_utils.roce.apply import Outcome, apply, check
 from ansible_collections.muster.cluster.plugins.module_utils.roce.decide import BACKENDS, unsupported, wanted
-from ansible_collections.muster.cluster.plugins.module_utils.roce.port import Place
 
-from .conftest import INBOX, SETTINGS, SOFT, TOS, Nic, settings
+from .conftest import INBOX, SETTINGS, SOFT, TOS, Nic, Nics, settings
 
 BUFFERS = {"sizes_bytes": [20016, 156096, 0, 0, 0, 0, 0, 0], "of_priority": [0, 0, 0, 1, 0, 1, 0, 0]}
-PLACE = Place("mlx5_0", "rdma0", "0000:1a:00.0")
 
 
 def applied(nic: Nic, base: dict[str, Any] = SETTINGS, **changes: Any) -> Outcome:
@@ -26,7 +24,7 @@ def applied(nic: Nic, base: dict[str, Any] = SETTINGS, **changes: Any) -> Outcom
 @pytest.mark.parametrize("base", [SETTINGS, INBOX], ids=["doca", "inbox"])
 def test_second_run_changes_nothing(nic: Nic, base: dict[str, Any]) -> None:
     first = applied(nic, base, buffers=BUFFERS)
-    assert (first.problems, first.changed, first.interface) == ([], True, "rdma0")
+    assert (first.problems, first.changed, str(first.place)) == ([], True, "rail 0 (mlx5_0, rdma0)")
     assert (nic.dcbx, nic.trust, nic.pfc) == ("OS", "dscp", [0, 0, 0, 1, 0, 1, 0, 0])
     assert (nic.dscp[26], nic.dscp[46], nic.dscp[48]) == (3, 5, 6)
     assert (nic.sizes, nic.of_priority) == (BUFFERS["sizes_bytes"], BUFFERS["of_priority"])
@@ -106,7 +104,7 @@ def test_device_that_takes_a_setting_and_forgets_it_is_caught(
     changes: dict[str, Any] = {}
     if ignored == "--dscp2prio":
         changes["dscp_priority"] = [{"dscp": 26, "priority": 4}, *SETTINGS["dscp_priority"][1:]]
-    assert f"mlx5_0 (rdma0): {expected}" in applied(nic, base, **changes).problems
+    assert f"rail 0 (mlx5_0, rdma0): {expected}" in applied(nic, base, **changes).problems
 
 
 def test_tool_that_is_missing_is_named(nic: Nic) -> None:
@@ -128,7 +126,9 @@ def test_what_the_backend_cannot_do_is_named_and_nothing_is_changed(
     nic: Nic, changes: dict[str, Any], name: str
 ) -> None:
     wrong = settings(INBOX, **changes)
-    assert [text.partition(" (")[0] for text in unsupported(wrong)] == [f"mlx5_0: backend inbox cannot set {name}"]
+    assert [text.partition(" (declared")[0] for text in unsupported(wrong)] == [
+        f"rail 0 (0000:1a:00.0): backend inbox cannot set {name}"
+    ]
     for outcome in (apply(nic, wrong, 0), check(nic, wrong)):
         assert outcome.problems == unsupported(wrong)
     assert (nic.ran, nic.written) == ([], [])
@@ -149,32 +149,91 @@ def test_every_ability_can_be_read_back(name: str) -> None:
 
 def test_soft_roce_is_set_where_only_what_it_can_do_is_declared(soft: Nic) -> None:
     outcome = applied(soft, SOFT, cm_tos=8)
-    assert (outcome.problems, outcome.interface, soft.tos) == ([], "eth1", {"rxe0": "8"})
+    assert (outcome.problems, str(outcome.place), soft.tos) == ([], "rail 0 (rxe0, eth1)", {"rxe0": "8"})
     assert soft.files["/sys/class/net/eth1/mtu"] == "9000"
     assert TOS.format("rxe0") not in soft.files
     assert not applied(soft, SOFT, cm_tos=8).changed
 
 
 def test_flow_control_on_a_device_without_any_is_named(soft: Nic) -> None:
-    outcome = applied(soft, {**INBOX, "device": "rxe0", "address": None, "interface": "eth1", "rings": None})
+    outcome = applied(soft, INBOX, rings=None)
     assert any(
-        text.startswith("rxe0 (eth1): lossless_priorities could not be read (dcb -j pfc show dev eth1: ")
+        text.startswith("rail 0 (rxe0, eth1): lossless_priorities could not be read (dcb -j pfc show dev eth1: ")
         and "Operation not supported" in text
         for text in outcome.problems
     )
 
 
+PCI = "/sys/bus/pci/devices"
+
+
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("gone", "more", "expected"),
     [
-        ({"device": "mlx5_1"}, "mlx5_1 is absent, expected in /sys/class/infiniband: is its driver loaded?"),
-        ({"address": "0000:3c:00.0"}, "mlx5_0 is at 0000:1a:00.0, expected 0000:3c:00.0"),
-        ({"interface": "rdma1"}, "mlx5_0 has interface rdma0, expected rdma1"),
+        (
+            [f"{PCI}/0000:1a:00.0/infiniband/mlx5_0"],
+            [f"{PCI}/0000:3c:00.0/infiniband/mlx5_0"],
+            "rail 0 has no RDMA device at 0000:1a:00.0, RDMA devices of this host: mlx5_0 at 0000:3c:00.0",
+        ),
+        (
+            [f"{PCI}/0000:1a:00.0/net/rdma0"],
+            [],
+            "rail 0 has no network interface at 0000:1a:00.0, network interfaces of this host: none",
+        ),
+        (
+            [],
+            [f"{PCI}/0000:1a:00.0/infiniband/rxe0"],
+            "rail 0 has RDMA devices mlx5_0, rxe0 at 0000:1a:00.0, expected one",
+        ),
     ],
+    ids=["another address", "no interface", "two devices"],
 )
-def test_wrong_place_is_named_and_nothing_is_changed(nic: Nic, changes: dict[str, Any], expected: str) -> None:
-    assert applied(nic, **changes).problems == [expected]
-    assert nic.written == []
+def test_rail_without_one_port_is_named_and_nothing_is_changed(
+    nic: Nic, gone: list[str], more: list[str], expected: str
+) -> None:
+    for path in gone:
+        del nic.files[path]
+    nic.files.update(dict.fromkeys(more, ""))
+    outcome = applied(nic)
+    assert (outcome.rail, outcome.place, outcome.problems) == ("rail0", None, [expected])
+    assert (nic.ran, nic.written) == ([], [])
+
+
+@pytest.mark.parametrize("base", [SETTINGS, INBOX], ids=["doca", "inbox"])
+def test_port_that_udev_renamed_is_as_declared(nic: Nic, base: dict[str, Any]) -> None:
+    assert applied(nic, base).changed
+    nic.rename("rocep26s0", "enp26s0np0")
+    nic.written.clear()
+    second = applied(nic, base)
+    assert (str(second.place), second.problems) == ("rail 0 (rocep26s0, enp26s0np0)", [])
+    assert (second.changed, nic.written) == (False, [])
+    nic.files["/sys/class/net/enp26s0np0/mtu"] = "1500"
+    assert check(nic, settings(base)).problems == ["rail 0 (rocep26s0, enp26s0np0): mtu_bytes is 1500, expected 9000"]
+    assert applied(nic, base).after == {"mtu_bytes": 9000}
+
+
+def test_port_that_udev_renames_while_it_is_set_is_set(nic: Nic, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = nic.run
+
+    def rename_after_first_change(argv: Any, timeout_seconds: float) -> Output:
+        done = run(argv, timeout_seconds)
+        if "--dcbx" in argv:
+            nic.rename("rocep26s0", "enp26s0np0")
+        return done
+
+    monkeypatch.setattr(nic, "run", rename_after_first_change)
+    outcome = applied(nic)
+    assert (str(outcome.place), outcome.problems) == ("rail 0 (rocep26s0, enp26s0np0)", [])
+    assert nic.trust == "dscp"
+
+
+def test_card_that_shifts_the_numbers_is_left_alone() -> None:
+    storage, rail = Nic("mlx5_0", "eth0", "0000:03:00.0"), Nic("mlx5_1", "rdma0")
+    before = dict(storage.files)
+    outcome = apply(Nics(storage, rail), settings(), 0)
+    assert (str(outcome.place), outcome.problems) == ("rail 0 (mlx5_1, rdma0)", [])
+    assert (storage.files, storage.ran, storage.tos) == (before, [], {"mlx5_0": "0"})
+    assert rail.tos == {"mlx5_1": "104"}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +248,7 @@ def test_wrong_place_is_named_and_nothing_is_changed(nic: Nic, changes: dict[str
 def test_missing_gid_is_named(nic: Nic, spoil: dict[str, str], found: str) -> None:
     for path, text in spoil.items():
         nic.files[f"/sys/class/infiniband/mlx5_0/ports/1/{path}"] = text
-    expected = f"mlx5_0 (rdma0): no RoCE v2 GID of 172.16.0.1, found {found}"
+    expected = f"rail 0 (mlx5_0, rdma0): no RoCE v2 GID of 172.16.0.1, found {found}"
     assert applied(nic).problems == [expected]
 
 

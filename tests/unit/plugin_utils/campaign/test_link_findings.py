@@ -12,9 +12,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner im
 
 NODES = tuple(f"n{number}" for number in range(1, 9))
 HOLD = Hold(nodes=2, share=0.2)
-ONE = Owed("carrier", {"network": ["bond0", "mlx5_0"]}, HOLD)
-FINE: Told = {"bond0": {}, "mlx5_0": {}}
-FLAPPED: Told = {"bond0": {"eth1": [2, 4]}, "mlx5_0": {}}
+ONE = Owed("carrier", {"network": ["bond0", "rail0"]}, HOLD)
+FINE: Told = {"bond0": {}, "rail0": {}}
+FLAPPED: Told = {"bond0": {"eth1": [2, 4]}, "rail0": {}}
 
 
 def concluded(told: list[tuple[str, Any]], owed: Owed = ONE, nodes: tuple[str, ...] = NODES) -> Conclusion:
@@ -29,7 +29,7 @@ def findings(conclusion: Conclusion, node: str) -> list[tuple[str, str, Any, str
 def test_links_that_stayed_pass_beside_what_was_found_before() -> None:
     conclusion = concluded([(node, FINE) for node in NODES])
     assert [each.check for each in conclusion.findings["n1"]] == ["data", "carrier"]
-    assert findings(conclusion, "n1") == [(PASS, "network", 0, "bond0, mlx5_0: no carrier was lost")]
+    assert findings(conclusion, "n1") == [(PASS, "network", 0, "bond0, rail0: no carrier was lost")]
     assert conclusion.held == {}
 
 
@@ -57,7 +57,7 @@ def test_links_of_more_than_the_class_share_speak_against_a_switch(flapping: int
     ("told", "why"),
     [
         (None, "the node told nothing of its links"),
-        ({"bond0": {}}, "nothing was told of mlx5_0"),
+        ({"bond0": {}}, "nothing was told of rail0"),
         ({**FINE, "bond0": {"eth1": [2, None]}}, "how often eth1 changed could not be read"),
         ({**FINE, "bond0": {"bond0": [None, None]}}, "how often bond0 changed could not be read"),
         ({**FINE, "bond0": {"eth1": [4, 0]}}, "the count of eth1 fell from 4 to 0: it was set back"),
@@ -70,11 +70,11 @@ def test_what_is_not_known_passes_nobody_and_blames_nobody(told: Told | None, wh
 
 
 def test_each_rail_answers_for_itself_and_what_a_node_watched_besides_for_all() -> None:
-    rails = Owed("carrier", {"nic mlx5_0": ["mlx5_0"], "nic mlx5_1": ["rdma1"]}, HOLD)
-    told = {"mlx5_0": {}, "rdma1": {"rdma1": [1, 2]}}
+    rails = Owed("carrier", {"nic rail0": ["rail0"], "nic rail1": ["rail1"]}, HOLD)
+    told = {"rail0": {}, "rail1": {"rail1": [1, 2]}}
     assert [each[:3] for each in findings(concluded([("n1", told)], rails), "n1")] == [
-        (PASS, "nic mlx5_0", 0),
-        (FAIL, "nic mlx5_1", 1),
+        (PASS, "nic rail0", 0),
+        (FAIL, "nic rail1", 1),
     ]
     more = {**FINE, "eth7": {"eth7": [2, 4]}}
     assert findings(concluded([("n1", more)]), "n1")[0][:3] == (FAIL, "network", 2)

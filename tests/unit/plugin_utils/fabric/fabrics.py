@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Rail, rail_name
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.cable_faults import Comparison, compare
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.planned_cables import Plan
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.task_results import infiniband_of
@@ -13,12 +14,14 @@ HOSTS = ("gpu-1", "gpu-2")
 LEAVES = ("leaf-1", "leaf-2")
 SPINE = "spine-1"
 PORTS = 6
+# PCI addresses of each host's rails.
+ADDRESSES = ("0000:1a:00.0", "0000:3c:00.0")
 
 
 def plan(speed_gbps: int = 400, others: tuple[str, ...] = ()) -> Plan:
     """Two hosts of two rails, a leaf for each rail, two uplinks of each leaf to one spine."""
     rails = [
-        Cable(End(host, f"mlx5_{rail}"), End(LEAVES[rail], str(1 + HOSTS.index(host))))
+        Cable(End(host, rail_name(rail)), End(LEAVES[rail], str(1 + HOSTS.index(host))))
         for host in HOSTS
         for rail in (0, 1)
     ]
@@ -29,7 +32,8 @@ def plan(speed_gbps: int = 400, others: tuple[str, ...] = ()) -> Plan:
     ]
     numbers = {cable.below: int(cable.below.port[-1]) for cable in rails}
     hosts: dict[str, str | None] = {**dict.fromkeys(HOSTS, "r1"), "sm": None}
-    return Plan("infiniband", (*rails, *uplinks), numbers, hosts, frozenset((*LEAVES, SPINE)), speed_gbps, others)
+    nics = dict.fromkeys(HOSTS, tuple(Rail(rail, address) for rail, address in enumerate(ADDRESSES)))
+    return Plan("infiniband", (*rails, *uplinks), numbers, hosts, frozenset((*LEAVES, SPINE)), speed_gbps, others, nics)
 
 
 @dataclass

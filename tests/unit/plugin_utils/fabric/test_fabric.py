@@ -36,7 +36,7 @@ def test_example_has_24576_rails_and_every_link_of_the_published_fabric() -> Non
 def test_rack_switch_has_both_hosts_of_its_rack_and_one_uplink_to_each_cluster_switch_of_its_pod() -> None:
     roce = fleet(ROCE)
     nodes = {node.name: node for node in roce.nodes}
-    assert nodes["gpu-0002"].rails[7] == Rail(7, "mlx5_7", "172.23.0.3/31", "172.23.0.2", "tor-0001", "Ethernet16/1")
+    assert nodes["gpu-0002"].rails[7] == Rail(7, "172.23.0.3/31", "172.23.0.2", "tor-0001", "Ethernet16/1")
     assert len({rail.switch for rail in nodes["gpu-0002"].rails}) == 1
     cables = [cable for cable in cables_of(roce.nodes, roce.fabric) if "tor-0193" in (cable[0].name, cable[1].name)]
     assert {cable.below.name for cable in cables[:16]} == {"gpu-0385", "gpu-0386"}
@@ -90,7 +90,9 @@ def test_class_gets_link_layer_and_mtu_of_the_fabric() -> None:
         "port": None,
         "nccl_least": None,
         "verify_cabling": True,
+        "ipoib": "datagram",
     }
+    assert stated(infiniband.fabric).has_interfaces and roce_fabric.has_interfaces
 
 
 def test_port_is_set_to_what_the_declaration_says() -> None:
@@ -98,7 +100,8 @@ def test_port_is_set_to_what_the_declaration_says() -> None:
     node = next(node for node in roce.nodes if node.name == "gpu-0001")
     ports = port_settings(roce.fabric, node.rails, roce.classes["grand_teton_h100"])
     port = PortSettings.from_dict(ports[0])
-    assert (port.device, port.ip, port.mtu_bytes) == ("mlx5_0", "172.16.0.1/31", 9000)
+    assert (port.name, port.address, port.ip) == ("rail0", "0000:1a:00.0", "172.16.0.1/31")
+    assert port.mtu_bytes == 9000
     assert port.priorities == {26: 3, 46: 5, 48: 6}
     assert port.lossless_priorities == (3, 5)
     # DSCP 26 without ECT, as DCQCN is off; no device-wide class, since control differs from data.
@@ -227,7 +230,7 @@ BAD = [
         r"uplinks.ports: found 6 ports, expected as many to each of the 4",
     ),
     (spoil(*SWITCH, "uplinks", "at", to="e[1-9]"), r"uplinks.at: found 9 ports, expected 8 ports, 2 for each of the 4"),
-    (spoil(*SWITCH, "uplinks", "ports", to="Ethernet[1-8]/1"), r"Ethernet1/1 with two cables, to gpu-1 mlx5_0 and to"),
+    (spoil(*SWITCH, "uplinks", "ports", to="Ethernet[1-8]/1"), r"Ethernet1/1 with two cables, to gpu-1 rail0 and to"),
     (spoil(*FABRIC, "switches", 1, "name", to="tor-[1-4]"), r'switches\[1\].name: found switch "tor-1" again'),
     (spoil("hosts", 0, "role", to="subnet_manager"), r"ctl with role subnet_manager, expected none, as fabric.subnet"),
 ]

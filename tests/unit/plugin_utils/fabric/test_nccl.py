@@ -15,7 +15,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import 
 
 from .examples import INFINIBAND, ROCE, fleet
 
-ALL = "=" + ",".join(f"mlx5_{number}" for number in range(8))
+ALL = "=" + ",".join(f"rail{number}" for number in range(8))
 PATIENCE = {"NCCL_IB_TIMEOUT": "22", "NCCL_IB_RETRY_CNT": "7"}
 ON_ROCE = {
     "NCCL_SOCKET_IFNAME": "=bond0",
@@ -105,7 +105,7 @@ def test_declared_queue_pairs_win(nccl: Nccl, queue_pairs: str, split: str | Non
 
 def test_undeclared_switches_give_four_queue_pairs_to_start_with_and_no_word_on_crossing() -> None:
     fabric, rails, expect = node_of(fleet(ROCE))
-    found = given(replace(fabric, switches=()), tuple(Rail(rail.rail, rail.device) for rail in rails), expect)
+    found = given(replace(fabric, switches=()), tuple(Rail(rail.rail) for rail in rails), expect)
     assert found["NCCL_IB_QPS_PER_CONNECTION"] == "4"
     assert "NCCL_CROSS_NIC" not in found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -25,23 +26,24 @@ def ports_of(**fabric: Any) -> list[dict[str, Any]]:
     roce = fleet(ROCE)
     node = next(node for node in roce.nodes if node.name == "gpu-0001")
     variables = roce.node_variables()["gpu-0001"]
-    assert variables["rails"][0]["device"] == node.rails[0].device
+    assert variables["rails"][0]["address"] == node.rails[0].address
     declared = {**json.loads(json.dumps(roce.fabric.to_dict())), **fabric}
     return roce_ports(variables, declared, roce.variables()["classes"]["grand_teton_h100"])
 
 
 def port(**changes: Any) -> PortSettings:
-    given = {key: value for key, value in ports_of()[2].items() if key not in ("rail", "gateway")}
+    given = {key: value for key, value in ports_of()[2].items() if key != "gateway"}
     return PortSettings.from_dict({**given, **changes})
 
 
-RAIL = PlacedRail(2, "mlx5_2", "rdma2", None, "172.18.0.1/31", "172.18.0.0")
+RAIL = PlacedRail(2, "0000:4d:00.0", "172.18.0.1/31", "172.18.0.0")
 
 
 def test_lookup_gives_each_rail_with_its_gateway() -> None:
     ports = ports_of()
     assert [each["rail"] for each in ports] == list(range(8))
-    assert (ports[2]["device"], ports[2]["ip"], ports[2]["gateway"]) == ("mlx5_2", "172.18.0.1/31", "172.18.0.0")
+    assert (ports[2]["ip"], ports[2]["gateway"]) == ("172.18.0.1/31", "172.18.0.0")
+    assert not {"device", "interface"} & set(ports[2])
 
 
 def test_lookup_gives_nothing_on_another_fabric() -> None:
@@ -51,14 +53,16 @@ def test_lookup_gives_nothing_on_another_fabric() -> None:
 
 
 def test_lookup_names_what_the_backend_cannot_do() -> None:
-    with pytest.raises(ValueError, match=r"mlx5_0: backend inbox cannot set dcqcn \(declared: notification: 3 5 6"):
+    with pytest.raises(
+        ValueError, match=r"rail 0 \(0000:[^)]*\): backend inbox cannot set dcqcn \(declared: notification: 3 5 6"
+    ):
         ports_of(backend="inbox", dcqcn=True)
 
 
 def test_lookup_misses_a_rail_that_the_class_has() -> None:
     roce = fleet(ROCE)
     node = roce.node_variables()["gpu-0001"]
-    with pytest.raises(FleetError, match="rails: found 7 rails, expected 8"):
+    with pytest.raises(FleetError, match="rails: found rails 0, 1, 2, 3, 4, 5, 6, expected 0, 1, 2, 3, 4, 5, 6, 7"):
         roce_ports(
             {**node, "rails": node["rails"][:7]}, roce.fabric.to_dict(), roce.variables()["classes"]["grand_teton_h100"]
         )
@@ -66,10 +70,29 @@ def test_lookup_misses_a_rail_that_the_class_has() -> None:
 
 def test_settings_are_read_back_by_the_unit() -> None:
     files = {each["path"]: each for each in files_of(ports_of(), "networkd")}
-    assert PortSettings.from_json(files["/etc/muster/roce/mlx5_2.json"]["content"]) == port()
+    assert PortSettings.from_json(files["/etc/muster/roce/rail2.json"]["content"]) == port()
     wants = files["/etc/systemd/system/multi-user.target.d/50-muster-roce.conf"]["content"]
-    assert wants.count("Wants=muster-roce@mlx5_") == 8
+    assert wants.count("Wants=muster-roce@rail") == 8
     assert "Wants=systemd-networkd.service\n" in wants
+
+
+@pytest.mark.parametrize("network", ["networkd", "networkmanager"])
+def test_no_file_names_a_device_or_an_interface(network: str) -> None:
+    # A reboot may change what the system calls them.
+    for each in files_of(ports_of(), network):
+        assert not re.search(r"mlx5_\d|rdma\d|interface-name|^Name=|%k", f"{each['path']}\n{each['content']}", re.M), (
+            each
+        )
+
+
+def test_port_of_a_device_that_comes_back_is_set_by_its_pci_address() -> None:
+    files = {each["path"]: each["content"] for each in files_of(ports_of(), "networkd")}
+    _, *rules = files["/etc/udev/rules.d/90-muster-roce.rules"].splitlines()
+    assert rules[2] == (
+        f'ACTION=="add|move", SUBSYSTEM=="infiniband", KERNELS=="{port().address}", TAG+="systemd", '
+        'ENV{SYSTEMD_WANTS}+="muster-roce@rail2.service"'
+    )
+    assert len(set(rules)) == 8
 
 
 @pytest.mark.parametrize("network", ["networkd", "networkmanager"])
@@ -77,13 +100,14 @@ def test_every_file_is_removed_when_it_is_no_longer_wanted(network: str) -> None
     from fnmatch import fnmatch  # noqa: PLC0415 -- nobody else here matches patterns
 
     for each in files_of(ports_of(), network):
-        assert any(fnmatch(each["path"], pattern) for pattern in absent_of()), each["path"]
+        for path in (each["path"], each["path"].replace("rail0", "mlx5_0")):
+            assert any(fnmatch(path, pattern) for pattern in absent_of()), path
     assert files_of([], network) == []
 
 
 def test_rail_has_a_table_of_its_own_for_what_leaves_from_its_address() -> None:
     text = networkd(RAIL)
-    assert "[Match]\nName=rdma2\n" in text
+    assert "[Match]\nPath=pci-0000:4d:00.0\n" in text
     assert "Address=172.18.0.1/31\n" in text
     assert "[RoutingPolicyRule]\nFrom=172.18.0.1\nTable=102\nPriority=102\n" in text
     assert "[Route]\nDestination=172.18.0.0/31\nScope=link\nPreferredSource=172.18.0.1\nTable=102\n" in text
@@ -96,16 +120,11 @@ def test_rail_of_a_shared_network_without_gateway_reaches_only_that() -> None:
     assert "Gateway" not in text
 
 
-def test_rail_is_found_by_its_slot_where_no_interface_is_declared() -> None:
-    given = replace(RAIL, interface=None, address="0000:4d:00.0")
-    assert "[Match]\nPath=pci-0000:4d:00.0\n" in networkd(given)
-    assert "[match]\npath=pci-0000:4d:00.0;\n" in keyfile(given, "ethernet")
-
-
 def test_networkmanager_profile_says_the_same() -> None:
     profile = configparser.ConfigParser()
     profile.read_string(keyfile(RAIL, "ethernet"))
-    assert dict(profile["connection"])["interface-name"] == "rdma2"
+    assert dict(profile["match"]) == {"path": "pci-0000:4d:00.0;"}
+    assert profile["connection"]["id"] == "muster-rail2"
     assert dict(profile["ipv4"]) == {
         "method": "manual",
         "address1": "172.18.0.1/31",
@@ -130,8 +149,8 @@ def test_rail_without_address_gets_no_network() -> None:
     ("changes", "expected"),
     [
         ({"mtu_bytes": "9000"}, r'roce_ports\[0\].mtu_bytes: found "9000"'),
-        ({"interface": None, "address": None}, "neither interface nor address of mlx5_0 is declared"),
-        ({"backend": "inbox"}, r"mlx5_0: backend inbox cannot set dcqcn"),
+        ({"address": None}, r"roce_ports\[0\].address: found"),
+        ({"backend": "inbox"}, r"rail 0 \(.*\): backend inbox cannot set dcqcn"),
     ],
 )
 def test_wrong_port_is_named_before_anything_is_written(changes: dict[str, Any], expected: str) -> None:

@@ -12,6 +12,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.registr
     rail_checks,
     required,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.nic.declared_nics import rails_of
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.rail_counters import PRIORITY_COUNTERS
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
@@ -30,9 +31,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.rail_ro
     next_round,
 )
 
-from tests.typed import typed
+from tests.typed import RAILS_FABRIC, typed
 
-DEVICES = ("mlx5_0", "mlx5_1")
 PRIORITIES = {"single": 3, "together": 3, "control": 6}
 HGX = expectations_of("hgx_h100", {}, "test")
 PORT = {
@@ -43,21 +43,16 @@ PORT = {
 EXPECT = {
     **HGX,
     "nic": {**HGX["nic"], "rails": HGX["nic"]["rails"][:2]},
-    "fabric": {
-        "kind": "roce",
-        "routing": "ecmp",
-        "peer_memory": "dmabuf",
-        "port": PORT,
-        "nccl_least": None,
-        "verify_cabling": False,
-    },
+    "fabric": {**RAILS_FABRIC, "port": PORT},
 }
+RAILS = tuple(rails_of(typed(EXPECT)))
+NAMES = tuple(rail.name for rail in RAILS)
 SENT = 10**9
 
 
 @dataclass
 class Site:
-    """Hosts two to a leaf, four to a pod. ``slow`` in Gb/s, ``late`` in us, by host and device."""
+    """Hosts two to a leaf, four to a pod. ``slow`` in Gb/s, ``late`` in us, by host and rail."""
 
     hosts: int = 8
     slow: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -67,6 +62,7 @@ class Site:
     unread: set[tuple[str, str]] = field(default_factory=set)
     looped: dict[tuple[str, str], float] = field(default_factory=dict)
     between: dict[frozenset[str], float] = field(default_factory=dict)
+    missing: set[tuple[str, str]] = field(default_factory=set)
     crashed: set[str] = field(default_factory=set)
     gone: dict[str, str] = field(default_factory=dict)
     stray: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
@@ -78,13 +74,13 @@ class Site:
 
     def plan(self, members: tuple[str, ...] | None = None) -> Plan:
         places = {
-            name: Place(f"p{index // 4}", dict.fromkeys(DEVICES, (f"leaf-{index // 2}", f"Ethernet{index % 2}")))
+            name: Place(f"p{index // 4}", dict.fromkeys(NAMES, (f"leaf-{index // 2}", f"Ethernet{index % 2}")))
             for index, name in enumerate(self.names())
         }
         under_test = self.names() if members is None else members
         partners = tuple(name for name in self.names() if name not in under_test)
         return Plan(
-            under_test, partners, places, DEVICES, rail_checks(typed(EXPECT)), Limits.of(typed(EXPECT), self.priorities)
+            under_test, partners, places, RAILS, rail_checks(typed(EXPECT)), Limits.of(typed(EXPECT), self.priorities)
         )
 
     def observe(self, group: tuple[str, ...]) -> dict[str, Any]:
@@ -99,38 +95,39 @@ class Site:
     def answer(self, node: str, group: tuple[str, ...]) -> dict[str, Any]:
         if len(group) == 1:
             tests = [
-                self.test("loopback", "ib_write_bw", device, node, node, self.looped.get((node, device), 390.0))
-                for device in DEVICES
+                self.test("loopback", "ib_write_bw", rail, node, node, self.looped.get((node, rail), 390.0))
+                for rail in NAMES
             ]
             return {"node": node, "tests": tests, "servers": [], "counters": {}}
         other = next(name for name in group if name != node)
         tests = []
-        for device in DEVICES:
-            speeds = [self.slow.get((name, device), 392.0) for name in group] + [
+        for rail in NAMES:
+            speeds = [self.slow.get((name, rail), 392.0) for name in group] + [
                 self.between.get(frozenset(group), 392.0)
             ]
-            tests += [self.test(phase, "ib_write_bw", device, node, other, min(speeds)) for phase in PRIORITIES]
+            tests += [self.test(phase, "ib_write_bw", rail, node, other, min(speeds)) for phase in PRIORITIES]
             if node == group[1]:
-                micros = max(self.late.get((name, device), 2.2) for name in group)
-                tests.append(self.test("single", "ib_write_lat", device, node, other, micros))
-        counters = {device: {phase: self.grown(node, device, phase) for phase in self.priorities} for device in DEVICES}
+                micros = max(self.late.get((name, rail), 2.2) for name in group)
+                tests.append(self.test("single", "ib_write_lat", rail, node, other, micros))
+        counters = {rail: {phase: self.grown(node, rail, phase) for phase in self.priorities} for rail in NAMES}
         return {"node": node, "tests": tests, "servers": [], "counters": counters}
 
-    @staticmethod
-    def test(*given: Any) -> dict[str, Any]:
-        phase, tool, device, client, server, value = given
+    def test(self, *given: Any) -> dict[str, Any]:
+        phase, tool, rail, client, server, value = given
         sent = SENT if tool == "ib_write_bw" else 2000
-        told = {"phase": phase, "tool": tool, "device": device, "client": client, "server": server}
+        told = {"phase": phase, "tool": tool, "rail": rail, "client": client, "server": server}
+        if {(client, rail), (server, rail)} & self.missing:
+            return {**told, "value": None, "bytes": 0, "error": "rail 1 has no RDMA device"}
         return {**told, "value": value, "bytes": sent, "error": ""}
 
-    def grown(self, node: str, device: str, phase: str) -> dict[str, Any]:
+    def grown(self, node: str, rail: str, phase: str) -> dict[str, Any]:
         priority = self.priorities[phase]
-        seen = self.marked.get((node, device), priority)
+        seen = self.marked.get((node, rail), priority)
         grown = {f"tx_prio{priority}_bytes": SENT + 10**6, f"rx_prio{seen}_bytes": SENT + 10**6}
-        grown.update(self.stray.get((node, device), {}))
-        if (node, device) in self.lossy:
+        grown.update(self.stray.get((node, rail), {}))
+        if (node, rail) in self.lossy:
             grown["out_of_sequence"] = 7
-        return {"grown": grown, "missing": list(PRIORITY_COUNTERS) if (node, device) in self.unread else []}
+        return {"grown": grown, "missing": list(PRIORITY_COUNTERS) if (node, rail) in self.unread else []}
 
     def conclude(self, members: tuple[str, ...] | None = None) -> Conclusion:
         plan, seen = self.plan(members), list[Pair]()
@@ -170,7 +167,7 @@ def test_sound_hosts_pass_everything_that_is_owed_in_four_rounds() -> None:
     assert conclusion.held == {}
 
 
-RAIL = ("n3", "mlx5_1")
+RAIL = ("n3", "rail1")
 FAULTS: list[tuple[str, Callable[[], Site]]] = [
     ("rail_bandwidth", lambda: Site(slow={RAIL: 200.0})),
     ("rail_latency", lambda: Site(late={RAIL: 30.0})),
@@ -183,21 +180,28 @@ FAULTS: list[tuple[str, Callable[[], Site]]] = [
 @pytest.mark.parametrize(("check", "site_of"), FAULTS)
 def test_rail_of_one_host_is_named_and_nobody_else_is_blamed(check: str, site_of: Callable[[], Site]) -> None:
     conclusion = site_of().conclude()
-    assert failed(conclusion) == {("n3", check, "nic mlx5_1")}
+    assert failed(conclusion) == {("n3", check, "nic rail1")}
     assert {node for node, verdict in verdicts(conclusion).items() if verdict != PASS} == {"n3"}
     (finding,) = [each for each in conclusion.findings["n3"] if each.verdict == FAIL]
-    assert "mlx5_1" in finding.reason
-    if check != "rail_loopback":
-        assert "cable to leaf-1 Ethernet0" in finding.reason
+    cable = "" if check == "rail_loopback" else ", cable to leaf-1 Ethernet0:"
+    assert finding.reason.startswith(f"{RAILS[1]}{cable}")
+
+
+def test_rail_without_its_device_costs_nothing_but_that_rail() -> None:
+    conclusion = Site(missing={RAIL}).conclude()
+    found = {(node, each) for node, findings in conclusion.findings.items() for each in findings}
+    bad = [(node, each) for node, each in found if each.verdict != PASS]
+    assert {(node, each.subject) for node, each in bad} == {("n3", "nic rail1")}
+    assert any("rail 1 has no RDMA device" in each.reason for _, each in bad if each.check == "rail_bandwidth")
 
 
 def test_both_ends_of_a_pair_bad_are_both_convicted_by_others() -> None:
-    conclusion = Site(slow={("n3", "mlx5_0"): 200.0, ("n6", "mlx5_0"): 210.0}).conclude()
-    assert failed(conclusion) == {("n3", "rail_bandwidth", "nic mlx5_0"), ("n6", "rail_bandwidth", "nic mlx5_0")}
+    conclusion = Site(slow={("n3", "rail0"): 200.0, ("n6", "rail0"): 210.0}).conclude()
+    assert failed(conclusion) == {("n3", "rail_bandwidth", "nic rail0"), ("n6", "rail_bandwidth", "nic rail0")}
 
 
 def test_whole_leaf_that_is_slow_is_held_and_nobody_is_blamed() -> None:
-    conclusion = Site(slow={(node, "mlx5_0"): 200.0 for node in ("n3", "n4")}).conclude()
+    conclusion = Site(slow={(node, "rail0"): 200.0 for node in ("n3", "n4")}).conclude()
     assert failed(conclusion) == set()
     assert sorted(conclusion.held) == ["n3", "n4"]
     assert "suspect the switch" in conclusion.held["n3"]
@@ -214,7 +218,7 @@ def test_slow_way_between_two_that_are_good_with_others_holds_them() -> None:
 
 
 def test_one_bad_pair_alone_convicts_neither() -> None:
-    conclusion = Site(hosts=2, slow={("n1", "mlx5_0"): 200.0}).conclude()
+    conclusion = Site(hosts=2, slow={("n1", "rail0"): 200.0}).conclude()
     assert failed(conclusion) == set()
     assert sorted(conclusion.held) == ["n1", "n2"]
 
@@ -264,8 +268,8 @@ def test_neighbour_out_of_reach_is_made_up_for_by_a_farther_one() -> None:
 
 
 def test_only_node_of_a_pod_that_is_bad_itself_costs_the_others_nothing() -> None:
-    conclusion = Site(hosts=5, slow={("n5", "mlx5_0"): 200.0}).conclude()
-    assert failed(conclusion) == {("n5", "rail_bandwidth", "nic mlx5_0")}
+    conclusion = Site(hosts=5, slow={("n5", "rail0"): 200.0}).conclude()
+    assert failed(conclusion) == {("n5", "rail_bandwidth", "nic rail0")}
     assert {node for node, verdict in verdicts(conclusion).items() if verdict == PASS} == {"n1", "n2", "n3", "n4"}
 
 
@@ -273,7 +277,7 @@ def test_node_that_is_good_nearby_and_bad_with_everybody_afar_never_passes() -> 
     afar = {frozenset(("n1", f"n{number}")): 150.0 for number in (5, 6, 7, 8)}
     conclusion = Site(between=afar).conclude()
     assert verdicts(conclusion)["n1"] != PASS
-    assert failed(conclusion) <= {("n1", "rail_bandwidth", f"nic {device}") for device in DEVICES}
+    assert failed(conclusion) <= {("n1", "rail_bandwidth", f"nic {rail}") for rail in NAMES}
 
 
 @pytest.mark.parametrize("value", [400.1, 39165.0])
@@ -287,10 +291,10 @@ def test_same_test_told_twice_is_no_other_test() -> None:
     site = Site(hosts=2)
     pair = Pair.read(2, site.observe(("n1", "n2")))
     tests: list[dict[str, Any]] = pair.answers["n1"]["tests"]  # type: ignore[assignment]
-    (single,) = [test for test in tests if (test["phase"], test["device"]) == ("single", "mlx5_0")]
+    (single,) = [test for test in tests if (test["phase"], test["rail"]) == ("single", "rail0")]
     tests[:] = [single if test["phase"] == "together" else test for test in tests]
     found = {each.subject: each for each in conclude_all(site, [pair]) if each.check == "rail_bandwidth"}
-    assert found["nic mlx5_0"].verdict == INCOMPLETE
+    assert found["nic rail0"].verdict == INCOMPLETE
 
 
 def test_latency_that_is_told_is_the_worst_of_those_that_passed() -> None:
@@ -302,13 +306,13 @@ def test_latency_that_is_told_is_the_worst_of_those_that_passed() -> None:
 
 
 def rails(*nodes: str) -> list[tuple[str, str]]:
-    return [(node, device) for node in nodes for device in DEVICES]
+    return [(node, rail) for node in nodes for rail in NAMES]
 
 
 @pytest.mark.parametrize("name", ["tx_prio0_bytes", "rx_prio5_bytes", "tx_prio4_pause"])
 def test_undeclared_priority_that_carries_traffic_or_pauses_fails(name: str) -> None:
     conclusion = Site(stray={RAIL: {name: SENT // 50}}).conclude()
-    assert failed(conclusion) == {("n3", "rail_marking", "nic mlx5_1")}
+    assert failed(conclusion) == {("n3", "rail_marking", "nic rail1")}
 
 
 @pytest.mark.parametrize("name", ["tx_prio0_bytes", "rx_prio3_pause"])
@@ -319,7 +323,7 @@ def test_a_few_bytes_of_others_and_pauses_of_a_lossless_priority_pass(name: str)
 def test_control_may_have_the_priority_of_data_and_is_held_to_it() -> None:
     same = {"single": 3, "together": 3, "control": 3}
     assert set(verdicts(Site(priorities=same).conclude()).values()) == {PASS}
-    assert failed(Site(priorities=same, marked={RAIL: 6}).conclude()) == {("n3", "rail_marking", "nic mlx5_1")}
+    assert failed(Site(priorities=same, marked={RAIL: 6}).conclude()) == {("n3", "rail_marking", "nic rail1")}
 
 
 def test_fabric_of_best_effort_owes_no_marks_and_passes_none_unmeasured() -> None:
@@ -343,14 +347,14 @@ def test_class_without_nics_or_fabric_owes_nothing() -> None:
 
 def test_rail_far_below_its_cohort_fails_above_the_floor() -> None:
     conclusion = Site(slow={RAIL: 384.01}).conclude()
-    assert failed(conclusion) == {("n3", "rail_bandwidth", "nic mlx5_1")}
+    assert failed(conclusion) == {("n3", "rail_bandwidth", "nic rail1")}
     (finding,) = [each for each in conclusion.findings["n3"] if each.verdict == FAIL]
     assert "peers have a median of 392" in finding.reason
 
 
 def test_few_peers_are_judged_by_the_floor_and_it_is_said() -> None:
-    conclusion = Site(hosts=2, slow={("n1", "mlx5_0"): 384.01}).conclude()
-    found = {each.check: each for each in conclusion.findings["n1"] if each.subject == "nic mlx5_0"}
+    conclusion = Site(hosts=2, slow={("n1", "rail0"): 384.01}).conclude()
+    found = {each.check: each for each in conclusion.findings["n1"] if each.subject == "nic rail0"}
     assert found["rail_bandwidth"].verdict == PASS
     assert "are no cohort" in found["rail_bandwidth"].reason
 
@@ -360,12 +364,12 @@ def test_few_peers_are_judged_by_the_floor_and_it_is_said() -> None:
     [(384.0, PASS), (383.99, INCOMPLETE), (0, INCOMPLETE), (float("nan"), INCOMPLETE), (None, INCOMPLETE)],
 )
 def test_floor_is_ninety_six_percent_of_the_line_rate(value: Any, verdict: str) -> None:
-    site = Site(hosts=2, slow={("n1", "mlx5_0"): value} if value is not None else {})
+    site = Site(hosts=2, slow={("n1", "rail0"): value} if value is not None else {})
     seen = [Pair.read(2, site.observe(("n1", "n2")))]
     if value is None:
         answers: Mapping[str, Any] = seen[0].answers
         answers["n1"]["tests"][0]["error"] = "crashed"
-    found = {each.check: each for each in conclude_all(site, seen) if each.subject == "nic mlx5_0"}
+    found = {each.check: each for each in conclude_all(site, seen) if each.subject == "nic rail0"}
     assert found["rail_bandwidth"].verdict == verdict
 
 

@@ -17,14 +17,15 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport
 
 from tests.typed import RAILS_FABRIC, typed
 
-RAILS = [f"mlx5_{number}" for number in range(8)]
-GOOD = NcclLog(dict.fromkeys(RAILS, "RoCE"), ("IB",), {"IB": 4}, {}, (), True, True, None)
+# As a host calls them that has a card more, mlx5_0.
+DEVICES = [f"mlx5_{number + 1}" for number in range(8)]
+RAILS = {f"rail{number}": name for number, name in enumerate(DEVICES)}
+GOOD = NcclLog(dict.fromkeys(DEVICES, "RoCE"), ("IB",), {"IB": 4}, {}, (), True, True, None, RAILS)
 FABRIC = {**RAILS_FABRIC, "nccl_least": "2.22.3"}
 CLASS = expectations_of("hgx_h100", {}, "test")
-RAILS_OF_CLASS = [
-    {"rail": number, "device": name, "address": None, "interface": None} for number, name in enumerate(RAILS)
-]
-EXPECT = {**CLASS, "fabric": FABRIC, "nic": {**CLASS["nic"], "rails": RAILS_OF_CLASS}}
+EXPECT = {**CLASS, "fabric": FABRIC}
+
+LAST = f"rail 7 ({EXPECT['nic']['rails'][7]['address']})"
 
 
 def expecting(**transport: Any) -> dict[str, Any]:
@@ -70,12 +71,15 @@ def test_declared_road_passes_and_one_rank_without_channels_is_no_fault() -> Non
     ("change", "said"),
     [
         ({"devices": {**GOOD.devices, "mlx5_bond_0": "RoCE"}}, "NCCL used mlx5_bond_0, which is no rail of the class"),
-        ({"devices": dict.fromkeys(RAILS[:-1], "RoCE")}, "NCCL left out mlx5_7"),
-        ({"devices": {**GOOD.devices, "mlx5_3": "IB"}}, "mlx5_3 with link layer IB, expected RoCE"),
+        ({"devices": {**GOOD.devices, "mlx5_0": "RoCE"}}, "NCCL used mlx5_0, which is no rail of the class"),
+        ({"devices": dict.fromkeys(DEVICES[:-1], "RoCE")}, "NCCL left out rail 7 (mlx5_8)"),
+        ({"devices": dict.fromkeys(DEVICES[:-1], "RoCE"), "rails": {**RAILS, "rail7": None}}, f"left out {LAST}"),
+        ({"rails": {**RAILS, "rail7": None}}, f"NCCL used mlx5_8, which is no rail of the class; NCCL left out {LAST}"),
+        ({"devices": {**GOOD.devices, "mlx5_3": "IB"}}, "rail 2 (mlx5_3) with link layer IB, expected RoCE"),
         ({"networks": ("Socket",), "direct": {}, "staged": {"Socket": 8}}, "NCCL went over Socket, expected RDMA"),
         ({"networks": ("AWS Libfabric",)}, "NCCL went over AWS Libfabric"),
         ({"staged": {"IB": 2}}, "2 channels through host memory, expected GPUDirect RDMA on all"),
-        ({"without_gpu_direct": ("mlx5_2", "mlx5_9")}, "GPUDirect RDMA is off for mlx5_2"),
+        ({"without_gpu_direct": ("mlx5_2", "mlx5_9")}, "GPUDirect RDMA is off for rail 1 (mlx5_2)"),
         ({"nvls": False}, "NVLS is not available, the class says otherwise"),
         ({"version": "2.21.5"}, "NCCL 2.21.5 does not know NCCL_IB_FIFO_TC, expected 2.22.3 or later"),
     ],
@@ -83,6 +87,13 @@ def test_declared_road_passes_and_one_rank_without_channels_is_no_fault() -> Non
 def test_wrong_road_fails_by_the_worst_rank(change: dict[str, Any], said: str) -> None:
     assert verdict(observation(GOOD, replace(GOOD, **change)))[0] == FAIL
     assert said in verdict(observation(replace(GOOD, **change), GOOD), observation(GOOD))[1]
+
+
+def test_rails_may_be_called_differently_on_every_host() -> None:
+    names = {rail: f"rocep{26 + number}s0" for number, rail in enumerate(RAILS)}
+    renamed = replace(GOOD, devices=dict.fromkeys(names.values(), "RoCE"), rails=names)
+    assert verdict(observation(renamed)) == (PASS, "")
+    assert verdict(observation(replace(renamed, rails=RAILS)))[0] == FAIL
 
 
 @pytest.mark.parametrize(

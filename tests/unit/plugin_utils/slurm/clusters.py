@@ -19,7 +19,6 @@ SITE: dict[str, Any] = {
             "address": "10.1.16.1",
             "pods": {"name": "pod-[1-2]", "nodes_each": 4},
             "racks": {"name": "rack-[1-4]", "nodes_each": 2},
-            "rails": {"devices": "mlx5_[0-7]"},
         }
     ],
     "fabric": {"kind": "infiniband"},

@@ -39,16 +39,10 @@ def test_all_nodes_are_declared_and_tested_where_no_user_is() -> None:
 
 
 def test_nodes_are_told_where_sockets_are_that_do_not_lie_where_slurm_reaches_them() -> None:
-    devices = {"devices": "mlx5_[0-7]", "addresses": "172.[16-23].0.1/31"}
-    data = site(rails=devices)
+    data = site(rails={"addresses": "172.[16-23].0.1/31"})
     assert node_addresses(files(data)["slurm.conf"])["gpu-02"] == ["10.1.16.2"]
-    for interface, addresses in (("bond0", ["10.1.16.2"]), ("ib3", ["10.1.16.2", "172.19.0.3"])):
+    for interface, addresses in (("bond0", ["10.1.16.2"]), ("rail3", ["10.1.16.2", "172.19.0.3"])):
         data["fabric"]["socket_interface"] = interface
-        rails = [
-            {"rail": number, "device": f"mlx5_{number}", "address": None, "interface": f"ib{number}"}
-            for number in range(8)
-        ]
-        data["hardware_classes"] = {"hgx_h100": {"nic": {"rails": rails}}}
         assert node_addresses(files(data)["slurm.conf"])["gpu-02"] == addresses
 
 
@@ -199,7 +193,7 @@ WHOLE_NODE = [("[0-7]", "")]
 def test_gpus_have_the_cores_of_their_numa_node(places: Any, size: Any, entries: Any) -> None:
     data = site({"node_parameters": {"hgx_h100": size}})
     if places:
-        parts = [{"slot": slot, "numa_node": node, "nic": None} for slot, node in places.items()]
+        parts = [{"slot": slot, "numa_node": node, "rail": None} for slot, node in places.items()]
         data["hardware_classes"] = {"hgx_h100": {"affinity": {"parts": parts}}}
     wanted = [f"NodeName=gpu-[01-08] Name=gpu File=/dev/nvidia{a}{b} Flags=nvidia_gpu_env" for a, b in entries]
     assert files(data)["gres.conf"].splitlines()[1:] == wanted
@@ -221,7 +215,7 @@ def test_device_files_lie_below_the_root_of_the_class() -> None:
 def test_class_without_gpus_hands_out_none() -> None:
     data = site()
     data["hardware_classes"] = {"cpu": {"extends": "hgx_h100", "gpu": None, "nvlink": None}}
-    more = {"name": "cpu-[1-2]", "hardware_class": "cpu", "address": "10.1.17.1", "rails": {"devices": "mlx5_[0-7]"}}
+    more = {"name": "cpu-[1-2]", "hardware_class": "cpu", "address": "10.1.17.1"}
     data["nodes"].append(more)
     text = files(data)
     assert "Gres" not in line_of(text["slurm.conf"], "NodeName=cpu-[1-2]")

@@ -53,11 +53,6 @@ def declared(system: str, hosts: int = 4, **fabric: Any) -> dict[str, Any]:
         },
         {"name": "ctsw-[1-4]", "tier": "spine", "system": system},
     ]
-    rails = [
-        {"rail": rail, "device": f"mlx5_{rail}", "address": f"0000:{rail + 16:02x}:00.0", "interface": f"eth{rail}"}
-        for rail in range(8)
-    ]
-    data["hardware_classes"] = {"grand_teton_h100": {"nic": {"rails": {"value": rails, "unit": "", "source": "test"}}}}
     return data
 
 

@@ -22,7 +22,7 @@ def test_every_switch_of_the_example_has_its_sheet() -> None:
 def test_port_of_a_rail_has_the_other_address_of_its_link_and_names_its_host() -> None:
     sheets = dict(sheets_of(fleet(ROCE), ["tor-0001"]))
     assert set(sheets) == {"tor-0001.txt", SUMMARY}
-    rail = "interface Ethernet16/1\n   description gpu-0002 mlx5_7\n   mtu 9000\n   no switchport\n"
+    rail = "interface Ethernet16/1\n   description gpu-0002 rail7\n   mtu 9000\n   no switchport\n"
     assert f"{rail}   ip address 172.23.0.2/31\n" in sheets["tor-0001.txt"]
 
 

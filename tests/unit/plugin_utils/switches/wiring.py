@@ -23,7 +23,7 @@ def wired(plan: SwitchPlan) -> dict[str, Wire]:
     """Return what every port hears when all cables are where they belong; hosts give a MAC address, then the name."""
     wires = {}
     for port, ours in plan.ports.items():
-        ids = ("0c:42:a1:00:00:01", ours.interface or "eth0") if ours.host else (ours.other.port, "uplink")
+        ids = ("0c:42:a1:00:00:01", "eth0") if ours.host else (ours.other.port, "uplink")
         wires[port] = Wire([(ours.other.name if not ours.host else f"{ours.other.name}.site.example", *ids)])
     return wires
 
