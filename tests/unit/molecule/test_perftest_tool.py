@@ -55,16 +55,16 @@ def test_bandwidth_report_has_the_recorded_layout(tool: Any) -> None:
 
 
 def test_simulated_reports_are_read_to_their_figure(tool: Any) -> None:
-    bandwidth = RailTest("single", BANDWIDTH, "mlx5_0", "b", "a", 28301, 65536, seconds=1)
+    bandwidth = RailTest("single", BANDWIDTH, "rail0", "b", "a", 28301, 65536, seconds=1)
     text = tool.heading(BANDWIDTH, GIVEN, (1, 2), MINE) + tool.bandwidth({**GIVEN, "seconds": "1"}, 1000, 391.9)
     assert parse(text, bandwidth).value == 391.9
-    latency = RailTest("single", LATENCY, "mlx5_0", "b", "a", 28301, 2, iterations=1000)
+    latency = RailTest("single", LATENCY, "rail0", "b", "a", 28301, 2, iterations=1000)
     text = tool.heading(LATENCY, GIVEN, (1, 2), MINE) + tool.latency({**GIVEN, "size": "2"}, 1000, 2.21)
     assert parse(text, latency).value == 2.21
 
 
 def test_report_from_the_memory_of_a_gpu_is_read_too(tool: Any) -> None:
-    bandwidth = RailTest("single", BANDWIDTH, "mlx5_0", "b", "a", 28301, 65536, seconds=1, gpu=3, dmabuf=True)
+    bandwidth = RailTest("single", BANDWIDTH, "rail0", "b", "a", 28301, 65536, seconds=1, gpu=3, dmabuf=True)
     before, after = tool.cuda({**GIVEN, "gpu": "3"})
     table = tool.bandwidth({**GIVEN, "seconds": "1"}, 1000, 391.9)
     assert parse(before + tool.heading(BANDWIDTH, GIVEN, (1, 2), MINE) + table + after, bandwidth).value == 391.9
