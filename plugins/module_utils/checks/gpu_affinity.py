@@ -72,9 +72,7 @@ def _rail(number: int, names: Names | None, expect: Expectations) -> NamedRail |
     """Return a rail of the class, or why nobody knows what the tool calls its NIC."""
     if names is None:
         return f"could not be read: the name of rail {number}"
-    rail = next((rail for rail in named_rails(expect, names) if rail.rail == number), None)
-    if rail is None:
-        return f"lies beside rail {number}, which the class does not have"
+    rail = next(rail for rail in named_rails(expect, names) if rail.rail == number)
     return rail if rail.device else no_device(rail, names)
 
 

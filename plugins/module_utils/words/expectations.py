@@ -988,6 +988,10 @@ class Expectations:
     def __post_init__(self) -> None:
         if self.gpu_stack and not (self.gpu and self.gpu.driver):
             raise ReadError("gpu.driver", "nothing", "a version, as gpu_stack is declared")
+        rails = [rail.rail for rail in self.nic.rails] if self.nic else []
+        for index, part in enumerate((self.affinity.parts if self.affinity else None) or ()):
+            if part.rail is not None and part.rail not in rails:
+                raise ReadError(f"affinity.parts[{index}].rail", str(part.rail), "a rail of nic.rails")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -100,6 +101,7 @@ def with_fabric(expect: Expectations, fabric: Fabric, file: str) -> Expectations
     Link layer and MTU that the class leaves open are the fabric's.
     """
     nic, name = expect.nic, expect.class_
+    _check_socket_interface(fabric, [rail.name for rail in nic.rails] if nic else [], name, file)
     if not fabric.rdma or nic is None:
         return replace(expect, fabric=expected_fabric(fabric))
     derived: dict[str, Any] = {"link_layer": _LINK_LAYER[fabric.kind]}
@@ -115,6 +117,13 @@ def with_fabric(expect: Expectations, fabric: Fabric, file: str) -> Expectations
     if expect.rdma is None:
         raise FleetError(file, f"hardware_classes.{name}.rdma", "nothing", f"limits, as fabric.kind is {fabric.kind}")
     return replace(expect, nic=replace(nic, **derived), fabric=expected_fabric(fabric))
+
+
+def _check_socket_interface(fabric: Fabric, rails: Sequence[str], name: str, file: str) -> None:
+    """Raise FleetError for the name of a rail that the class has not: no host has an interface of that name."""
+    if re.fullmatch(r"rail\d+", fabric.socket_interface or "") and fabric.socket_interface not in rails:
+        expected = f"an interface, or a rail of class {name}"
+        raise FleetError(file, "fabric.socket_interface", f'"{fabric.socket_interface}"', expected)
 
 
 def port_settings(fabric: Fabric, rails: Sequence[Rail], expect: Expectations) -> list[dict[str, Any]]:

@@ -60,6 +60,11 @@ def test_good_class_and_class_without_gpus(expect):
         ("nic.rails.1.rail", 0, r"nic.rails\[1\].rail: found 0 again"),
         ("nic.rails.1.device", "mlx5_1", r'nic.rails\[1\]: found unknown key "device", expected one of rail, address'),
         ("affinity.parts", [{"slot": "SXM1", "numa_node": 0, "nic": "mlx5_0"}], 'found unknown key "nic"'),
+        (
+            "affinity.parts",
+            [{"slot": "SXM1", "numa_node": 0, "rail": 8}],
+            r"affinity.parts\[0\].rail: found 8, expected a",
+        ),
         ("bmc.interface", "snmp", 'bmc.interface: found "snmp", expected one of ipmitool, redfish'),
         ("bmc.interface", "redfish", "bmc.redfish: found nothing, expected address, netrc, certificate and documents"),
         ("bmc.log.since", "yesterday", 'bmc.log.since: found "yesterday", expected a date'),

@@ -348,6 +348,10 @@ BAD = [
     (drop("fabric"), "fabric: found nothing, expected a mapping"),
     (change("fabric", "kind", to="token_ring"), 'fabric.kind: found "token_ring", expected one of roce, infiniband, e'),
     (
+        change("fabric", "socket_interface", to="rail8"),
+        'fabric.socket_interface: found "rail8", expected an interface, or a rail of class lab_h100',
+    ),
+    (
         change("fabric", "speed_gbps", to="400G"),
         'fabric.speed_gbps: found "400G", expected a whole number of at least 1',
     ),

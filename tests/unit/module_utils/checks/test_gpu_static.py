@@ -313,7 +313,6 @@ def test_declared_places_are_exact(expect, report):
             ("fail", "nearest NIC is mlx5_1"),
         ),
         (Names({"0000:3d:00.0": ["rocep60s0"]}), 1, ("incomplete", "rail 1 has no RDMA device at 0000:3c:00.0")),
-        (NAMES, 8, ("incomplete", "lies beside rail 8, which the class does not have")),
         (None, 1, ("incomplete", "could not be read: the name of rail 1")),
     ],
 )
