@@ -77,9 +77,18 @@ class WantedInterface:
 
 
 def interface_subjects(expect: Expectations) -> list[str]:
-    """Return the parts that owe a network interface: rails where the fabric has such, and the front end."""
-    frontend = [f"nic {item.interface}" for item in expect.nic.frontend] if expect.nic else []
-    return [*(rail_subjects(expect) if expect.fabric and expect.fabric.has_interfaces else ()), *frontend]
+    """Return the parts that owe a network interface: rails that have one, and the front end."""
+    nic = expect.nic
+    if nic is None:
+        return []
+    rails = rail_subjects(expect) if _rails_have_interfaces(expect) else []
+    return [*rails, *(f"nic {item.interface}" for item in nic.frontend)]
+
+
+def _rails_have_interfaces(expect: Expectations) -> bool:
+    """Return whether rails are declared to have network interfaces, by the fabric or, without one, by the class."""
+    by_fabric = expect.fabric is not None and expect.fabric.has_interfaces
+    return by_fabric or (expect.nic is not None and expect.nic.link_layer == "Ethernet")
 
 
 def interfaces_of(expect: Expectations, names: Names) -> dict[str, WantedInterface]:
@@ -89,7 +98,7 @@ def interfaces_of(expect: Expectations, names: Names) -> dict[str, WantedInterfa
         return {}
     found = {}
     # An IPoIB interface says the speed of its port, as an Ethernet one does.
-    for rail in named_rails(expect, names) if expect.fabric and expect.fabric.has_interfaces else ():
+    for rail in named_rails(expect, names) if _rails_have_interfaces(expect) else ():
         where = f"{rail} interface {rail.interface}" if rail.interface else str(rail)
         found[subject_of(rail)] = WantedInterface(rail.interface, nic.speed_gbps, nic.mtu_bytes, where)
     for item in nic.frontend:

@@ -229,15 +229,21 @@ def test_rail_without_an_interface_fails(expect):
 
 
 @pytest.mark.parametrize(
-    ("fabric", "owed"),
+    ("fabric", "link_layer", "owed"),
     [
-        (None, []),
-        ({**RAILS_FABRIC, "kind": "infiniband"}, []),
-        ({**RAILS_FABRIC, "kind": "infiniband", "ipoib": "datagram"}, [f"nic rail{rail}" for rail in range(8)]),
+        (None, None, []),
+        (None, "Ethernet", [f"nic rail{rail}" for rail in range(8)]),
+        (None, "InfiniBand", []),
+        ({**RAILS_FABRIC, "kind": "infiniband"}, "InfiniBand", []),
+        (
+            {**RAILS_FABRIC, "kind": "infiniband", "ipoib": "datagram"},
+            "InfiniBand",
+            [f"nic rail{rail}" for rail in range(8)],
+        ),
     ],
 )
-def test_rails_owe_interfaces_where_their_fabric_has_such(fabric, owed, expect):
-    expect["fabric"] = fabric
+def test_rails_owe_interfaces_where_their_network_has_such(fabric, link_layer, owed, expect):
+    expect["fabric"], expect["nic"]["link_layer"] = fabric, link_layer
     assert list(nic_interface.subjects(typed(expect))) == owed
     assert list(judged(nic_interface, INTERFACES, expect)) == owed
 
