@@ -72,10 +72,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names import RailError
 from ansible_collections.muster.cluster.plugins.module_utils.host.waiting import poll
 from ansible_collections.muster.cluster.plugins.module_utils.nic.infiniband_rails import (
     Ipoib,
+    RailError,
     description_of,
     infiniband_rails,
     interface_mtu,

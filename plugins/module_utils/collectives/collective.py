@@ -27,7 +27,7 @@ from ..words.errors import MusterError
 from .collective_guard import Guard
 from .collective_program import Phase, ProgramError, read_program, unpack_spec
 from .link_changes import LinkWatch
-from .link_words import interface_of
+from .link_words import name_sockets
 from .round_secret import VARIABLE, word
 
 # Beside the longest time a rank may wait for others, so that our own clock speaks before the library's.
@@ -162,8 +162,7 @@ def _run(request: Request, place: Place, report: dict[str, Any], guard: Guard) -
             finally:
                 report["transport"] = read_log(log, rails)
     else:
-        if sockets := os.environ.get("GLOO_SOCKET_IFNAME"):
-            os.environ["GLOO_SOCKET_IFNAME"] = ",".join(interface_of(word, host) for word in sockets.split(","))
+        name_sockets(os.environ, host)
         _measure(request, place, report, guard)
 
 

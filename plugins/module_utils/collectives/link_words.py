@@ -5,11 +5,13 @@ What a host calls a rail's device and interface is its own affair; ``rail0=0000:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 
 from ..host.host import Host
 from ..host.rail_names import read_names
 from ..words.expectations import Rail
+
+GLOO_SOCKETS = "GLOO_SOCKET_IFNAME"
 
 
 def link_word(rail: Rail) -> str:
@@ -33,3 +35,9 @@ def interface_of(word: str, host: Host) -> str:
     address = word.partition("=")[2]
     found = read_names(host).interfaces.get(address, ()) if address else ()
     return found[0] if len(found) == 1 else word
+
+
+def name_sockets(environment: MutableMapping[str, str], host: Host) -> None:
+    """Put what this host calls them in the place of words in the variable that tells Gloo its interfaces."""
+    if words := environment.get(GLOO_SOCKETS):
+        environment[GLOO_SOCKETS] = ",".join(interface_of(word, host) for word in words.split(","))

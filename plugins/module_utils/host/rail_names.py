@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..words.errors import MusterError
 from ..words.expectations import Rail, pci_address
 from .host import Host, Output, Unreadable, require_success
 
@@ -23,10 +22,6 @@ _PARENTS = ("/sys/class/infiniband/*/parent", "/sys/class/net/*/parent")
 _NAMED = re.compile(rf"{_PCI}/([^/ ]+)/(?:virtio\d+/)?(infiniband|net)/([^/ ]+)", re.ASCII)
 _PARENT = re.compile(r"/sys/class/(infiniband|net)/([^/ ]+)/parent ([^/ ]+)", re.ASCII)
 _WHAT = {"infiniband": "RDMA device", "net": "network interface"}
-
-
-class RailError(MusterError):
-    """A rail that is not what it has to be; the text says rail, found and expected."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +38,6 @@ class NamedRail(Rail):
 
     device: str | None
     interface: str | None
-
-    @property
-    def link(self) -> str:
-        """Return by which name its link is watched: its interface's, where it has one."""
-        return self.interface or self.device or self.name
 
     def __str__(self) -> str:
         return f"rail {self.rail} ({self.device or self.address})"

@@ -19,7 +19,7 @@ from ..host.file_set import FileSet, FileWanted
 from ..host.host import Host
 from ..host.rail_names import NamedRail, Names, named, no_device, no_interface, read_names
 from ..words.expectations import Rail
-from ..words.reader import ReadError, Text, plain, read
+from ..words.reader import ReadError, Text, read
 
 CONF = "/etc/nccl.conf"
 HEAD = "# Written by Muster (nccl); edits are lost.\n"
@@ -64,11 +64,6 @@ class Settings:
     def from_json(cls, text: str) -> Settings:
         """Return the settings of ``/etc/muster/nccl.json``; raises ReadError or ValueError."""
         return cls.from_dict(json.loads(text))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON data that ``from_dict`` reads back."""
-        data: dict[str, Any] = plain(self)
-        return data
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..host.host import Host
-from ..host.rail_names import NamedRail, RailError, named, no_device, no_interface, read_names
+from ..host.rail_names import NamedRail, named, no_device, no_interface, read_names
+from ..words.errors import MusterError
 from ..words.expectations import Rail
 
 # Bit of full membership in a P_Key (InfiniBand specification, volume 1, section 10.9.1).
@@ -23,6 +24,10 @@ _CLASS = "/sys/class/infiniband"
 _NET = "/sys/class/net"
 # 20 bytes: queue pair, then the group's GID ff12:401b:PKEY.
 _BROADCAST = re.compile(r"(?:[0-9a-f]{2}:){8}([0-9a-f]{2}):([0-9a-f]{2})(?::[0-9a-f]{2}){10}")
+
+
+class RailError(MusterError):
+    """A rail that is not what it has to be; the text says rail, found and expected."""
 
 
 @dataclass(frozen=True)

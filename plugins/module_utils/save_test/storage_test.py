@@ -23,7 +23,7 @@ from typing import Any
 from ..collectives.collective import CollectiveError, place_from
 from ..collectives.collective_guard import EXIT_DEADLINE, EXIT_ENDED
 from ..collectives.link_changes import LinkWatch
-from ..collectives.link_words import interface_of
+from ..collectives.link_words import name_sockets
 from ..collectives.round_secret import word
 from ..host.host import LocalHost
 from ..words.answer_lines import pack
@@ -284,8 +284,7 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
     rendezvous: Rendezvous | None = None
     member: Member | None = None
     try:
-        if sockets := os.environ.get("GLOO_SOCKET_IFNAME"):
-            os.environ["GLOO_SOCKET_IFNAME"] = ",".join(interface_of(each, LocalHost()) for each in sockets.split(","))
+        name_sockets(os.environ, LocalHost())
         checkpoint = CheckpointProcess(
             request.python,
             request.program,

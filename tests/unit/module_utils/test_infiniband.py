@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
-from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names import RailError
 from ansible_collections.muster.cluster.plugins.module_utils.nic.infiniband_rails import (
     Ipoib,
+    RailError,
     child_name,
     infiniband_rails,
     interface_mtu,

@@ -44,13 +44,14 @@ def test_rail_is_the_function_at_its_address_by_any_name(device, interface):
     found = host(*first, f"0000:1a:00.0/infiniband/{device}", f"0000:1a:00.0/net/{interface}")
     rail = rail_on(found)
     assert rail == NamedRail(0, "0000:1a:00.0", device, interface)
-    assert (str(rail), rail.name, rail.link) == (f"rail 0 ({device})", "rail0", interface)
+    assert (str(rail), rail.name) == (f"rail 0 ({device})", "rail0")
 
 
-def test_rail_without_an_interface_is_watched_by_its_device_and_one_without_any_by_its_own_name():
-    assert rail_on(host("0000:1a:00.0/infiniband/mlx5_0")).link == "mlx5_0"
+def test_rail_without_an_interface_or_device_has_no_name_of_such():
+    without = rail_on(host("0000:1a:00.0/infiniband/mlx5_0"))
+    assert (without.device, without.interface) == ("mlx5_0", None)
     nothing = rail_on(host("0000:0a:00.0/infiniband/mlx5_0"))
-    assert (nothing.device, nothing.interface, nothing.link) == (None, None, "rail0")
+    assert (nothing.device, nothing.interface, nothing.name) == (None, None, "rail0")
     assert str(nothing) == "rail 0 (0000:1a:00.0)"
 
 
