@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,8 @@ import lab_nics
 import lab_roce
 from lab_state import nvme_of
 
-# Where `write_files` keeps the paths that it wrote, one per line: what a later state no longer has must vanish.
+# Where `write_files` keeps the paths that it wrote, one per line, each with a checksum of the text after a tab. What a
+# later state no longer has must vanish, and what it shows no other text for is left to the roles.
 WRITTEN = "files"
 
 
@@ -40,10 +42,12 @@ def write_files(directory: Path, state: Mapping[str, Any]) -> None:
     """Make ``directory``/root show exactly the files of ``state``, beside those that the host itself wrote there."""
     root, written = directory / "root", directory / WRITTEN
     files = files_of(state)
-    before = written.read_text(encoding="utf-8").split("\n") if written.exists() else []
-    # Named before they are written: a run that is killed half way leaves nothing that nobody knows of.
-    write(written, "\n".join(sorted({*files, *before} - {""})))
-    for path in set(before) - set(files) - {""}:
+    sums = {path: f"{zlib.crc32(text.encode()):08x}" for path, text in files.items()}
+    before = _read_written(written)
+    # Named before they are written, with the sums that they had: a run that is killed half way leaves nothing that
+    # nobody knows of, and nothing that counts as written but is not.
+    _write_written(written, {**sums, **before})
+    for path in set(before) - set(files):
         (root / path).unlink(missing_ok=True)
         _prune(root, (root / path).parent)
     for parent in {(root / path).parent for path in files}:
@@ -53,11 +57,26 @@ def write_files(directory: Path, state: Mapping[str, Any]) -> None:
             _link(root / path, root / text)
             continue
         # What a role has set stays set when another fault is laid over the host, as on a real one.
-        if lab_roce.is_setting(path) and (root / path).exists():
+        if is_setting(path) and before.get(path) == sums[path] and (root / path).exists():
             continue
         # What a test makes grow, it makes grow as the unprivileged user that it runs as.
         write(root / path, text, 0o666 if "/hw_counters/" in path or path.startswith("ethtool/") else 0o644)
-    write(written, "\n".join(sorted(files)))
+    _write_written(written, sums)
+
+
+def is_setting(path: str) -> bool:
+    """Return whether a role sets the file: it is written as after the boot, and again when the state changes it."""
+    return lab_roce.is_setting(path) or path.endswith("/cpufreq/scaling_governor")
+
+
+def _read_written(file: Path) -> dict[str, str]:
+    """Return the sums by path; empty ones in the file of an older checkout, which kept none."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return dict(line.partition("\t")[::2] for line in lines)
+
+
+def _write_written(file: Path, sums: Mapping[str, str]) -> None:
+    write(file, "".join(f"{path}\t{text}\n" for path, text in sorted(sums.items())))
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> None:
@@ -167,7 +186,9 @@ def cpus(state: Mapping[str, Any]) -> dict[str, str]:
             "flags": "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat",
         }
         blocks.append("".join(_field(name, value) for name, value in fields.items()) + "power management:\n\n")
-        files[f"sys/devices/system/cpu/cpu{number}/cpufreq/scaling_governor"] = f"{state['cpu_governor']}\n"
+        place = f"sys/devices/system/cpu/cpu{number}/cpufreq"
+        files[f"{place}/scaling_governor"] = f"{state['cpu_governor']}\n"
+        files[f"{place}/scaling_available_governors"] = "performance schedutil\n"
     return {**files, "proc/cpuinfo": "".join(blocks)}
 
 

@@ -12,7 +12,7 @@ from lab_roce import IGNORED
 
 MODEL = "NVIDIA H100 80GB HBM3"
 MODEL_MEMORY_MIB = 81559
-# Where no hardware class says otherwise: the addresses of SXM1 to SXM8 in the class hgx_h100.
+# Where no hardware class says otherwise: the addresses of SXM1 to SXM8 in the class lab_h100.
 BUSES = ("0b", "05", "0c", "04", "8b", "85", "8c", "84")
 PARTS = tuple({"slot": f"SXM{slot}", "address": f"0000:{bus}:00.0"} for slot, bus in enumerate(BUSES, 1))
 # Where no hardware class says otherwise: the rails of the class lab_h100.
@@ -88,7 +88,8 @@ HEALTHY: dict[str, Any] = {
     "hugepages": {},
     "transparent_hugepage": "madvise",
     "cpu": {"sockets": 2, "cores": 96},
-    "cpu_governor": "performance",
+    # As Debian's kernels start; role host_base sets the one of the hardware class.
+    "cpu_governor": "schedutil",
     # By number of the CPU ("7": "0x2b000590").
     "cpu_microcode": {},
     # None: one for each socket.

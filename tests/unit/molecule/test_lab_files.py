@@ -43,6 +43,50 @@ def shown(place: Path, **faults: Any) -> Path:
     return place / "root"
 
 
+def test_what_a_role_has_set_stays_until_the_state_shows_something_else(tmp_path: Path) -> None:
+    root = shown(tmp_path)
+    set_by_role = {
+        "sys/devices/system/cpu/cpu191/cpufreq/scaling_governor": "performance\n",
+        "sys/class/net/rdma1/ecn/roce_np/cnp_dscp": "26\n",
+    }
+    governor, dscp = (root / path for path in set_by_role)
+    assert (governor.read_text(), dscp.read_text()) == ("schedutil\n", "48\n")
+    for path, text in set_by_role.items():
+        (root / path).write_text(text)
+    shown(tmp_path, swap_mib=8192)
+    assert (governor.read_text(), dscp.read_text()) == ("performance\n", "26\n")
+    shown(tmp_path, cpu_governor="powersave")
+    assert (governor.read_text(), dscp.read_text()) == ("powersave\n", "26\n")
+
+
+def test_state_that_a_killed_run_left_half_written_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    governor = shown(tmp_path) / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(lab_files, "is_setting", stop)
+        shown(tmp_path, cpu_governor="powersave")
+    assert governor.read_text() == "schedutil\n"
+    shown(tmp_path, cpu_governor="powersave")
+    assert governor.read_text() == "powersave\n"
+
+
+def stop(_: str) -> bool:
+    raise KeyboardInterrupt
+
+
+def test_files_of_a_lab_that_an_older_checkout_has_brought_up_are_known(tmp_path: Path) -> None:
+    root = shown(tmp_path)
+    written = tmp_path / lab_files.WRITTEN
+    gone = "sys/class/gone/x"
+    (root / gone).parent.mkdir()
+    (root / gone).touch()
+    paths = [line.partition("\t")[0] for line in written.read_text().splitlines()]
+    written.write_text("\n".join([*paths, gone]))
+    shown(tmp_path)
+    assert not (root / gone).parent.exists()
+
+
 def nic_files(recorded: Path) -> set[str]:
     """Return the files of one InfiniBand port and device that a recorded host has, below the device."""
     text = (recorded / "ib" / "sysfs-class-infiniband-h100.txt").read_text(encoding="utf-8")

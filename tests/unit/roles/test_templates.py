@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -80,6 +81,70 @@ def test_nccl_is_written_again_at_boot_and_when_a_device_comes_or_is_renamed(ren
         'ACTION=="add|move", SUBSYSTEM=="infiniband", TAG+="systemd", ENV{SYSTEMD_WANTS}+="muster-nccl.service"'
     ]
     assert all(text.endswith("\n") for text in found.values())
+
+
+@pytest.fixture
+def governor_parts(render, tmp_path):
+    """Return a function that gives what role host_base has its task write, remove and run."""
+
+    def call(**variables):
+        wanted = tmp_path / "parts.j2"
+        names = ("governor_files", "governor_absent", "units")
+        wanted.write_text(f"{{{{ [{', '.join(f'__host_base_{name}' for name in names)}] | to_json }}}}\n")
+        (tmp_path / "templates").symlink_to(ROOT / "roles/host_base/templates")
+        return json.loads(render("host_base", str(wanted), variables))
+
+    return call
+
+
+GOVERNOR_UNIT = "/etc/systemd/system/muster-governor.service"
+
+
+def test_governor_is_set_by_a_unit_that_runs_now_and_at_every_boot(governor_parts):
+    ((unit,), absent, units) = governor_parts(host_base_governor="performance")
+    assert unit["path"] == GOVERNOR_UNIT and absent == []
+    assert units == [{"name": "chrony"}, {"name": "muster-governor.service", "files": [GOVERNOR_UNIT]}]
+    lines = unit["content"].splitlines()
+    assert {"Type=oneshot", "RemainAfterExit=yes", "Before=slurmd.service", "WantedBy=multi-user.target"} <= {*lines}
+    assert " /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor;" in unit["content"]
+
+
+def test_without_a_governor_the_unit_of_an_earlier_one_goes(governor_parts):
+    files, absent, units = governor_parts(host_base_time_service="")
+    assert (files, units) == ([], [])
+    assert absent == [GOVERNOR_UNIT, "/etc/systemd/system/multi-user.target.wants/muster-governor.service"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_understands_the_unit_of_the_governor(governor_parts, tmp_path):
+    ((unit,), _, _) = governor_parts(host_base_governor="performance")
+    place = tmp_path / "muster-governor.service"
+    place.write_text(unit["content"])
+    command = ["systemd-analyze", "verify", "--man=no", str(place)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_governor_is_written_for_every_cpu_and_a_refused_one_is_an_error(governor_parts, tmp_path):
+    root = tmp_path / "root"
+    ((unit,), _, _) = governor_parts(host_base_governor="performance", host_base_root=str(root))
+    (command,) = (line[10:] for line in unit["content"].splitlines() if line.startswith("ExecStart="))
+    argv = [word.replace("$$", "$") for word in shlex.split(command)]
+
+    def run():
+        return subprocess.run(argv, capture_output=True, timeout=10, check=False).returncode
+
+    assert run() == 0, "a host without frequency scaling"
+    files = [root / f"sys/devices/system/cpu/cpu{number}/cpufreq/scaling_governor" for number in (0, 1)]
+    for file in files:
+        file.parent.mkdir(parents=True)
+        file.write_text("schedutil\n")
+    assert run() == 0
+    assert [file.read_text() for file in files] == ["performance\n"] * 2
+    # The first of two: what comes after does not hide it.
+    files[0].unlink()
+    files[0].symlink_to("/dev/full")
+    assert run() != 0
 
 
 REST = {"address": "10.0.0.5", "port": 6820}
