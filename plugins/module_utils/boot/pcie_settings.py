@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ..host.host import Unreadable
+from ..host.host import Host, Unreadable
 from ..host.machine import Machine
+from ..host.secure_boot import lockdown
 from ..host.systemd import Systemd, SystemdError
 from ..probes import lspci
 from ..words.errors import MusterError
@@ -100,7 +101,7 @@ def cpus_of(text: str) -> frozenset[int]:
     return frozenset(cpus)
 
 
-def look(host: Machine, settings: Settings) -> Seen:
+def look(host: Host, settings: Settings) -> Seen:
     """Return what the node is set to; raises PcieError for what cannot be read."""
     try:
         devices = lspci.parse(lspci.collect(host))
@@ -137,10 +138,30 @@ def apply(host: Machine, settings: Settings, check: bool = False) -> list[Step]:
         return steps
     for step in steps:
         if why := _taken(host, step):
-            raise PcieError(f"{step.what}: {why}")
+            raise PcieError(f"{step.what}: {why}{_cause(host, [step])}")
     if left := plan(look(host, settings), settings):
-        raise PcieError(f"after it was set there was still to do: {'; '.join(step.what for step in left)}")
+        what = "; ".join(step.what for step in left)
+        raise PcieError(f"after it was set there was still to do: {what}{_cause(host, left)}")
     return steps
+
+
+def refusal(host: Host) -> str:
+    """Return why the kernel refuses what ``setpci`` writes, with the ways out; "" where it does not."""
+    try:
+        mode = lockdown(host)
+    except Unreadable as exc:
+        return f"whether the kernel refuses writes to PCIe registers cannot be told ({exc})"
+    if not mode:
+        return ""
+    return (
+        f"the kernel's lockdown ({mode}, which Secure Boot turns on) refuses writes to PCIe registers: set it in the "
+        "host's firmware, declare null in pcie of the class, or switch Secure Boot off"
+    )
+
+
+def _cause(host: Host, steps: Sequence[Step]) -> str:
+    why = refusal(host) if any(step.argv[:1] == ("setpci",) for step in steps) else ""
+    return f"; {why}" if why else ""
 
 
 def _taken(host: Machine, step: Step) -> str:
@@ -189,7 +210,7 @@ def _setpci(what: str, address: str, register: str) -> Step:
     return Step(what, ("setpci", "-s", address, register))
 
 
-def _interrupts(host: Machine, rail: Rail) -> list[Interrupt]:
+def _interrupts(host: Host, rail: Rail) -> list[Interrupt]:
     place = f"/sys/bus/pci/devices/{rail.address}"
     local = _text(host, f"{place}/local_cpulist")
     cpus_of(local)
@@ -202,14 +223,14 @@ def _interrupts(host: Machine, rail: Rail) -> list[Interrupt]:
     return found
 
 
-def _text(host: Machine, path: str) -> str:
+def _text(host: Host, path: str) -> str:
     output = host.read(path)
     if output.rc != 0 or not output.stdout.strip():
         raise PcieError(output.error or f"{path} is empty")
     return output.stdout.strip()
 
 
-def _balancer_may_run(host: Machine) -> bool:
+def _balancer_may_run(host: Host) -> bool:
     try:
         state = Systemd(host).enabled(BALANCER)
     except SystemdError as exc:

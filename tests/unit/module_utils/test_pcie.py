@@ -8,12 +8,13 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.boot import pcie_settings as pcie
 from ansible_collections.muster.cluster.plugins.module_utils.host import kernel_parameters
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.host.secure_boot import LOCKDOWN
 from ansible_collections.muster.cluster.plugins.module_utils.nic.peer_memory import why_not
 from ansible_collections.muster.cluster.plugins.module_utils.probes import boot_loader, lspci
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Rail
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
-from ansible_collections.muster.cluster.plugins.modules.rdma_preflight import wrong_source
 
+from tests.fake_host import FakeHost
 from tests.typed import typed
 
 from .conftest import HEALTHY
@@ -140,16 +141,8 @@ def test_boot_loader_without_a_kernel_is_unreadable(output):
         boot_loader.parse(output)
 
 
-class Kernel:
-    """A host with a kernel release and modules on disk."""
-
-    def __init__(self, release, modules=()):
-        self.release, self.modules = release, modules
-
-    def run(self, argv, timeout_seconds):
-        if argv[0] == "uname":
-            return self.release if isinstance(self.release, Output) else Output(f"{self.release}\n")
-        return Output(rc=0 if argv[-1] in self.modules else 1)
+def kernel(release):
+    return FakeHost({"uname -r": release if isinstance(release, Output) else Output(f"{release}\n")})
 
 
 @pytest.mark.parametrize(
@@ -157,49 +150,54 @@ class Kernel:
     [("5.12.0", True), ("5.15.0-1063-nvidia", True), ("6.1.0-18-amd64", True), ("5.11.22", False), ("4.18.0", False)],
 )
 def test_dmabuf_needs_linux_5_12(release, right):
-    assert (why_not(Kernel(release), "dmabuf", driver_to_come=False) == "") is right
+    assert (why_not(kernel(release), "dmabuf") == "") is right
 
 
 @pytest.mark.parametrize("release", ["", "unknown", Output(rc=None, error="uname: not found"), Output("6.1", rc=1)])
 def test_kernel_release_that_cannot_be_read_is_no_yes(release):
-    assert why_not(Kernel(release), "dmabuf", driver_to_come=True)
+    assert why_not(kernel(release), "dmabuf")
 
 
-@pytest.mark.parametrize(
-    ("modules", "to_come", "right"),
-    [
-        (("nvidia", "nvidia_peermem"), False, True),
-        (("nvidia",), False, False),
-        ((), False, False),
-        # In check mode the driver may be yet to come; one that is there without the module is wrong all the same.
-        ((), True, True),
-        (("nvidia",), True, False),
-    ],
-)
-def test_peermem_needs_the_drivers_module(modules, to_come, right):
-    assert (why_not(Kernel("6.1.0", modules), "nvidia_peermem", to_come) == "") is right
-
-
-def test_nothing_is_asked_where_no_gpu_memory_is_reached():
-    assert why_not(Kernel("4.18.0"), "none", driver_to_come=False) == ""
-
-
-@pytest.mark.parametrize("backend", ["doca", "inbox", ""])
-def test_doca_needs_its_mirror_and_every_version(backend):
-    assert wrong_source(backend, "doca", ["doca-ofed=3.1.0"], "https://mirror.example.com") == []
-    one, two = wrong_source(backend, "doca", ["doca-ofed=3.1.0", "perftest"], "")
-    assert one.startswith("rdma_repository: nothing") and two.startswith("rdma_packages: perftest, expected")
-    assert ("fabric.backend" in one) is bool(backend)
-
-
-def test_backend_doca_needs_doca_unless_the_image_has_it():
-    assert wrong_source("inbox", "distribution", ["perftest"], "") == []
-    assert wrong_source("", "distribution", ["perftest"], "") == []
-    (told,) = wrong_source("doca", "distribution", ["perftest"], "")
-    assert told.startswith("rdma_source: distribution, expected doca, as fabric.backend is doca")
-    assert wrong_source("doca", "distribution", [], "") == wrong_source("doca", "doca", [], "") == []
+@pytest.mark.parametrize("method", ["nvidia_peermem", "none"])
+def test_dmabufs_kernel_is_asked_of_dmabuf_alone(method):
+    host = kernel("4.18.0")
+    assert why_not(host, method) == "" and host.runs == []
 
 
 def test_device_that_is_not_there_needs_no_way_opened_to_it():
     settings = pcie.Settings((), None, None, ("0000:85:00.0",), False, "/usr/bin", "/")
     assert pcie.plan(pcie.Seen({}, (), False), settings) == []
+
+
+LOCKED = {LOCKDOWN: Output("none [integrity] confidentiality\n")}
+CAUSE = "lockdown (integrity, which Secure Boot turns on) refuses writes to PCIe registers"
+
+
+@pytest.mark.parametrize("lockdown", [LOCKED, {}])
+@pytest.mark.parametrize(
+    ("setpci", "said"),
+    [
+        (Output(stderr="setpci: Operation not permitted\n", rc=1), ": setpci: Operation not permitted"),
+        (Output(), "after it was set there was still to do: rail 0"),
+    ],
+)
+def test_register_that_is_not_written_under_lockdown_names_the_cause(lockdown, setpci, said):
+    lspci_output = Output((HEALTHY / "lspci.txt").read_text())
+    host = FakeHost({"lspci": lspci_output, "setpci": setpci, **lockdown})
+    settings = pcie.Settings((RAIL,), 512, None, (), False, "/usr/bin", "/")
+    with pytest.raises(pcie.PcieError) as raised:
+        pcie.apply(host, settings)
+    assert said in str(raised.value)
+    assert (CAUSE in str(raised.value)) is bool(lockdown)
+
+
+def test_file_that_is_not_written_has_nothing_to_do_with_lockdown():
+    place = f"/sys/bus/pci/devices/{NIC}"
+    files = {f"{place}/local_cpulist": "0-3", f"{place}/msi_irqs/200": "", "/proc/irq/200/smp_affinity_list": "7"}
+    outputs = {path: Output(f"{text}\n") for path, text in files.items()}
+    outputs |= {"lspci": Output((HEALTHY / "lspci.txt").read_text()), "systemctl": Output("masked\n", rc=1), **LOCKED}
+    host = FakeHost(outputs)
+    host.write = lambda path, text: "Input/output error"
+    settings = pcie.Settings((RAIL,), None, None, (), True, "/usr/bin", "/")
+    with pytest.raises(pcie.PcieError, match=r"to CPUs 0-3 in place of 7: Input/output error$"):
+        pcie.apply(host, settings)

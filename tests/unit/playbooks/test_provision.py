@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from jinja2.nativetypes import NativeEnvironment
 
 from tests import warm_ansible
 from tests.identified import IDENTIFIED
@@ -119,3 +120,17 @@ def test_node_whose_stack_changed_is_given_back_after_the_gate_is_closed():
     assert "state: resumed" not in role
     assert len(places["tasks_from: resume"]) == 1
     assert places["close_only: true"][0] < places["tasks_from: resume"][0]
+
+
+@pytest.mark.parametrize(("declared", "governor"), [("performance", "performance"), (None, "")])
+def test_node_gets_the_governor_that_its_class_declares(declared, governor):
+    plays = yaml.safe_load((ROOT / "playbooks/provision.yml").read_text(encoding="utf-8"))
+    (play,) = (play for play in plays if play["name"] == "Provision the compute nodes")
+    (given,) = (
+        task["vars"]
+        for task in play["tasks"][0]["block"]
+        if task.get("ansible.builtin.import_role", {}).get("name") == "muster.cluster.host_base"
+    )
+    expect = {"cpu": {"governor": declared}, "tools": {"root": "/opt/lab/root"}}
+    found = {name: NativeEnvironment().from_string(text).render(muster_expect=expect) for name, text in given.items()}
+    assert found == {"host_base_governor": governor, "host_base_root": "/opt/lab/root"}

@@ -22,10 +22,10 @@ PACKAGES = yaml.safe_load((ROOT / "roles/rdma/defaults/main.yml").read_text(enco
 
 
 def preflight() -> dict[str, Any]:
-    """Return the task by which provision.yml uses role rdma, cut down to the role's preflight."""
+    """Return the task by which provision.yml installs RDMA software, cut down to the role's preflight."""
     plays = yaml.safe_load((ROOT / "playbooks/provision.yml").read_text(encoding="utf-8"))
-    (play,) = (play for play in plays if play["name"] == "Configure the fabric")
-    (task,) = (task for task in play["tasks"][0]["block"] if task["name"] == "Prepare the host for RDMA")
+    (play,) = (play for play in plays if play["name"] == "Provision the compute nodes")
+    (task,) = (task for task in play["tasks"][0]["block"] if task["name"] == "Install the RDMA software")
     task["ansible.builtin.include_role"] = {**task["ansible.builtin.include_role"], "tasks_from": "preflight"}
     # What the host is like is not asked here.
     task["vars"]["rdma_peer_memory"] = "none"
@@ -69,3 +69,23 @@ def test_backend_doca_without_doca_is_told_before_anything_is_installed(asked: C
     assert "rdma_packages: ibverbs-providers, " in shown and "with fabric.backend doca" in shown, shown
     shown = asked("lab", rdma_source="distribution", rdma_packages=PACKAGES)
     assert "rdma_source: distribution, expected doca, as fabric.backend is doca" in shown, shown
+
+
+def test_software_is_there_before_the_gpu_stack_and_modules_are_loaded_after_it() -> None:
+    plays = yaml.safe_load((ROOT / "playbooks/provision.yml").read_text(encoding="utf-8"))
+    roles = [
+        task[module]
+        for play in plays
+        for block in play["tasks"]
+        for task in block.get("block", [])
+        for module in ("ansible.builtin.import_role", "ansible.builtin.include_role")
+        if module in task
+    ]
+    places = [(role["name"].rpartition(".")[2], role.get("tasks_from", "main")) for role in roles]
+    order = [("rdma", "install"), ("gpu_stack", "main"), ("rdma", "configure"), ("boot", "main")]
+    assert [place for place in places if place in order] == order
+    assert [place for place in places if place[0] == "rdma"] == [("rdma", "install"), ("rdma", "configure")]
+    # What the two do must not follow from different declarations.
+    tasks = [task for play in plays for block in play["tasks"] for task in block.get("block", [])]
+    first, second = (task["vars"] for task in tasks if "rdma_fabric" in task.get("vars", {}))
+    assert first == second
