@@ -16,6 +16,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_stor
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet, LedgerAddress, Node
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import Rail
 
+from tests.placed import placed
 from tests.typed import typed
 
 _POLICY = {
@@ -91,4 +92,5 @@ def small_fleet(count: int, **sections: Any) -> Fleet:
         "scheduler": _SCHEDULER,
         "ledger": {"url": "sqlite:////nowhere", "id": LEDGER_ID},
     }
-    return Fleet.from_data({**declared, **sections}, "small.fleet.yml")
+    classes = {"hardware_classes": placed(sections.get("hardware_classes", {}))}
+    return Fleet.from_data({**declared, **sections, **classes}, "small.fleet.yml")

@@ -3,7 +3,8 @@
 
 What a stand-in does of the real one: the driver's unit "loads" its version where none is loaded since boot, the fabric
 manager refuses another driver than its own, and the kernel module fails to build while /opt/lab/dkms_fails is there.
-Names and version forms: NVIDIA's CUDA repository for Ubuntu 24.04.
+Names and version forms: NVIDIA's CUDA repository for Ubuntu 24.04. Dependencies of DCGM: cmake/packaging.cmake of
+NVIDIA/DCGM; of its closed-source packages, which that file does not have, as of their open-source counterparts.
 """
 
 from __future__ import annotations
@@ -102,6 +103,12 @@ def others(dcgm: str, nccl: str, toolkit: str) -> list[Deb]:
     library = nccl.partition("-")[0]
     return [
         Deb("datacenter-gpu-manager-4-cuda12", dcgm, (f"datacenter-gpu-manager-4-core (= {dcgm})",)),
+        Deb("datacenter-gpu-manager-4-proprietary", dcgm, (f"datacenter-gpu-manager-4-core (= {dcgm})",)),
+        Deb(
+            "datacenter-gpu-manager-4-proprietary-cuda12",
+            dcgm,
+            (f"datacenter-gpu-manager-4-proprietary (= {dcgm})",),
+        ),
         Deb(
             "datacenter-gpu-manager-4-core",
             dcgm,

@@ -15,7 +15,7 @@ _SYSCTL = ("arp_ignore", "arp_announce", "rp_filter")
 
 
 def is_setting(path: str) -> bool:
-    """Return whether a role sets the file: it is written as after the driver was loaded, and then left alone."""
+    """Return whether a role sets the file, which is shown as after the driver was loaded."""
     return "/ecn/roce_" in path or path.endswith("/tc/1/traffic_class") or path.startswith("proc/sys/net/ipv4/conf/")
 
 

@@ -166,13 +166,13 @@ hosts:
   - {name: east-ctl, role: controller, address: 10.1.0.10}
 nodes:
   - name: gpu-[0001-3072]
-    hardware_class: hgx_h100
+    hardware_class: xe9680_h100
     address: 10.1.16.1
     pods: {name: "pod-[1-8]", nodes_each: 384}
     racks: {name: "rack-[0001-1536]", nodes_each: 2}
     rails: {addresses: "172.[16-23].0.1/16"}
 hardware_classes:
-  hgx_h100:
+  xe9680_h100:
     memory: {mib: 1915071}
 fabric: {kind: roce, speed_gbps: 400, socket_interface: bond0}
 scheduler:

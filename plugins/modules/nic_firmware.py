@@ -82,14 +82,14 @@ other_firmware:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH, LocalHost, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.nic.firmware_apply import (
     Device,
     NicError,
     Report,
     reconcile,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.nic.firmware_settings import tool_of
+from ansible_collections.muster.cluster.plugins.module_utils.nic.nic_tools import CONFIG, tool_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Rail
 
 NIC = {"rail": {"type": "int", "required": True}, "address": {"type": "str", "required": True}}
@@ -112,7 +112,11 @@ def main() -> None:
     host = LocalHost(params["tool_path"])
     # Neither tools nor NICs are asked for what nobody declared.
     rails = [Rail(**nic) for nic in params["nics"]] if wanted or params["firmware"] else []
-    tool = tool_of(host) if rails else ""
+    tool = ""
+    try:
+        tool = tool_of(host, CONFIG) if rails else ""
+    except Unreadable as exc:
+        rails, failed = [], [str(exc)]
     for rail in rails:
         report = Report()
         reports[str(rail)] = report

@@ -46,7 +46,7 @@ FLEET = {
     "nodes": [
         {
             "name": f"gpu-[00001-{NODES}]",
-            "hardware_class": "hgx_h100",
+            "hardware_class": "dgx_h100",
             "address": "10.1.16.1",
             "pods": {"name": "pod-[01-25]", "nodes_each": 500},
             "racks": {"name": "rack-[0001-1250]", "nodes_each": 10},

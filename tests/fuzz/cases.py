@@ -14,6 +14,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host import Ou
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
+from tests.placed import PLACED, laid
 from tests.typed import typed
 
 from .mutation import ALL, ended, mutated
@@ -38,12 +39,7 @@ def expect(variant: str = "") -> dict[str, Any]:
     """Return the class that the healthy outputs are of: an HGX H100 with the lab's firmware, BMC and NICs."""
     lab = expectations_of("lab_h100", {}, "fuzz")
     own = {section: lab[section] for section in ("firmware", "bmc", "nic")}
-    return _laid({**expectations_of("hgx_h100", {}, "fuzz"), **own, "fabric": FABRIC}, VARIANTS[variant].expect)
-
-
-def _laid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    nested = {key: _laid(base[key], value) for key, value in over.items() if isinstance(value, dict) and base.get(key)}
-    return {**base, **over, **nested}
+    return laid({**expectations_of("hgx_h100", PLACED, "fuzz"), **own, "fabric": FABRIC}, VARIANTS[variant].expect)
 
 
 class _Once:

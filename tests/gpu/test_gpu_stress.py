@@ -15,6 +15,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_s
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
+from tests.placed import PLACED
 from tests.typed import typed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +38,7 @@ def loaded(python: str, gpus: Mapping[str, str], seconds: float, *arguments: str
 def judged(loads: stress.Loads, gpus: Mapping[str, str]) -> dict[str, Finding]:
     """Return the findings by address, for a class of exactly these GPUs."""
     model = "hgx_h200" if set(gpus.values()) == {"NVIDIA H200"} else "hgx_h100"
-    expect: dict[str, Any] = expectations_of(model, {}, "test")
+    expect: dict[str, Any] = expectations_of(model, PLACED, "test")
     parts = [{"slot": f"SXM{slot}", "address": gpu} for slot, gpu in enumerate(gpus, 1)]
     expect = {**expect, "gpu": {**expect["gpu"], "count": len(parts), "parts": parts}}
     findings = CHECKS["gpu_stress"].decide({"gpu_stress": loads}, typed(expect))

@@ -56,6 +56,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.save_rounds.storage
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_sheets import sheets_of
 
 from tests.fleets import collectives
+from tests.placed import PLACED
 
 PACKAGE = "ansible_collections.muster.cluster.plugins"
 STAGES = tuple(STAGE_CHECKS)
@@ -86,8 +87,8 @@ def finding(given: Finding) -> dict[str, Any]:
 
 
 def expectations(hardware_class: str) -> dict[str, Any]:
-    """Return what a shipped class expects."""
-    return expectations_of(hardware_class, {}, "oracle")
+    """Return what a shipped class expects; that of a board with the places of the test host."""
+    return expectations_of(hardware_class, PLACED, "oracle")
 
 
 def classes() -> list[str]:

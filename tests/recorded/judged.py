@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host import Ou
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
+from tests.placed import PLACED, laid
 from tests.typed import typed
 
 from .row import Row
@@ -66,7 +67,7 @@ class Judged:
 
 def expectations(row: Row) -> dict[str, Any]:
     """Return the class hgx_h100 with the row's own expectations laid over it."""
-    return _laid(expectations_of("hgx_h100", {}, "recorded"), row.expect)
+    return laid(expectations_of("hgx_h100", PLACED, "recorded"), row.expect)
 
 
 def judged(row: Row, recorded: Path) -> Judged:
@@ -126,11 +127,3 @@ def unlisted(recorded: Path) -> list[str]:
     known = {row.file for row in ROWS} | set(NOT_COVERED) | {"SOURCES.md"}
     files = (path.relative_to(recorded).as_posix() for path in recorded.rglob("*") if path.is_file())
     return sorted(file for file in files if not known & {file, f"{file.split('/')[0]}/"})
-
-
-def _laid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    laid = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, Mapping) and isinstance(laid.get(key), Mapping)
-        laid[key] = _laid(laid[key], value) if both else value
-    return laid

@@ -33,10 +33,11 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_clas
     shipped_classes,
 )
 
+from tests.placed import PLACED
 from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[1] / "healthy"
-EXPECT = expectations_of("hgx_h100", {}, "test")
+EXPECT = expectations_of("hgx_h100", PLACED, "test")
 STAGES = ("preflight", "burn_in", "acceptance")
 STEPS = [
     {"limit_seconds": 600, "run": {"dcgm_diag": {"level": 3}}},
@@ -152,7 +153,7 @@ def test_comparison_that_never_filters() -> None:
 @pytest.mark.parametrize("name", [name for name in shipped_classes() if name != "lab_h100"])
 def test_check_skipped_by_an_else(name: str) -> None:
     """A branch for another kind of host left a check out: here every class owes what the first one owes."""
-    other = expectations_of(name, {}, "test")
+    other = expectations_of(name, PLACED, "test")
     owed = {check for check, _part in required("burn_in", typed(other), ("dcgm_diag", "nvbandwidth", "gpu_stress"))}
     assert {
         check for check, _part in required("burn_in", typed(EXPECT), ("dcgm_diag", "nvbandwidth", "gpu_stress"))

@@ -28,6 +28,8 @@ NEW = {
     "nvidia-open-570": "570.124.06-0ubuntu1",
     "nvidia-fabricmanager-570": "570.124.06-1",
     "datacenter-gpu-manager-4-cuda12": "1:4.4.1-1",
+    "datacenter-gpu-manager-4-proprietary": "1:4.4.1-1",
+    "datacenter-gpu-manager-4-proprietary-cuda12": "1:4.4.1-1",
     "libnccl2": "2.27.3-1+cuda12.9",
     "libnccl-dev": "2.27.3-1+cuda12.9",
 }

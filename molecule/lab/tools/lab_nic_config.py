@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import lab_tool
@@ -45,7 +46,12 @@ def nic_of(state: dict[str, Any], tool: str, device: str) -> dict[str, Any]:
     """Return the NIC at a PCI address, with or without its domain."""
     nic = next((nic for nic in state["nics"] if device in (nic["address"], nic["address"][5:])), None)
     if nic is None or nic["rail"] in state["nics_missing"]:
-        lab_tool.refuse(f"-E- Failed to open the device {device}: No such file or directory ({tool})", 3)
+        # On stdout, as mstconfig 4.21 and 4.31 and mstflint 4.21 say it.
+        if tool in ("mstconfig", "mlxconfig"):
+            print("-E- Failed to open the device")
+            sys.exit(3)
+        print(f"-E- Cannot open Device: {device}. No such file or directory. MFE_CR_ERROR")
+        sys.exit(1)
     return nic
 
 

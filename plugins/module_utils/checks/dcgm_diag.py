@@ -1,26 +1,32 @@
 """Did NVIDIA's diagnostic run every test that the class requires on every GPU, and did all of them pass?
 
 A skipped test was not passed, nor is one that is not reported; DCGM 4.5 can also say Pass beside an error that kept the
-test from measuring (NVIDIA/DCGM issue 284).
+test from measuring (NVIDIA/DCGM issue 284). What a version of it fails without cause (judging/known_bad.py) is not
+measured either.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..formats.dcgm import FAIL as FAILED
 from ..formats.dcgm import PASS as PASSED
-from ..formats.dcgm import SKIP, SOFTWARE, UNKNOWN, Result, gpus_named
+from ..formats.dcgm import SKIP, SOFTWARE, UNKNOWN, Report, Result, Trouble, gpus_named
+from ..judging.known_bad import known_bad
 from ..stress.dcgm_diag import Diagnosis
 from ..words.expectations import Dcgm, Expectations, gpu_subjects, stated
 from ..words.finding import ACTIONS, FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "dcgm_diag"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("dcgm_diag",)
 HOST = "host"
+# The status of a failure that a version of DCGM is known to report of sound parts: it proves nothing.
+_KNOWN = "known"
+_WORDS = {PASSED: "passed", FAILED: "failed", _KNOWN: "failed without proof", SKIP: "was skipped"}
 
 # dcgmErrorSeverity_t of dcgm_errors.h, DCGM 3.1 and later.
 _MONITOR, _CONFIG, _RESET = 1, 5, 6
@@ -55,6 +61,7 @@ def subjects(expect: Expectations) -> Sequence[str]:
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for each GPU and one for the host."""
     diagnosis: Diagnosis = values["dcgm_diag"]
+    diagnosis = replace(diagnosis, report=_without_known(diagnosis.report))
     required = required_tests(diagnosis.level, stated(expect.dcgm))
     declared = gpu_subjects(expect)
     numbers = {address: number for number, address in (diagnosis.addresses or {}).items()}
@@ -81,6 +88,17 @@ def required_tests(level: int, dcgm: Dcgm) -> list[str]:
     return list(dict.fromkeys([*tests, *(["eud"] if dcgm.eud_required and level == 4 else [])]))
 
 
+def _without_known(report: Report) -> Report:
+    """Return the report in which failures that are known of its version are none, and say what is known."""
+
+    def weighed(result: Result) -> Result:
+        said = [trouble.text for trouble in result.troubles]
+        why = known_bad("dcgmi", report.version, result.test, said) if result.status == FAILED else ""
+        return replace(result, status=_KNOWN, troubles=(Trouble(why),)) if why else result
+
+    return replace(report, results=tuple(weighed(result) for result in report.results))
+
+
 def _host(diagnosis: Diagnosis, required: Sequence[str]) -> Finding:
     """Judge what is said of the host, and what fails on a GPU that cannot be told."""
     results, level = diagnosis.report.results, diagnosis.level
@@ -96,13 +114,16 @@ def _host(diagnosis: Diagnosis, required: Sequence[str]) -> Finding:
         doubts.append(f"the class requires no test of level {level}")
     if SOFTWARE in required and not any(result.test == SOFTWARE and result.status == PASSED for result in results):
         doubts.append("no test of the host's software passed")
-    doubts += [
-        f"{result.name}: {_said(result)}"
+    told = [
+        result
         for result in results
         if result.gpu is None
         and (result.status == UNKNOWN or (result.test == SOFTWARE and (result.status != PASSED or _in_doubt(result))))
     ]
-    if diagnosis.exit_status and not any(result.status == FAILED or _in_doubt(result) for result in results):
+    told += [result for result in results if result.status == _KNOWN and result.gpu not in known]
+    # GPUs that cannot be told say the same.
+    doubts += dict.fromkeys(f"{result.name}: {_said(result)}" for result in told)
+    if diagnosis.exit_status and not any(result.status in (FAILED, _KNOWN) or _in_doubt(result) for result in results):
         doubts.append(f"dcgmi ended with status {diagnosis.exit_status} and reports no failure")
     if doubts:
         return Finding(NAME, HOST, INCOMPLETE, None, expected, "", "; ".join(doubts), "investigate")
@@ -131,7 +152,8 @@ def _gpu(subject: str, number: int, diagnosis: Diagnosis, required: Sequence[str
     own = [result for result in diagnosis.report.results if result.gpu == number]
     missing = [_missing(test, own, diagnosis.report.results) for test in required]
     missing += [] if required else [f"the class requires no test of level {diagnosis.level}"]
-    doubts = [why for why in missing if why] + [f"{r.name}: {_said(r)}" for r in own if _in_doubt(r)]
+    doubts = [why for why in missing if why]
+    doubts += [f"{r.name}: {_said(r)}" for r in own if _in_doubt(r) or (r.status == _KNOWN and r.test not in required)]
     if not diagnosis.report.complete:
         doubts.append("the table is cut off")
     expected = f"{', '.join(required)} pass"
@@ -164,7 +186,7 @@ def _in_doubt(result: Result) -> bool:
 
 
 def _said(result: Result) -> str:
-    words = {PASSED: "passed", FAILED: "failed", SKIP: "was skipped"}.get(result.status, "has an unknown status")
+    words = _WORDS.get(result.status, "has an unknown status")
     texts = list(dict.fromkeys(trouble.text for trouble in result.troubles if trouble.text))
     return f"{words} ({' '.join(texts)[:400]})" if texts else words
 

@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..probes.cpuinfo import LogicalCpu
+from ..probes.lscpu import cores_of
 from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "microcode"
 RULES = 1
 PROBES: tuple[str, ...] = ("cpuinfo",)
+# Counts the cores where the class does not.
+OPTIONAL_PROBES: tuple[str, ...] = ("lscpu",)
 
 
 def subjects(expect: Expectations) -> Sequence[str]:
@@ -23,7 +26,7 @@ def subjects(expect: Expectations) -> Sequence[str]:
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Compare the CPUs with each other, then with the class: mixed ones differ in speed and in faults worked around."""
     cpus: Sequence[LogicalCpu] = values["cpuinfo"]
-    wanted, cores = expect.cpu.microcode, expect.cpu.cores
+    wanted, cores = expect.cpu.microcode, cores_of(values, expect)
     expected = wanted or "the same on all CPUs"
     for what, of in (("model", "model"), ("microcode", "microcode")):
         counts = Counter(getattr(cpu, of) for cpu in cpus)
@@ -39,9 +42,9 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
         why = f"model of {known} of {len(cpus)} CPUs read"
         return [Finding(NAME, "cpu", INCOMPLETE, None, expected, "", why, "investigate")]
     versions = {cpu.microcode for cpu in cpus}
-    if None in versions or len(cpus) % cores:
+    if None in versions or cores is None or len(cpus) % cores:
         known = sum(cpu.microcode is not None for cpu in cpus)
-        why = f"microcode of {known} CPUs read, expected some multiple of {cores} cores"
+        why = f"microcode of {known} CPUs read, expected some multiple of {cores or 'an unknown number of'} cores"
         return [Finding(NAME, "cpu", INCOMPLETE, None, expected, "", why, "investigate")]
     version = str(cpus[0].microcode)
     if wanted is None:

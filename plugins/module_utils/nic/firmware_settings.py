@@ -15,10 +15,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..host.host import Host, Unreadable
+from ..host.host import Unreadable
 
-# Either makes the other unnecessary.
-TOOLS = ("mstconfig", "mlxconfig")
 # The firmware answers over a slow interface: 2 s are usual for all settings.
 TIMEOUT_SECONDS = 60.0
 
@@ -82,11 +80,6 @@ class Change:
 
     def __str__(self) -> str:
         return f"{self.key} is {self.held}, declared {self.wanted}{', and read-only' if self.read_only else ''}"
-
-
-def tool_of(host: Host) -> str:
-    """Return the tool that this host has, the first of TOOLS where it has none: the run then says what is missing."""
-    return next((tool for tool in TOOLS if host.run([tool, "--version"], TIMEOUT_SECONDS).rc is not None), TOOLS[0])
 
 
 def parse_settings(text: str) -> dict[str, Setting]:

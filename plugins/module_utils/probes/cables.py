@@ -1,4 +1,4 @@
-"""``mlxlink -d ADDRESS -m --json``: which cable or module each rail has, and no more.
+"""``mlxlink -d ADDRESS -m --json`` (or ``mstlink``): which cable or module each rail has, and no more.
 
 What preflight reads in place of ``mlxlink``: no counters and no histogram, and all rails at once, as each adapter
 answers for itself and takes its time.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from ..host import blocks
-from ..host.host import Host, Output
+from ..host.host import Host, Output, Unreadable
 from ..nic.declared_nics import rails_of
-from ..words.expectations import Expectations, Rail, stated
+from ..words.expectations import Expectations, Rail
 from . import mlxlink
 from .mlxlink import Links
 
@@ -20,13 +20,14 @@ NAME = "cables"
 
 def collect(host: Host, expect: Expectations) -> Output:
     """Run the tool once for each rail."""
+    try:
+        tool = mlxlink.tool_for(host, expect)
+    except Unreadable as exc:
+        return Output(rc=None, error=str(exc))
     rails = rails_of(expect)
-    physical = stated(expect.nic).physical if rails else None
-    if physical is None:
-        return mlxlink.collect(host, expect)
 
     def asked(rail: Rail) -> Output:
-        return host.run((physical.tool, "-d", rail.address, "-m", "--json"), mlxlink.TIMEOUT_SECONDS)
+        return host.run((tool, "-d", rail.address, "-m", "--json"), mlxlink.TIMEOUT_SECONDS)
 
     with ThreadPoolExecutor(len(rails)) as pool:
         return blocks.joined({rail.name: output for rail, output in zip(rails, pool.map(asked, rails))})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,12 @@ class Cpu:
     model: str | None
     threads_per_core: int | None = None
     offline: str = ""
+
+
+def cores_of(values: Mapping[str, Any], expect: Expectations) -> int | None:
+    """Return how many cores a host has: as declared, else as lscpu counts them; None where neither says."""
+    found: Cpu | None = values.get(NAME)
+    return expect.cpu.cores or (found.cores if found else None)
 
 
 def collect(host: Host, expect: Expectations) -> Output:

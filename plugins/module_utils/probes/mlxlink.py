@@ -1,7 +1,9 @@
-"""``mlxlink -d ADDRESS -m -c --json``: the physical layer of each rail's link, and its cable.
+"""``mlxlink -d ADDRESS -m -c --json`` (or ``mstlink``): the physical layer of each rail's link, and its cable.
 
-Format: the names of NVIDIA's MFT 4.21 to 4.35 and of mstflint's ``mstlink``, which is the same program. A field that a
-port cannot tell, and every counter of a link that is down, reads ``N/A``. A BER without an error reads ``15E-255``.
+Format: the names of NVIDIA's MFT 4.21 to 4.35 and of mstflint's ``mstlink``, which is the same program. What the device
+refuses, such as the histogram of a link that is down, is the status of the report, with exit status 1 and nothing on
+stderr; what comes before the device is on stderr, and stdout has the codes of colours alone. A field that a port cannot
+tell, and every counter of a link that is down, reads ``N/A``. A BER without an error reads ``15E-255``.
 ``Symbol BER`` is given for InfiniBand only, ``Link Down Counter`` by some versions for InfiniBand only. A passive
 copper cable has no sensors: it reads N/A, or ``0 [0..0]``. The same report as text (without ``--json``) is understood
 as well.
@@ -18,6 +20,7 @@ from typing import Any
 from ..host import blocks
 from ..host.host import Host, Output, Unreadable
 from ..nic.declared_nics import rails_of
+from ..nic.nic_tools import LINK, tool_of
 from ..words.expectations import Expectations, stated
 
 NAME = "mlxlink"
@@ -88,17 +91,26 @@ class Links:
     unread: Mapping[str, str]
 
 
+def tool_for(host: Host, expect: Expectations) -> str:
+    """Return the tool that the class names, or else the one that the host has; raises Unreadable for none."""
+    physical = stated(expect.nic).physical if rails_of(expect) else None
+    if physical is None:
+        raise Unreadable(f"{NAME}: the class declares no physical layer")
+    return physical.tool or tool_of(host, LINK)
+
+
 def collect(host: Host, expect: Expectations) -> Output:
     """Run the tool once for each rail."""
-    rails = rails_of(expect)
-    physical = stated(expect.nic).physical if rails else None
-    if physical is None:
-        return Output(rc=None, error=f"{NAME}: the class declares no physical layer")
-    histogram = ("--rx_fec_histogram", "--show_histogram") if physical.fec_histogram else ()
+    try:
+        tool = tool_for(host, expect)
+    except Unreadable as exc:
+        return Output(rc=None, error=str(exc))
+    wanted = stated(stated(expect.nic).physical).fec_histogram
+    histogram = ("--rx_fec_histogram", "--show_histogram") if wanted else ()
     return blocks.joined(
         {
-            rail.name: host.run((physical.tool, "-d", rail.address, "-m", "-c", *histogram, "--json"), TIMEOUT_SECONDS)
-            for rail in rails
+            rail.name: host.run((tool, "-d", rail.address, "-m", "-c", *histogram, "--json"), TIMEOUT_SECONDS)
+            for rail in rails_of(expect)
         }
     )
 
@@ -123,7 +135,15 @@ def parse(output: Output) -> Links:
 
 
 def _message(report: Output) -> str:
-    lines = (report.stderr or report.stdout).strip().splitlines()
+    """Return the first line on stderr, or what the report itself gives as its status; never the codes of colours."""
+    said = report.stderr or _COLOUR.sub("", report.stdout)
+    if said.lstrip().startswith("{"):
+        try:
+            _sections(said)
+        except Unreadable as exc:
+            return str(exc)
+        return "no message"
+    lines = said.strip().splitlines()
     return lines[0][:200] if lines else "no message"
 
 

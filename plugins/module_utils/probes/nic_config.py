@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..host import blocks
 from ..host.host import Host, Output, Unreadable, require_success
 from ..nic.declared_nics import rails_of
-from ..nic.firmware_settings import TIMEOUT_SECONDS, Setting, parse_settings, tool_of
+from ..nic.firmware_settings import TIMEOUT_SECONDS, Setting, parse_settings
+from ..nic.nic_tools import CONFIG, tool_of
 from ..words.expectations import Expectations, stated
 
 NAME = "nic_config"
@@ -16,7 +17,10 @@ def collect(host: Host, expect: Expectations) -> Output:
     rails = rails_of(expect)
     if not rails or stated(expect.nic).firmware_settings is None:
         return blocks.listed({})
-    tool = tool_of(host)
+    try:
+        tool = tool_of(host, CONFIG)
+    except Unreadable as exc:
+        return Output(rc=None, error=str(exc))
     return blocks.listed(
         {rail.name: host.run([tool, "-d", rail.address, "-e", "query"], TIMEOUT_SECONDS) for rail in rails}
     )

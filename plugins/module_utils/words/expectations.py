@@ -325,9 +325,9 @@ class FrontEnd:
 
 @dataclass(frozen=True)
 class NicPhysical:
-    """Limits of what a port's physical layer reports, by the tool that is asked."""
+    """Limits of what a port's physical layer reports, by the tool that is asked: null for the one that a host has."""
 
-    tool: Text
+    tool: Optional[Text]
     fec_histogram: bool
     fec_watch_percent: Number
     raw_ber: Number
@@ -407,7 +407,7 @@ class Cpu:
     """The CPUs of a node; cores are those of all sockets."""
 
     sockets: Positive
-    cores: Positive
+    cores: Optional[Positive]
     threads_per_core: Optional[Positive]
     model: Optional[Text]
     governor: Optional[Text]
@@ -989,7 +989,11 @@ class Expectations:
         if self.gpu_stack and not (self.gpu and self.gpu.driver):
             raise ReadError("gpu.driver", "nothing", "a version, as gpu_stack is declared")
         rails = [rail.rail for rail in self.nic.rails] if self.nic else []
+        slots = [part.slot for part in self.gpu.parts] if self.gpu else []
         for index, part in enumerate((self.affinity.parts if self.affinity else None) or ()):
+            # Whoever declares other slots would lose the exact places of an inherited class unseen.
+            if slots and part.slot not in slots:
+                raise ReadError(f"affinity.parts[{index}].slot", shown(part.slot), "a slot of gpu.parts")
             if part.rail is not None and part.rail not in rails:
                 raise ReadError(f"affinity.parts[{index}].rail", str(part.rail), "a rail of nic.rails")
 

@@ -16,6 +16,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, read_expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import worst
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import (
     expectations_of,
     shipped_classes,
@@ -52,10 +53,12 @@ def run(options: argparse.Namespace) -> Answer:
 
 
 def _expectations(options: argparse.Namespace) -> Expectations:
-    if options.hardware_class:
-        return read_expectations(expectations_of(options.hardware_class, {}, options.hardware_class))
     try:
+        if options.hardware_class:
+            return read_expectations(expectations_of(options.hardware_class, {}, options.hardware_class))
         return read_expectations(json.loads(Path(options.expect).read_text(encoding="utf-8")))
+    except FleetError as exc:
+        raise CommandError(str(exc)) from exc
     except ReadError as exc:
         raise CommandError(f"{options.expect}: {exc}") from exc
     except ValueError as exc:

@@ -9,13 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
-from ansible_collections.muster.cluster.plugins.module_utils.words.reader import one_of, shown
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError, declared, read_yaml
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import one_of, read, shown
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.dcgm_packages import check_packages
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError, faults_of, read_yaml
 
 HARDWARE = Path(__file__).parent / "hardware"
 # Sections that no class states, as they follow from the rest of the fleet file.
 DERIVED = ("fabric", "mounts", "checkpoint", "mini_clusters")
 _WRAPPED = {"value", "unit", "source"}
+# What the class of a board leaves to the vendor of the host, by section: the key, and what it has to say.
+_PLACES = {
+    "gpu": ("parts", "slot and PCI address of each GPU"),
+    "nic": ("rails", "number and PCI address of each rail"),
+}
 
 
 def shipped_classes() -> tuple[str, ...]:
@@ -36,9 +42,44 @@ def expectations_of(name: str, overrides: Mapping[str, Any], file: str) -> dict[
         if derived in data:
             where = f"{key}.{derived}" if key else derived
             raise FleetError(place, where, shown(data[derived]), "none, it follows from the fleet")
+    _check_places(name, data, file)
     whole = {"class": name, **dict.fromkeys(DERIVED), **data}
-    declared(Expectations, whole, place, key)
+    with faults_of(place, key):
+        check_packages(read(Expectations, whole))
     return whole
+
+
+def shipped_values(name: str) -> dict[str, Any]:
+    """Return what a shipped class says, as plain data; that of a board has None for the places it leaves open."""
+    return _resolved(name, {}, name, ())
+
+
+def placed_classes() -> tuple[str, ...]:
+    """Return the shipped classes of real hosts that say where GPUs and rails lie."""
+    return tuple(
+        name
+        for name in shipped_classes()
+        # A root of its own stands in for the files of a real host.
+        if (data := shipped_values(name))["tools"]["root"] == "/" and not _open_places(data)
+    )
+
+
+def _open_places(data: Mapping[str, Any]) -> list[str]:
+    """Return the sections of a class that declare their parts as None."""
+    return [
+        section
+        for section, (key, _) in _PLACES.items()
+        if isinstance(data.get(section), Mapping) and data[section].get(key, "") is None
+    ]
+
+
+def _check_places(name: str, data: Mapping[str, Any], file: str) -> None:
+    for section in _open_places(data):
+        key, what = _PLACES[section]
+        *most, last = placed_classes()
+        theirs = f"{', '.join(most)} and {last} have theirs; docs/fleet.md says how to read them"
+        expected = f"{what}: they differ between host vendors ({theirs})"
+        raise FleetError(file, f"hardware_classes.{name}.{section}.{key}", "nothing", expected)
 
 
 def base_of(name: str, overrides: Mapping[str, Any]) -> str | None:

@@ -22,7 +22,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_sche
     shipped_health_interval,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import Storage
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import shipped_values
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_defaults import shipped_defaults
 
 _Entry = Mapping[str, Any]
@@ -57,8 +57,8 @@ NOT_COMPARED = (
     "gpu.parts",
     # Versions and names of the firmware that a site has chosen.
     "firmware.*",
-    # Where a site keeps torch, the same tool under its other name, and where what was measured is kept.
-    *("*.python", "gpu_stress.python_path", "nic.physical.tool", "telemetry.directory"),
+    # Where a site keeps torch, and where what was measured is kept.
+    *("*.python", "gpu_stress.python_path", "telemetry.directory"),
     # What planning counts, which limits nothing.
     *("collective.step_seconds", "collective.pairs.seconds"),
 )
@@ -179,8 +179,8 @@ def weaker_class(expect: Expectations, base: str | None) -> tuple[str, ...]:
     name = expect.class_
     if base is None:
         return (f"class {name} comes from no shipped class that it could be compared with", *far_floors(expect))
-    shipped = expectations_of(base, {}, base)
-    return (*(f"class {name}: {text}" for text in weaker_values(shipped, plain(expect))), *far_floors(expect))
+    weaker = weaker_values(shipped_values(base), plain(expect))
+    return (*(f"class {name}: {text}" for text in weaker), *far_floors(expect))
 
 
 def limit_key(path: str) -> str:

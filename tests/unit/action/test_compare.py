@@ -17,6 +17,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.fleet_compar
 from ansible_collections.muster.cluster.plugins.plugin_utils.report.measured import measured
 
 from tests import warm_ansible
+from tests.placed import PLACED
 
 from ...browser.observed import Sick, Site, rounds
 
@@ -40,6 +41,7 @@ def fleet_file(at: Path, name: str, campaigns: dict[str, int] | None = None) -> 
                 "racks": {"name": "rack-[1-8]", "nodes_each": 2},
             }
         ],
+        "hardware_classes": PLACED,
         "fabric": {"kind": "infiniband", "speed_gbps": 400, "socket_interface": "bond0"},
         "scheduler": {"partitions": [{"name": "batch", "default": True}]},
         "ledger": {"url": f"sqlite:///{name}.sqlite", "id": LEDGER},

@@ -33,7 +33,7 @@ def site(**fabric: Any) -> Fleet:
 PLANNED = {tuple(cable.below): tuple(cable.above) for cable in cables_of(site().nodes, site().fabric)}
 
 
-RAILS = rails_of(site().classes["grand_teton_h100"])
+RAILS = rails_of(site().classes["xe9680_h100"])
 # As systemd calls them once udev has seen a switch of mode: by bus, in no order of the rails.
 NAMES = [f"enp{int(rail.address[5:7], 16)}s0np0" for rail in RAILS]
 

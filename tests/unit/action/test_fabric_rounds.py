@@ -277,7 +277,7 @@ def test_class_without_rails_is_skipped_with_the_reason_and_stops_no_other(asked
     request = asked()
     fleet: dict[str, Any] = {**request.fleet.variables(), "nodes": request.fleet.node_variables()}
     name = fleet["nodes"]["gpu-1"]["hardware_class"]
-    bare = {**fleet["classes"][name], "nic": None, "rdma": None}
+    bare = {**fleet["classes"][name], "nic": None, "rdma": None, "affinity": None}
     nodes = {**fleet["nodes"], "gpu-1": {**fleet["nodes"]["gpu-1"], "hardware_class": "bare", "rails": []}}
     changed = {**fleet, "nodes": nodes, "classes": {**fleet["classes"], "bare": bare}}
     result = Cluster().prove(Request(fleet_of(changed), NAMES, evidence=request.evidence))

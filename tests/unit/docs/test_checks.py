@@ -28,6 +28,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import ACTIONS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
+from tests.placed import PLACED
 from tests.typed import typed
 
 PAGE = Path(__file__).parents[3] / "docs" / "checks.md"
@@ -96,7 +97,7 @@ def test_every_check_runs_somewhere() -> None:
 def test_the_page_names_what_rounds_owe() -> None:
     limit = {"collective": "all_reduce", "nodes_min": 2, "size_bytes": 8, "microseconds": 100}
     mini = {"profile": "mini", "collective": "all_reduce", "sizes_bytes": [8], "limits": []}
-    data = expectations_of("hgx_h100", {}, "test")
+    data = expectations_of("hgx_h100", PLACED, "test")
     collective = {**data["collective"], "latency": [limit]}
     owed = collective_checks(typed({**data, "collective": collective, "mini_clusters": mini}))
     text = PAGE.read_text(encoding="utf-8")

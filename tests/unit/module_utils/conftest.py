@@ -13,13 +13,14 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes import clock
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
 from tests.fake_host import FakeHost
+from tests.placed import PLACED
 
 LAB_CODE = Path(__file__).resolve().parents[3] / "molecule" / "lab"
 RECORDED = Path(__file__).resolve().parents[4] / "shared" / "recorded"
 HEALTHY = Path(__file__).resolve().parents[2] / "healthy"
 MODEL = "NVIDIA H100 80GB HBM3"
 BOOT = "11111111-2222-3333-4444-555555555555"
-HGX = expectations_of("hgx_h100", {}, "test")
+HGX = expectations_of("hgx_h100", PLACED, "test")
 LAB = expectations_of("lab_h100", {}, "test")
 # The shipped class, cut down to two GPUs.
 EXPECT = {

@@ -48,6 +48,11 @@ def test_good_class_and_class_without_gpus(expect):
         ("gpu.parts.0.slot", "SXM6", r'parts\[1\].slot: found "SXM6" again'),
         ("cpu.sockets", "two", 'cpu.sockets: found "two"'),
         ("cpu.cores", 0, "cpu.cores: found 0"),
+        (
+            "affinity.parts",
+            [{"slot": "GPU0", "numa_node": 0, "rail": None}],
+            r'affinity.parts\[0\].slot: found "GPU0", expected a slot of gpu.parts',
+        ),
         ("memory.tolerance_percent", -1, "memory.tolerance_percent: found -1"),
         ("clock", None, "clock: found nothing, expected a mapping"),
         ("disk.paths.0.path", "var", r'disk.paths\[0\].path: found "var", expected an absolute path'),

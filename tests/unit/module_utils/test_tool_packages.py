@@ -35,7 +35,7 @@ NVIDIA = {
     "dcgmi": "datacenter-gpu-manager, a package of role gpu_stack",
     "ib_write_bw": "perftest, a package of role rdma; built with CUDA by role gpu_stack",
     "mstconfig": "mstflint, a package of role rdma; or mlxconfig of MFT",
-    "mlxlink": "MFT, with the NICs' drivers; the site installs it, or mstflint and `nic.physical.tool: mstlink`",
+    "mlxlink": "MFT, with the NICs' drivers; or mstlink of mstflint, a package of role rdma",
     "nv-fabricmanager": "nvidia-fabricmanager, a package of role gpu_stack",
     "nvbandwidth": "built from source by role gpu_stack",
     "nvidia-smi": "the driver's own package, by role gpu_stack",

@@ -14,6 +14,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.evidence impo
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
+from tests.placed import PLACED
+
 from .conftest import FirstHost, show
 
 Findings = dict[tuple[str, str], Finding]
@@ -27,7 +29,7 @@ def burn_in(first_host: FirstHost, node_program: Path) -> Examine:
     lab = expectations_of("lab_h100", {}, "lab")
     # An HGX H100 with the firmware and the BMC of a lab host, which a site declares for its own.
     expect: dict[str, Any] = {
-        **expectations_of("hgx_h100", {}, "lab"),
+        **expectations_of("hgx_h100", PLACED, "lab"),
         **{section: lab[section] for section in ("firmware", "bmc")},
     }
     tools = {"path": f"{place}/bin:/usr/bin:/bin", "root": str(place / "root")}

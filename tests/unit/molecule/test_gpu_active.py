@@ -18,6 +18,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.reader import
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 from lab_state import StateError, declared
 
+from tests.placed import PLACED
 from tests.typed import typed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,7 +40,7 @@ def keys(data: Any, place: str = "") -> set[str]:
 
 
 def collected(place: Path, stress: str, seconds: float = 20) -> Output:
-    expect, module = expectations_of("hgx_h100", {}, "lab"), STRESSES[stress]
+    expect, module = expectations_of("hgx_h100", PLACED, "lab"), STRESSES[stress]
     settings = read(module.SETTINGS, SETTINGS[stress])
     return module.collect(LocalHost(f"{place}/bin:/usr/bin:/bin"), typed(expect), seconds, settings)
 
@@ -50,7 +51,7 @@ def load(host_place: Path) -> Load:
 
     def run(stress: str, seconds: float = 20) -> dict[str, Finding]:
         outputs = {stress: collected(host_place, stress, seconds)}
-        expect = expectations_of("hgx_h100", {}, "lab")
+        expect = expectations_of("hgx_h100", PLACED, "lab")
         checks = [CHECKS[name] for name in STRESS_CHECKS[stress]]
         findings = judge(outputs, {stress: STRESSES[stress]}, checks, typed(expect)).findings
         return {finding.subject.split()[-2] if " " in finding.subject else "host": finding for finding in findings}

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
+from tests.placed import PLACED
+
 SetFaults = Callable[..., None]
 BOOT = "11111111-2222-3333-4444-555555555555"
 
@@ -19,7 +21,7 @@ BOOT = "11111111-2222-3333-4444-555555555555"
 @pytest.fixture
 def muster(host_place: Path, node_program: Path) -> Callable[..., tuple[int, dict[str, Any]]]:
     """Run ``muster health`` on the host, which had its preflight."""
-    expect = expectations_of("hgx_h100", {}, "lab")
+    expect = expectations_of("hgx_h100", PLACED, "lab")
     expect["gpu"]["nvml"] = None
     expect["tools"] = {"path": f"{host_place}/bin:/usr/bin:/bin", "root": str(host_place / "root")}
     boot_id = host_place / "root" / "proc" / "sys" / "kernel" / "random" / "boot_id"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from collections.abc import Callable
 from functools import partial
@@ -143,17 +144,49 @@ def test_key_or_value_that_a_device_does_not_know_sets_nothing(
     assert not done["changed"] and trace(host_place) == before
 
 
-@pytest.mark.parametrize("fault", ["truncate", "empty", "garble", "crash", "missing"])
-@pytest.mark.parametrize("tool", ["mstconfig", "mstflint"])
+@pytest.mark.parametrize(
+    ("tool", "fault"),
+    [
+        *itertools.product(["mstconfig", "mstflint"], ["truncate", "empty", "garble", "crash"]),
+        # Where mstconfig is missing, mlxconfig answers.
+        ("mstflint", "missing"),
+    ],
+)
 def test_tool_that_answers_badly_is_an_error_and_no_finding_passes(
     module: Module, set_faults: Callable[..., None], tool: str, fault: str
 ) -> None:
-    # Without the one tool of two, the other answers.
-    tools = {"mstconfig": fault, "mlxconfig": fault} if (tool, fault) == ("mstconfig", "missing") else {tool: fault}
-    set_faults(tool_faults=tools)
+    set_faults(tool_faults={tool: fault})
     done = firmware(module, nics=RAILS[:1])
     assert done["failed"] and "rail 0 (0000:1a:00.0)" in done["msg"], done
     assert done["steps"] == []
+
+
+def test_host_without_either_tool_is_an_error_that_names_both(
+    module: Module, host_place: Path, set_faults: Callable[..., None]
+) -> None:
+    set_faults(tool_faults={"mstconfig": "missing", "mlxconfig": "missing"})
+    done = firmware(module, tool_path=f"{host_place}/bin")
+    assert done["failed"] and not done["changed"] and done["steps"] == []
+    assert all(f"{name}: No such file" in done["msg"] for name in ("mstconfig", "mlxconfig")), done
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "said"),
+    [
+        (["mstconfig", "-d", FIRST, "-e", "query"], 3, "-E- Failed to open the device"),
+        (
+            ["mstflint", "-d", FIRST, "query"],
+            1,
+            f"-E- Cannot open Device: {FIRST}. No such file or directory. MFE_CR_ERROR",
+        ),
+    ],
+)
+def test_simulated_tools_say_of_a_lost_device_what_mstflint_says(
+    tool: Callable[..., Any], set_faults: Callable[..., None], argv: list[str], status: int, said: str
+) -> None:
+    set_faults(nics_missing=["rail0"])
+    done = tool(*argv)
+    assert (done.returncode, done.stdout.decode(), done.stderr) == (status, f"{said}\n", b"")
 
 
 def test_other_firmware_is_named_and_never_flashed(module: Module, set_faults: Callable[..., None]) -> None:

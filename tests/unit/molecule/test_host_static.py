@@ -10,12 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lab
+import lab_files
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.examination import registry
 from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import collect, judge
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+from lab_state import declared
 
+from tests.placed import PLACED
 from tests.typed import typed
 
 CHECKS = (
@@ -84,9 +88,17 @@ def test_a_healthy_host_passes(host_place: Path) -> None:
     assert {finding.verdict for finding in judged(host_place).values()} == {"pass"}
 
 
+def test_a_host_as_its_kernel_starts_has_another_governor_than_its_class_declares(tmp_path: Path) -> None:
+    state = declared("gpu-01", None, {})
+    (tmp_path / "state.json").write_text(json.dumps(state), encoding="utf-8")
+    lab.install_tools(tmp_path, {})
+    lab_files.write_files(tmp_path, state)
+    assert {check for (check, _), finding in judged(tmp_path).items() if finding.verdict != "pass"} == {"cpu_governor"}
+
+
 def judged(place: Path) -> dict[tuple[str, str], Any]:
     """Return the findings of the host's static checks."""
-    expect = expectations_of("hgx_h100", {}, "lab")
+    expect = expectations_of("hgx_h100", PLACED, "lab")
     checks = [registry.CHECKS[name] for name in CHECKS]
     probes = {name: registry.PROBES[name] for check in checks for name in check.PROBES}
     outputs = collect(LocalHost(f"{place}/bin:/usr/bin:/bin", str(place / "root")), probes.values(), typed(expect))

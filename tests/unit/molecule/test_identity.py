@@ -91,8 +91,9 @@ def test_board_of_which_its_maker_says_nothing_is_no_identifier(tmp_path: Path) 
 def test_identity_costs_a_preflight_so_many_runs_of_tools(host_place: Path) -> None:
     host = Counting(host_place)
     collect(host, [registry.PROBES[name] for name in registry.probes_of("preflight")], EXPECT)
-    # systemctl is asked for the fabric manager's unit, uname for the host's name beside the kernel's release.
-    added = {"dmidecode": 2, "ipmitool": 2, "mlxlink": 8, "nv-fabricmanager": 1, "systemctl": 1, "uname": 2, "ps": 1}
+    # systemctl is asked for the fabric manager's unit, uname for the host's name beside the kernel's release, and
+    # mlxlink whether it is there.
+    added = {"dmidecode": 2, "ipmitool": 2, "mlxlink": 9, "nv-fabricmanager": 1, "systemctl": 1, "uname": 2, "ps": 1}
     assert {tool: host.runs[tool] for tool in added} == added
     # The daemon is asked where it runs, and else for its version.
     assert host.runs["scontrol"] + host.runs["slurmd"] == 1

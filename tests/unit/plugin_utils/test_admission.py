@@ -34,6 +34,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.verdict_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.placed import PLACED
 from tests.typed import typed
 
 NOW = 2_000_000_000.0
@@ -804,7 +805,7 @@ def test_heartbeat_limit_that_is_none_is_refused(seconds: Any) -> None:
         read(Policy, policy, "policy")
 
 
-HGX = typed(expectations_of("hgx_h100", {}, "test"))
+HGX = typed(expectations_of("hgx_h100", PLACED, "test"))
 CHAT, AGENT, NONE = (
     with_mini_clusters(HGX, profile, 8, "test")
     for profile in (

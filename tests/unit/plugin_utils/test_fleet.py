@@ -14,6 +14,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration i
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet, fleet_at, remember
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import Rail
 
+from tests.placed import PLACED, placed
+
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "inventory" / "lab" / "lab.fleet.yml"
 FILE = "site.fleet.yml"
@@ -32,6 +34,7 @@ ROCE = {
             "rails": {"addresses": "172.[16-23].0.1/16"},
         }
     ],
+    "hardware_classes": PLACED,
     "fabric": {"kind": "roce", "speed_gbps": 400, "socket_interface": "bond0"},
     "scheduler": {"partitions": [{"name": "batch", "default": True}]},
     "ledger": {"url": "postgresql://db/east", "id": "3d0c5f9e-2f47-4e0c-9f0a-5b8a1c6d7e21"},
@@ -91,7 +94,7 @@ def test_infiniband_rails_need_neither_addresses_nor_a_key() -> None:
 def test_rails_are_numbered_as_the_class_does_it() -> None:
     data = copy.deepcopy(ROCE)
     nics = [{"rail": 2, "address": "0000:1a:00.0"}, {"rail": 5, "address": "0000:3c:00.0"}]
-    data["hardware_classes"] = {"hgx_h100": {"nic": {"rails": nics}}}
+    data["hardware_classes"] = placed({"hgx_h100": {"nic": {"rails": nics}}})
     data["nodes"][0]["rails"] = {"addresses": "172.[16-17].0.1/16"}  # type: ignore[index]
     rails = Fleet.from_data(data, FILE).nodes[1].rails
     assert rails == (Rail(2, "172.16.0.1/16"), Rail(5, "172.17.0.1/16"))
@@ -202,7 +205,7 @@ def test_wrong_latency_profiles_are_refused(policy: dict[str, Any], says: str) -
 
 
 def test_profile_that_is_asked_for_is_what_classes_in_use_expect() -> None:
-    classes = Fleet.from_data({**ASKING, "hardware_classes": {"spare": {"extends": "hgx_h100"}}}, FILE).classes
+    classes = Fleet.from_data({**ASKING, "hardware_classes": placed({"spare": {"extends": "hgx_h100"}})}, FILE).classes
     assert plain(classes["hgx_h100"].mini_clusters) == {
         "profile": "mini_cluster",
         "collective": "all_reduce",
@@ -221,7 +224,7 @@ def test_mini_clusters_follow_from_policy_and_are_not_stated_otherwise() -> None
     variables["classes"]["hgx_h100"]["mini_clusters"] = None
     with pytest.raises(FleetError, match=r"classes\.hgx_h100\.mini_clusters: found others, expected those that follow"):
         Fleet.from_variables(variables)
-    own = {**ROCE, "hardware_classes": {"hgx_h100": {"mini_clusters": None}}}
+    own = {**ROCE, "hardware_classes": placed({"hgx_h100": {"mini_clusters": None}})}
     with pytest.raises(FleetError, match=r"hgx_h100\.mini_clusters: found nothing, expected none, it follows from"):
         Fleet.from_data(own, FILE)
 
@@ -261,7 +264,7 @@ def drop(*path: str | int) -> Callable[[dict[str, Any]], None]:
     return change(*path, to=None)
 
 
-CLASSES = "dgx_h100, grand_teton_h100, hgx_h100, hgx_h200, lab_h100"
+CLASSES = "dgx_h100, dgx_h200, grand_teton_h100, hgx_h100, hgx_h200, lab_h100, xe9680_h100"
 SPARE = {"name": "gpu-[04-05]", "hardware_class": "lab_h100", "address": "10.77.0.50", "rails": BESIDE}
 SECOND_POD = {"name": "gpu-09", "hardware_class": "lab_h100", "address": "10.77.0.19", "rails": BESIDE}
 SECOND_POD |= {"pods": {"name": "p2"}, "racks": {"name": "r2"}}

@@ -1,3 +1,4 @@
+import gzip
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -11,12 +12,18 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration i
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import (
     HARDWARE,
     expectations_of,
+    placed_classes,
     shipped_classes,
+    shipped_values,
 )
+
+from tests.placed import PLACED, placed
+from tests.recorded.judged import RECORDED
 
 
 def expect(name: str, overrides: dict[str, Any] | None = None) -> dict[str, Any]:
-    return expectations_of(name, overrides or {}, "x.fleet.yml")
+    """Return a class of a fleet that declares where the parts of a board lie."""
+    return expectations_of(name, placed(overrides or {}), "x.fleet.yml")
 
 
 @pytest.mark.parametrize("name", shipped_classes())
@@ -32,17 +39,118 @@ def test_shipped_class_suits_the_checks_on_the_nodes(name: str) -> None:
     read_expectations(expect(name))
 
 
-def test_hgx_h100_holds_what_a_real_host_printed() -> None:
-    gpu = expect("hgx_h100")["gpu"]
-    assert (gpu["count"], gpu["memory_mib"]) == (8, 81559)
-    assert gpu["parts"][0] == {"slot": "SXM1", "address": "0000:0b:00.0"}
+BOARDS = ("grand_teton_h100", "hgx_h100", "hgx_h200")
+
+
+def test_shipped_class_says_where_its_parts_lie_or_is_that_of_a_board() -> None:
+    assert placed_classes() == ("dgx_h100", "dgx_h200", "xe9680_h100")
+    assert {*shipped_classes()} == {*placed_classes(), *BOARDS, "lab_h100"}
+    for name in (*placed_classes(), "lab_h100"):
+        read_expectations(expectations_of(name, {}, "test"))
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_board_leaves_places_and_cores_to_the_vendor_of_the_host(name: str) -> None:
+    board = shipped_values(name)
+    assert (board["gpu"]["parts"], board["nic"]["rails"], board["cpu"]["cores"]) == (None, None, None)
+    assert board["gpu"]["count"] == 8
+
+
+@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize(
+    ("declared", "key", "what"),
+    [
+        ({}, "gpu.parts", "slot and PCI address of each GPU"),
+        ({"gpu": PLACED["hgx_h100"]["gpu"]}, "nic.rails", "number and PCI address of each rail"),
+        ({"gpu": None}, "nic.rails", "number and PCI address of each rail"),
+    ],
+)
+def test_board_without_places_is_refused(name: str, declared: dict[str, Any], key: str, what: str) -> None:
+    with pytest.raises(FleetError) as caught:
+        expectations_of(name, {name: declared}, "x.fleet.yml")
+    assert str(caught.value) == (
+        f"x.fleet.yml: hardware_classes.{name}.{key}: found nothing, expected {what}: they differ between host vendors "
+        "(dgx_h100, dgx_h200 and xe9680_h100 have theirs; docs/fleet.md says how to read them)"
+    )
+
+
+def test_board_without_gpus_and_rails_needs_no_places() -> None:
+    own = {"cpu": {"extends": "hgx_h100", "gpu": None, "nic": None}}
+    read_expectations(expectations_of("cpu", own, "x.fleet.yml"))
+
+
+def addresses(parts: list[dict[str, Any]]) -> list[str]:
+    return [part["address"].removeprefix("0000:").removesuffix(":00.0") for part in parts]
+
+
+def near(data: dict[str, Any]) -> list[tuple[str, int, int]]:
+    return [(part["slot"], part["numa_node"], part["rail"]) for part in data["affinity"]["parts"]]
+
+
+# Which NUMA node, and which rail, is beside GPU n of eight.
+IN_ORDER = [(f"GPU{number}", number // 4, number) for number in range(8)]
+
+
+def test_dgx_h100_has_the_places_of_its_user_guide() -> None:
+    dgx = expectations_of("dgx_h100", {}, "test")
+    assert addresses(dgx["gpu"]["parts"]) == ["1b", "43", "52", "61", "9d", "c3", "d1", "df"]
+    # ibp24s0 and so on: the bus in decimal.
+    assert [int(bus, 16) for bus in addresses(dgx["nic"]["rails"])] == [24, 64, 79, 94, 154, 192, 206, 220]
+    assert [rail["rail"] for rail in dgx["nic"]["rails"]] == [*range(8)]
+    assert near(dgx) == IN_ORDER
+    assert (dgx["cpu"]["cores"], dgx["nvme"]["count"], dgx["nic"]["link_layer"]) == (112, 10, "InfiniBand")
+
+
+def test_dgx_h200_is_a_dgx_with_the_gpus_of_the_hgx_h200() -> None:
+    dgx, h100, board = (shipped_values(name) for name in ("dgx_h200", "dgx_h100", "hgx_h200"))
+    assert dgx["gpu"] == {**board["gpu"], "parts": h100["gpu"]["parts"]}
+    assert [dgx[section] for section in ("nvlink", "gpu_stress")] == [
+        board[section] for section in ("nvlink", "gpu_stress")
+    ]
+    changed = {"gpu", "gpu_stress"}
+    assert {name: dgx[name] for name in dgx if name not in changed} == {
+        name: h100[name] for name in h100 if name not in changed
+    }
+
+
+LSPCI = RECORDED / "lspci" / "lspci-vvv-dell-xe9680-hgx-h100.txt.gz"
+
+
+@pytest.mark.skipif(not LSPCI.exists(), reason=f"no recorded output at {LSPCI}")
+def test_xe9680_h100_has_the_places_that_lspci_of_one_shows() -> None:
+    xe9680 = expectations_of("xe9680_h100", {}, "test")
+    text = gzip.decompress(LSPCI.read_bytes()).decode()
+    blocks = {block.split(" ", 1)[0]: block for block in re.split(r"\n(?=[0-9a-f]{2}:)", text)}
+
+    def listed(words: str) -> list[str]:
+        found = [at for at, block in blocks.items() if words in block.split("\n", 1)[0]]
+        return [at.removesuffix(":00.0") for at in found]
+
+    gpus, rails = addresses(xe9680["gpu"]["parts"]), addresses(xe9680["nic"]["rails"])
+    drives = [address.removeprefix("0000:").removesuffix(":00.0") for address in xe9680["nvme"]["addresses"]]
+    assert gpus == listed("NVIDIA Corporation Device 2330")
+    assert rails == listed("[ConnectX-7]")
+    assert drives == listed("Non-Volatile memory controller")
+    for bus in drives:
+        assert "LnkSta:\tSpeed 16GT/s (ok), Width x4 (ok)" in blocks[f"{bus}:00.0"]
+    assert (xe9680["nvme"]["link_gt_per_second"], xe9680["nvme"]["link_width"]) == (16, 4)
+    # Below one switch: the same root port leads to GPU, rail and drive.
+    ports = re.findall(r"Device 352a.*?secondary=(\w+), subordinate=(\w+)", text, flags=re.DOTALL)
+    spans = [range(int(first, 16), int(last, 16) + 1) for first, last in ports]
+    for part, gpu, rail, drive in zip(xe9680["affinity"]["parts"], gpus, rails, drives, strict=True):
+        (span,) = (span for span in spans if int(gpu, 16) in span)
+        assert int(rail, 16) in span and int(drive, 16) in span
+        assert f"NUMA node: {part['numa_node']}\n" in blocks[f"{gpu}:00.0"]
+        assert f"NUMA node: {part['numa_node']}\n" in blocks[f"{rail}:00.0"]
+    assert near(xe9680) == IN_ORDER
 
 
 def test_lab_class_inherits_the_gpus_and_changes_the_collective() -> None:
-    lab, hgx = expect("lab_h100"), expect("hgx_h100")
+    lab, hgx = expectations_of("lab_h100", {}, "x.fleet.yml"), expect("hgx_h100")
+    # The test host is the one that the lab's files show.
     assert lab["gpu"] == {**hgx["gpu"], "nvml": None}
+    assert (lab["nic"]["rails"], lab["cpu"]) == (hgx["nic"]["rails"], hgx["cpu"])
     assert (hgx["collective"]["backend"], lab["collective"]["backend"]) == ("nccl", "gloo")
-    assert [len(of["nic"]["rails"]) for of in (hgx, lab)] == [8, 8]
 
 
 def test_site_overrides_one_number_and_keeps_the_others() -> None:
@@ -116,7 +224,7 @@ def test_bad_override_names_file_key_found_and_expected(override: dict[str, Any]
     [
         (
             {"c": {"extends": "hgx_h1000"}},
-            'c.extends: found "hgx_h1000", expected one of c, dgx_h100, grand_teton_h100, hg',
+            'c.extends: found "hgx_h1000", expected one of c, dgx_h100, dgx_h200, grand_teton',
         ),
         ({"c": {"extends": "d"}, "d": {"extends": "c"}}, "c.extends: found c -> d -> c, expected no circle"),
         ({"c": {"memory": {"mib": 1}}}, "hardware_classes.c.gpu: found nothing, expected a mapping, or null"),
@@ -136,9 +244,9 @@ def test_shipped_class_cannot_be_made_to_extend_another() -> None:
 
 def test_shipped_number_without_unit_and_source_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (HARDWARE / "hgx_h100.yml").read_text()
-    (tmp_path / "bare.yml").write_text(text.replace('{value: 96, unit: cores of all sockets, source: "', '96 #"', 1))
+    (tmp_path / "bare.yml").write_text(text.replace('{value: 2, unit: sockets, source: "', '2 #"', 1))
     monkeypatch.setattr(hardware_class, "HARDWARE", tmp_path)
     with pytest.raises(
-        FleetError, match=r"bare.yml: cpu.cores: found bare number 96, expected \{value, unit, source\}"
+        FleetError, match=r"bare.yml: cpu.sockets: found bare number 2, expected \{value, unit, source\}"
     ):
-        expect("bare")
+        expectations_of("bare", {}, "x.fleet.yml")

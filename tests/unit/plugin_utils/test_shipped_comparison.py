@@ -15,6 +15,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import 
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import (
     expectations_of,
     shipped_classes,
+    shipped_values,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_comparison import (
     LOWER_LIMITS,
@@ -27,6 +28,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_compa
 )
 
 from tests.fleets import small_fleet
+from tests.placed import PLACED
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
 
@@ -258,7 +260,7 @@ def test_shipped_profile_cannot_be_redefined(key: str) -> None:
 
 
 def test_floor_for_larger_groups_takes_the_place_of_the_shipped_one() -> None:
-    floors = expectations_of("hgx_h100", {}, "test")["collective"]["floors"]
+    floors = shipped_values("hgx_h100")["collective"]["floors"]
     more = {"collective": "all_reduce", "nodes_min": 16, "size_bytes": 17179869184}
     said = ["class hgx_h100: collective.floors[all_reduce 16 17179869184].busbw_gb_per_s is 339, shipped 340"]
     for least, expected in ((340, []), (339, said)):
@@ -270,20 +272,20 @@ def test_floor_for_larger_groups_takes_the_place_of_the_shipped_one() -> None:
 
 
 def test_fewer_or_slower_parts_are_named_and_other_places_are_not() -> None:
-    whole = expectations_of("grand_teton_h100", {}, "test")
+    def said(name: str = "xe9680_h100", **nic: Any) -> tuple[str, ...]:
+        whole = expectations_of(name, PLACED, "test")
+        # Exact places would name rails that are not there.
+        affinity = {**whole["affinity"], "parts": None}
+        own = read_expectations({**whole, "nic": {**whole["nic"], **nic}, "affinity": affinity})
+        found = (text.removeprefix(f"class {name}: ") for text in weaker_class(own, name))
+        return tuple(text for text in found if text != "affinity.parts is not asked")
 
-    def said(**nic: Any) -> tuple[str, ...]:
-        own = {**whole, "nic": {**whole["nic"], **nic}}
-        return tuple(
-            text.removeprefix("class grand_teton_h100: ") for text in weaker_class(read_expectations(own), own["class"])
-        )
-
-    rails = whole["nic"]["rails"]
+    rails = expectations_of("xe9680_h100", {}, "test")["nic"]["rails"]
     assert said(rails=[{**rail, "address": f"0000:{rail['rail']:02x}:00.0"} for rail in rails]) == ()
     assert said(rails=rails[:7]) == ("nic.rails has 7 entries, shipped 8",)
     ends = [{"interface": f"port{number}", "speed_gbps": 400, "mtu_bytes": None} for number in (1, 2, 3)]
-    assert said(frontend=ends) == ()
-    assert said(frontend=[{**ends[0], "speed_gbps": 100}, *ends[1:]]) == (
+    assert said("grand_teton_h100", frontend=ends) == ()
+    assert said("grand_teton_h100", frontend=[{**ends[0], "speed_gbps": 100}, *ends[1:]]) == (
         "nic.frontend.speed_gbps is 100, shipped 400",
     )
 
@@ -346,7 +348,7 @@ NAMES = (
 
 @pytest.mark.parametrize("name", shipped_classes())
 def test_every_value_of_a_class_that_is_weakened_is_named(name: str) -> None:
-    whole = expectations_of(name, {}, "test")
+    whole = expectations_of(name, PLACED, "test")
     silent, tried = [], 0
     for place, value in leaves(whole):
         key = key_of(place)
@@ -365,7 +367,7 @@ def test_every_value_of_a_class_that_is_weakened_is_named(name: str) -> None:
 
 
 def test_every_pattern_is_of_a_key_of_a_shipped_class_and_says_one_thing_of_it() -> None:
-    known = {key_of(place) for name in shipped_classes() for place, _ in leaves(expectations_of(name, {}, "test"))}
+    known = {key_of(place) for name in shipped_classes() for place, _ in leaves(expectations_of(name, PLACED, "test"))}
     for patterns in (UPPER_LIMITS, LOWER_LIMITS, NOT_COMPARED):
         assert [pattern for pattern in patterns if not any(is_among(key, [pattern]) for key in known)] == []
     assert [key for key in known if is_among(key, UPPER_LIMITS) and is_among(key, LOWER_LIMITS)] == []

@@ -1,5 +1,7 @@
 """The verdict on dcgmi diag: skips are no passes, and no node is blamed by a guess."""
 
+import json
+
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import dcgm_diag
 from ansible_collections.muster.cluster.plugins.module_utils.formats.dcgm import (
@@ -11,6 +13,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.formats.dcgm import
     Result,
     Trouble,
 )
+from ansible_collections.muster.cluster.plugins.module_utils.formats.dcgm_json import json_report
+from ansible_collections.muster.cluster.plugins.module_utils.formats.dcgm_table import table_report
 from ansible_collections.muster.cluster.plugins.module_utils.stress.dcgm_diag import Diagnosis
 
 from tests.typed import typed
@@ -35,8 +39,8 @@ def results(*changed, software=PASS):
     return tuple({**found, **{(result.test, result.gpu): result for result in changed}}.values())
 
 
-def decide(expect, found, *, level=3, addresses=ADDRESSES, complete=True, exit_status=0):  # noqa: PLR0913 -- a run
-    diagnosis = Diagnosis(level, Report(found, complete, "4.2.3"), addresses, "no listing", exit_status)
+def decide(expect, found, *, level=3, addresses=ADDRESSES, complete=True, exit_status=0, version="4.2.3"):  # noqa: PLR0913 -- a run
+    diagnosis = Diagnosis(level, Report(found, complete, version), addresses, "no listing", exit_status)
     findings = dcgm_diag.decide({"dcgm_diag": diagnosis}, typed(expect))
     assert len({finding.subject for finding in findings}) == len(findings)
     return {finding.subject: finding for finding in findings}
@@ -178,6 +182,80 @@ def test_table_without_its_end_passes_nobody(expect):
 
 def test_nothing_passes_nobody(expect):
     assert verdicts(decide(expect, ())) == ["incomplete"] * 3
+
+
+BUSY = (
+    "The memory copy utilization for the GPU: 0 is greater than 10%. "
+    "This may affect the results of the nvbandwidth test."
+)
+
+
+def nvbandwidth(text=BUSY, gpus=(0, 1), blamed=0):
+    """Return level 3 with a failed nvbandwidth, which fails on all GPUs and says why of one."""
+    failed = (
+        Result("nvbandwidth", "nvbandwidth", gpu, FAIL, (Trouble(text, 2),) if gpu == blamed else ()) for gpu in gpus
+    )
+    return (*results(), *failed)
+
+
+@pytest.mark.parametrize("required", [True, False])
+@pytest.mark.parametrize("version", ["4.4.2", "4.5.0"])
+def test_failure_that_is_known_of_the_version_is_neither_fail_nor_pass(expect, version, required):
+    if required:
+        expect["dcgm"]["required"].append({"level": 3, "tests": ["nvbandwidth"]})
+    found = decide(expect, nvbandwidth(), version=version, exit_status=226)
+    assert verdicts(found) == ["incomplete", "incomplete", "pass"]
+    for subject in (FIRST, SECOND):
+        assert f"known of dcgmi {version}: nvbandwidth takes the load" in found[subject].reason
+        assert found[subject].reason.count("NVIDIA/DCGM issue 272") == 1
+        assert "install 4.5.1 or another version" in found[subject].reason
+
+
+@pytest.mark.parametrize("version", ["4.4.1", "4.5.1", "4.5.2", None])
+def test_failure_of_another_or_of_no_version_is_one(expect, version):
+    assert verdicts(decide(expect, nvbandwidth(), version=version)) == ["fail", "fail", "pass"]
+
+
+def test_failure_of_a_known_test_that_says_something_else_is_one(expect):
+    found = decide(expect, nvbandwidth("GPU 0 has fallen off the bus"), version="4.5.0")
+    assert verdicts(found) == ["incomplete", "fail", "pass"]
+    assert found[SECOND].action == "reboot"
+    both = Result("nvbandwidth", "nvbandwidth", 0, FAIL, (Trouble(BUSY), Trouble("Detected XID 79")))
+    assert verdicts(decide(expect, (*results(), both), version="4.5.0")) == ["pass", "fail", "pass"]
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_another_failure_beside_a_known_one_is_one(expect, test):
+    failed = Result(test, test, 1, FAIL, (Trouble("miscompare"),))
+    found = decide(expect, (*nvbandwidth(), failed), version="4.5.0")
+    assert verdicts(found) == ["fail", "incomplete", "pass"]
+    assert "nvbandwidth" not in found[FIRST].reason
+
+
+@pytest.mark.parametrize(("gpus", "addresses"), [((0, 1), None), ((None,), ADDRESSES)])
+def test_known_failure_that_no_gpu_can_be_told_of_passes_no_host(expect, gpus, addresses):
+    found = decide(expect, nvbandwidth(gpus=gpus), version="4.5.0", addresses=addresses, exit_status=226)
+    assert found["host"].verdict == "incomplete"
+    assert found["host"].reason.count("NVIDIA/DCGM issue 272") == 1
+
+
+def test_known_failure_in_the_json_of_dcgm(expect):
+    entities = [{"entity_group": "GPU", "entity_group_id": 1, "entity_id": gpu, "status": "Fail"} for gpu in (0, 1)]
+    entities[0]["warnings"] = [{"error_category": 3, "error_id": 36, "error_severity": 2, "warning": BUSY}]
+    test = {"name": "nvbandwidth", "results": entities, "test_summary": {"status": "Fail"}}
+    body = {"test_categories": [{"category": "Hardware", "tests": [test]}]}
+    report = json_report(json.dumps({"DCGM Diagnostic": body, "metadata": {"version": "4.5.0"}}))
+    found = decide(expect, (*results(), *report.results), version=report.version)
+    assert verdicts(found) == ["incomplete", "incomplete", "pass"]
+
+
+def test_known_failure_in_the_table_of_dcgm(expect):
+    pieces = [BUSY[start : start + 45] for start in range(0, len(BUSY), 45)]
+    rows = [("DCGM Version", "4.5.0"), ("nvbandwidth", "Fail"), ("", "GPU0: Fail"), ("", "GPU1: Fail")]
+    rows += [("Warning: GPU0", pieces[0]), *(("", piece) for piece in pieces[1:])]
+    report = table_report("".join(f"| {name:<25} | {value:<46} |\n" for name, value in rows), [0, 1])
+    found = decide(expect, (*results(), *report.results), version=report.version)
+    assert verdicts(found) == ["incomplete", "incomplete", "pass"]
 
 
 @pytest.mark.parametrize("without", ["dcgm", "gpu"])

@@ -9,10 +9,11 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host import Ou
 from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_stress as stress
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
+from tests.placed import PLACED
 from tests.typed import typed
 
 HEALTHY = (Path(__file__).resolve().parents[3] / "healthy" / "gpu_stress.jsonl").read_text(encoding="utf-8")
-HGX = expectations_of("hgx_h100", {}, "test")
+HGX = expectations_of("hgx_h100", PLACED, "test")
 BAD, OTHER = "0000:8b:00.0", "0000:05:00.0"
 PART = "gpu SXM5 0000:8b:00.0"
 

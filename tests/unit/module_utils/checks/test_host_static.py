@@ -29,6 +29,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes.meminfo impo
 from ansible_collections.muster.cluster.plugins.module_utils.probes.numa import Node
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
+from tests.placed import PLACED
 from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy"
@@ -36,7 +37,7 @@ HEALTHY = Path(__file__).resolve().parents[3] / "healthy"
 
 @pytest.fixture
 def expect():
-    return expectations_of("hgx_h100", {}, "test")
+    return expectations_of("hgx_h100", PLACED, "test")
 
 
 def by_subject(findings):
@@ -53,12 +54,18 @@ def by_subject(findings):
         (Cpu(2, 96, None, 2), {"model": "X"}, "incomplete"),
         (Cpu(2, 96, "Y", 2), {"model": "X"}, "fail"),
         (Cpu(2, 96, "X", 2, "191"), {}, "fail"),
+        (Cpu(2, 48, "X", 2), {}, "fail"),
+        (Cpu(2, 48, "X", 2), {"cores": None}, "pass"),
+        (Cpu(1, 48, "X", 2), {"cores": None}, "fail"),
+        (Cpu(2, 96, "X", 2, "191"), {"cores": None}, "fail"),
     ],
 )
 def test_cpu_threads_model_and_what_is_off(expect, found, declared, verdict):
     expect["cpu"].update(declared)
     (finding,) = cpu.decide({"lscpu": found}, typed(expect))
     assert finding.verdict == verdict
+    said = f"number of cores is {found.cores}, none declared" in finding.reason
+    assert said == (verdict == "pass" and "cores" in declared)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +81,35 @@ def test_one_cpu_under_another_governor_fails(expect, governors, verdict):
     (finding,) = cpu_governor.decide({"cpufreq": governors}, typed(expect))
     assert (finding.subject, finding.verdict) == ("cpu", verdict)
     assert verdict != "fail" or "CPU 7" in finding.reason
+
+
+# Where the class declares no cores, as lscpu counts them.
+UNDECLARED = [
+    (192, Cpu(2, 96, "X", 2), "pass"),
+    (96, Cpu(2, 96, "X", 1), "pass"),
+    (190, Cpu(2, 96, "X", 2), "incomplete"),
+    (192, None, "incomplete"),
+]
+
+
+@pytest.mark.parametrize(("count", "found", "verdict"), UNDECLARED)
+def test_cores_that_are_not_declared_are_those_of_lscpu(expect, count, found, verdict):
+    expect["cpu"]["cores"] = None
+    governors = {"cpufreq": dict.fromkeys(range(count), "performance"), "lscpu": found}
+    for (finding,) in (
+        cpu_governor.decide(governors, typed(expect)),
+        microcode.decide({"cpuinfo": cpus(count), "lscpu": found}, typed(expect)),
+    ):
+        assert finding.verdict == verdict
+        cores = found.cores if found else "an unknown number of"
+        assert verdict == "pass" or f"expected some multiple of {cores} cores" in finding.reason
+
+
+def test_declared_cores_count_before_those_of_lscpu(expect):
+    half = {"lscpu": Cpu(1, 48, "X", 2)}
+    governors = {"cpufreq": dict.fromkeys(range(48), "performance"), **half}
+    assert cpu_governor.decide(governors, typed(expect))[0].verdict == "incomplete"
+    assert microcode.decide({"cpuinfo": cpus(48), **half}, typed(expect))[0].verdict == "incomplete"
 
 
 def cpus(count=192, **of_seven):

@@ -222,7 +222,8 @@ def test_cables_are_those_that_mlxlink_tells_with_its_counters(expect):
     host = FakeHost({"mlxlink": Output("{}")})
     output = cables.collect(host, typed(expect))
     rails = expect["nic"]["rails"]
-    assert sorted(host.commands) == [f"mlxlink -d {rail['address']} -m --json" for rail in rails]
+    asked = [f"mlxlink -d {rail['address']} -m --json" for rail in rails]
+    assert sorted(host.commands) == ["mlxlink --version", *asked]
     assert list(split(output.stdout)) == [f"rail{rail}" for rail in range(8)]
 
 

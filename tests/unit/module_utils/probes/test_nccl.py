@@ -9,9 +9,10 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes import nccl
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
 from tests.fake_host import FakeHost
+from tests.placed import PLACED
 from tests.typed import typed
 
-EXPECT = typed(expectations_of("hgx_h100", {}, "test"))
+EXPECT = typed(expectations_of("hgx_h100", PLACED, "test"))
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libnccl.so.2.26.2"
 
 

@@ -4,10 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.checks import nic_physical
+from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import judge
 from ansible_collections.muster.cluster.plugins.module_utils.host import blocks
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.probes import infiniband, mlxlink, net_devices
+from ansible_collections.muster.cluster.plugins.module_utils.probes import cables, infiniband, mlxlink, net_devices
 
+from tests.fake_host import FakeHost
 from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy"
@@ -54,6 +57,12 @@ Rx Power Current [dBm]             : 0,0,0,0 [0..0]
 Cable Type                         : Passive copper cable
 Vendor Serial Number               : S0000000
 """
+
+# Of a link that is down: a report all the same.
+REFUSED = """{"result": {"output": {"Operational Info": {"State": "Polling"}}},
+"status": {"code": 1, "message": "FEC Histogram is valid with active link operation only"}}
+"""
+MISSING = Output(rc=None, error="not found in /usr/bin")
 
 
 def read(probe, text):
@@ -162,6 +171,11 @@ def test_text_report_of_a_passive_cable_has_no_limits():
         (Output('{"status": {"code": 1, "message": "Device is not found"}}'), "Device is not found"),
         (Output('{"result": {"output": {"Module Info": {}}}, "status": {"code": 0}}'), "expected 'Operational Info'"),
         (Output("", "-E- no such device", 1), "exit status 1: -E- no such device"),
+        (Output("\x1b[31m \n\x1b[0m \n", "-E- no such device\n", 1), "exit status 1: -E- no such device"),
+        (Output("\x1b[31m \n-E- no such device\n\x1b[0m \n", "", 1), "exit status 1: -E- no such device"),
+        (Output("\x1b[31m \n\x1b[0m \n", "", 1), "exit status 1: no message"),
+        (Output(REFUSED, "", 1), "exit status 1: status is 'FEC Histogram is valid with active link operation only'"),
+        (Output(REFUSED.replace('"code": 1', '"code": 0'), "", 1), "exit status 1: no message"),
         (Output(rc=None, timed_out=True, error="no answer within 30 s"), "no answer within 30 s"),
         (Output("hello\n"), "expected JSON or"),
     ],
@@ -188,10 +202,33 @@ def test_histogram_with_a_bin_that_cannot_be_read_is_none_at_all():
     assert linked(json.dumps(whole)).links["rail0"].fec_histogram == {}
 
 
-def test_tool_and_histogram_are_the_class_s_choice(fake_host, expect):
+def test_tool_may_be_named_and_the_histogram_left_out(fake_host, expect):
     expect["nic"]["physical"].update(tool="mstlink", fec_histogram=False)
     fake_host.outputs["mstlink"] = fake_host.outputs["mlxlink"]
     mlxlink.collect(fake_host, typed(expect))
     assert fake_host.runs[0] == ("mstlink", "-d", "0000:1a:00.0", "-m", "-c", "--json") and len(fake_host.runs) == 8
     expect["nic"]["physical"] = None
     assert "declares no physical layer" in mlxlink.collect(fake_host, typed(expect)).error
+
+
+@pytest.mark.parametrize("probe", [mlxlink, cables])
+def test_links_are_read_with_the_tool_that_is_there_and_kept_without_its_name(probe, expect):
+    report = blocks.split(LINKS)["rail0"]
+    kept = {}
+    for there, missing in (("mlxlink", "mstlink"), ("mstlink", "mlxlink")):
+        host = FakeHost({there: report, missing: MISSING})
+        kept[there] = probe.collect(host, typed(expect))
+        assert [words[0] for words in host.runs if "-d" in words] == [there] * 8
+    assert kept["mlxlink"] == kept["mstlink"]
+    assert len(probe.parse(kept["mstlink"]).links) == 8
+
+
+@pytest.mark.parametrize("probe", [mlxlink, cables])
+def test_host_without_a_tool_for_links_leaves_every_rail_incomplete_and_names_both(probe, expect):
+    names = ("mlxlink", "mstlink")
+    host = FakeHost({name: Output(rc=None, error=f"{name}: not found in /usr/bin") for name in names})
+    output = probe.collect(host, typed(expect))
+    found = judge({"mlxlink": output}, {"mlxlink": probe}, [nic_physical], typed(expect)).findings
+    assert [finding.verdict for finding in found] == ["incomplete"] * 8
+    told = "mlxlink: not found in /usr/bin; mstlink: not found in /usr/bin: package mstflint has one"
+    assert all(told in finding.reason for finding in found)

@@ -28,14 +28,14 @@ def muster(*words: str, **more) -> subprocess.CompletedProcess[str]:
 
 
 def test_judge_of_a_healthy_output_passes_without_heavy_imports() -> None:
-    done = muster("judge", "--class=hgx_h100", "--probe=uname", str(HEALTHY / "uname.txt"), "--check=kernel_crash")
+    done = muster("judge", "--class=lab_h100", "--probe=uname", str(HEALTHY / "uname.txt"), "--check=kernel_crash")
     assert done.returncode == 2 and done.stdout.splitlines()[-1] == "incomplete", done.stderr
-    done = muster("judge", "--class=hgx_h100", "--probe=nvidia_smi", str(HEALTHY / "nvidia_smi.xml"), "--check=gpu_ecc")
+    done = muster("judge", "--class=lab_h100", "--probe=nvidia_smi", str(HEALTHY / "nvidia_smi.xml"), "--check=gpu_ecc")
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == "pass", done.stdout + done.stderr
 
 
 def test_json_holds_what_the_text_says() -> None:
-    words = ("judge", "--class=hgx_h100", "--probe=nvidia_smi", str(HEALTHY / "nvidia_smi.xml"), "--check=gpu_ecc")
+    words = ("judge", "--class=lab_h100", "--probe=nvidia_smi", str(HEALTHY / "nvidia_smi.xml"), "--check=gpu_ecc")
     text, data = muster(*words), json.loads(muster(*words, "--json").stdout)
     assert (data["format"], data["command"], data["status"], data["verdict"]) == (1, "judge", 0, "pass")
     assert len(data["findings"]) == len(text.stdout.splitlines()) - 1
@@ -45,9 +45,9 @@ def test_json_holds_what_the_text_says() -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("judge", "--class=hgx_h100", "--probe=uname", "/nonexistent"), "/nonexistent"),
+        (("judge", "--class=lab_h100", "--probe=uname", "/nonexistent"), "/nonexistent"),
         (
-            ("judge", "--class=hgx_h100", "--probe=unam", str(HEALTHY / "uname.txt")),
+            ("judge", "--class=lab_h100", "--probe=unam", str(HEALTHY / "uname.txt")),
             "found probe 'unam', expected one of",
         ),
         (("judge", f"--expect={HEALTHY / 'uname.txt'}", "--probe=uname", "x"), "is not JSON"),
@@ -59,6 +59,12 @@ def test_wrong_input_names_what_was_found_and_expected(words: tuple[str, ...], r
     assert done.returncode == 2 and reason in done.stderr and "Traceback" not in done.stderr, done.stderr
     data = json.loads(muster(*words, "--json").stdout)
     assert reason in data["error"] and data["status"] == 2
+
+
+def test_class_of_a_board_is_refused_as_it_names_no_parts() -> None:
+    done = muster("judge", "--class=hgx_h100", "--probe=uname", str(HEALTHY / "uname.txt"))
+    assert done.returncode == 2 and "hgx_h100.gpu.parts: found nothing" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_unknown_subcommand_and_class_are_refused() -> None:
@@ -78,7 +84,7 @@ def test_help_names_every_subcommand() -> None:
 
 
 def test_closed_pipe_leaves_no_traceback() -> None:
-    words = ["judge", "--class=hgx_h100", "--probe=nvidia_smi", str(HEALTHY / "nvidia_smi.xml")]
+    words = ["judge", "--class=lab_h100", "--probe=nvidia_smi", str(HEALTHY / "nvidia_smi.xml")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "collections")}
     read, write = os.pipe()
     os.close(read)

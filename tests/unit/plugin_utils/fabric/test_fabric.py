@@ -78,7 +78,7 @@ def test_variables_read_back_the_same(path: Any) -> None:
 
 
 def test_class_gets_link_layer_and_mtu_of_the_fabric() -> None:
-    roce = fleet(ROCE).classes["grand_teton_h100"]
+    roce = fleet(ROCE).classes["xe9680_h100"]
     roce_nic, roce_fabric = stated(roce.nic), stated(roce.fabric)
     assert (roce_nic.link_layer, roce_nic.mtu_bytes, roce_fabric.kind) == ("Ethernet", 9000, "roce")
     infiniband = fleet(INFINIBAND).classes["dgx_h100"]
@@ -98,7 +98,7 @@ def test_class_gets_link_layer_and_mtu_of_the_fabric() -> None:
 def test_port_is_set_to_what_the_declaration_says() -> None:
     roce = fleet(ROCE)
     node = next(node for node in roce.nodes if node.name == "gpu-0001")
-    ports = port_settings(roce.fabric, node.rails, roce.classes["grand_teton_h100"])
+    ports = port_settings(roce.fabric, node.rails, roce.classes["xe9680_h100"])
     port = PortSettings.from_dict(ports[0])
     assert (port.name, port.address, port.ip) == ("rail0", "0000:1a:00.0", "172.16.0.1/31")
     assert port.mtu_bytes == 9000
@@ -113,7 +113,7 @@ def test_dcqcn_marks_packets_as_taking_part() -> None:
     declared = small_roce()
     declared["fabric"]["dcqcn"] = True
     roce = Fleet.from_data(declared, FILE)
-    port = stated(stated(roce.classes["grand_teton_h100"].fabric).port)
+    port = stated(stated(roce.classes["xe9680_h100"].fabric).port)
     assert (port.cm_tos, port.dcqcn) == (106, True)
 
 
@@ -123,7 +123,7 @@ def test_best_effort_leaves_priorities_alone_and_reads_back() -> None:
         declared["fabric"].pop(key, None)
     declared["fabric"] |= {"backend": "inbox", "qos": "best_effort"}
     roce = Fleet.from_data(declared, FILE)
-    port = PortSettings.from_dict(port_settings(roce.fabric, roce.nodes[1].rails, roce.classes["grand_teton_h100"])[0])
+    port = PortSettings.from_dict(port_settings(roce.fabric, roce.nodes[1].rails, roce.classes["xe9680_h100"])[0])
     assert (roce.fabric.qos, port.priorities, port.lossless_priorities, port.cm_tos) == (None, {}, (), 0)
     assert roce.fabric.to_dict()["qos"] == "best_effort"
     assert read_fabric(roce.fabric.to_dict(), "muster_fleet") == roce.fabric
@@ -141,26 +141,26 @@ def test_notifications_are_marked_only_where_there_are_some() -> None:
     declared = small_roce()
     for dcqcn, marks in ((False, (None, None)), (True, (48, 6))):
         declared["fabric"]["dcqcn"] = dcqcn
-        port = stated(stated(Fleet.from_data(declared, FILE).classes["grand_teton_h100"].fabric).port)
+        port = stated(stated(Fleet.from_data(declared, FILE).classes["xe9680_h100"].fabric).port)
         assert (port.cnp_dscp, port.cnp_priority) == marks
 
 
 def test_device_wide_class_only_where_control_is_marked_like_data() -> None:
     declared = small_roce()
     declared["fabric"]["qos"]["control"] = declared["fabric"]["qos"]["data"]
-    port = stated(stated(Fleet.from_data(declared, FILE).classes["grand_teton_h100"].fabric).port)
+    port = stated(stated(Fleet.from_data(declared, FILE).classes["xe9680_h100"].fabric).port)
     assert port.traffic_class == 104
 
 
 def test_control_marked_unlike_data_needs_an_nccl_that_can_do_it() -> None:
     declared = small_roce()
-    assert stated(Fleet.from_data(declared, FILE).classes["grand_teton_h100"].fabric).nccl_least == "2.22.3"
+    assert stated(Fleet.from_data(declared, FILE).classes["xe9680_h100"].fabric).nccl_least == "2.22.3"
     declared["fabric"]["qos"]["control"] = declared["fabric"]["qos"]["data"]
-    assert stated(Fleet.from_data(declared, FILE).classes["grand_teton_h100"].fabric).nccl_least is None
+    assert stated(Fleet.from_data(declared, FILE).classes["xe9680_h100"].fabric).nccl_least is None
 
 
 def test_port_file_with_a_wrong_value_names_it() -> None:
-    port = port_settings(fleet(ROCE).fabric, fleet(ROCE).nodes[1].rails, fleet(ROCE).classes["grand_teton_h100"])[0]
+    port = port_settings(fleet(ROCE).fabric, fleet(ROCE).nodes[1].rails, fleet(ROCE).classes["xe9680_h100"])[0]
     with pytest.raises(ReadError, match='mtu_bytes: found "9000", expected a whole number of at least 1'):
         PortSettings.from_dict({**port, "mtu_bytes": "9000"})
 
@@ -205,7 +205,7 @@ BAD = [
     (spoil(*FABRIC, "ipoib", to="datagram"), r"ipoib: found \"datagram\", expected nothing, as only a .* infiniband"),
     (
         spoil(*FABRIC, "speed_gbps", to=200),
-        r"fabric.speed_gbps: found 200 there and 400 as hardware_classes.grand_teton",
+        r"fabric.speed_gbps: found 200 there and 400 as hardware_classes.xe9680_h100",
     ),
     (spoil(*FABRIC, "nccl", to={"settings": {"NCCL_X": True}}), r"settings.NCCL_X: found true, expected a number, a"),
     (spoil(*FABRIC, "nccl", to={"topology_file": "topo.xml"}), r"topology_file: found .* expected an absolute path"),

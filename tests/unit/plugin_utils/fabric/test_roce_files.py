@@ -28,7 +28,7 @@ def ports_of(**fabric: Any) -> list[dict[str, Any]]:
     variables = roce.node_variables()["gpu-0001"]
     assert variables["rails"][0]["address"] == node.rails[0].address
     declared = {**json.loads(json.dumps(roce.fabric.to_dict())), **fabric}
-    return roce_ports(variables, declared, roce.variables()["classes"]["grand_teton_h100"])
+    return roce_ports(variables, declared, roce.variables()["classes"]["xe9680_h100"])
 
 
 def port(**changes: Any) -> PortSettings:
@@ -64,7 +64,7 @@ def test_lookup_misses_a_rail_that_the_class_has() -> None:
     node = roce.node_variables()["gpu-0001"]
     with pytest.raises(FleetError, match="rails: found rails 0, 1, 2, 3, 4, 5, 6, expected 0, 1, 2, 3, 4, 5, 6, 7"):
         roce_ports(
-            {**node, "rails": node["rails"][:7]}, roce.fabric.to_dict(), roce.variables()["classes"]["grand_teton_h100"]
+            {**node, "rails": node["rails"][:7]}, roce.fabric.to_dict(), roce.variables()["classes"]["xe9680_h100"]
         )
 
 

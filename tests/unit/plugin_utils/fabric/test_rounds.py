@@ -31,10 +31,11 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.rail_ro
     next_round,
 )
 
+from tests.placed import PLACED
 from tests.typed import RAILS_FABRIC, typed
 
 PRIORITIES = {"single": 3, "together": 3, "control": 6}
-HGX = expectations_of("hgx_h100", {}, "test")
+HGX = expectations_of("hgx_h100", PLACED, "test")
 PORT = {
     **{"backend": "doca", "mtu_bytes": 9000, "lossless_priorities": [3], "cm_tos": 104, "traffic_class": None},
     "dscp_priority": [{"dscp": 26, "priority": 3}],

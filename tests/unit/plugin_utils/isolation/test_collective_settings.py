@@ -20,6 +20,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
 )
 
 from tests.fleets import collectives
+from tests.placed import PLACED
 from tests.recorded.judged import RECORDED
 from tests.typed import typed
 
@@ -180,13 +181,13 @@ def test_size_as_people_write_it(size: int, text: str) -> None:
     ],
 )
 def test_most_that_links_carry(name: str, override: dict[str, Any], most: float | None) -> None:
-    own = {name: {"extends": "hgx_h100", **override}} if override else {}
+    own = {**PLACED, name: {"extends": "hgx_h100", **override}} if override else PLACED
     assert most_of(typed(expectations_of(name, own, "test"))) == (most and pytest.approx(most))
 
 
 @pytest.mark.parametrize("name", shipped_classes())
 def test_floors_of_shipped_classes_can_be_reached(name: str) -> None:
-    expect = typed(expectations_of(name, {}, "test"))
+    expect = typed(expectations_of(name, PLACED, "test"))
     most = most_of(expect)
     assert most is None or all(2 * floor.busbw_gb_per_s < most for floor in expect.collective.floors)
 
@@ -194,7 +195,7 @@ def test_floors_of_shipped_classes_can_be_reached(name: str) -> None:
 def test_no_recorded_report_of_sound_h100_is_faster_than_its_links() -> None:
     if not RECORDED.is_dir():
         pytest.skip(f"no recorded outputs at {RECORDED}")
-    most = most_of(typed(expectations_of("hgx_h100", {}, "test")))
+    most = most_of(typed(expectations_of("hgx_h100", PLACED, "test")))
     fastest: dict[str, float] = {}
     for path in sorted((RECORDED / "nccl-tests").iterdir()):
         try:
@@ -206,5 +207,5 @@ def test_no_recorded_report_of_sound_h100_is_faster_than_its_links() -> None:
     # speed, has 847.
     assert most is not None and max(fastest.values()) < most
     # A copy in the memory of one H100 is faster: half of what its memory reads and writes, counted as of 16 ranks.
-    copied = typed(expectations_of("hgx_h100", {}, "test")).gpu_stress
+    copied = typed(expectations_of("hgx_h100", PLACED, "test")).gpu_stress
     assert copied is not None and copied.memory_copy_floor_gb_per_s / 2 * 15 / 8 > 2 * most

@@ -15,6 +15,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.transport
     transport_findings,
 )
 
+from tests.placed import PLACED
 from tests.typed import RAILS_FABRIC, typed
 
 # As a host calls them that has a card more, mlx5_0.
@@ -22,7 +23,7 @@ DEVICES = [f"mlx5_{number + 1}" for number in range(8)]
 RAILS = {f"rail{number}": name for number, name in enumerate(DEVICES)}
 GOOD = NcclLog(dict.fromkeys(DEVICES, "RoCE"), ("IB",), {"IB": 4}, {}, (), True, True, None, RAILS)
 FABRIC = {**RAILS_FABRIC, "nccl_least": "2.22.3"}
-CLASS = expectations_of("hgx_h100", {}, "test")
+CLASS = expectations_of("hgx_h100", PLACED, "test")
 EXPECT = {**CLASS, "fabric": FABRIC}
 
 LAST = f"rail 7 ({EXPECT['nic']['rails'][7]['address']})"

@@ -18,6 +18,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.report.recorded_cam
 )
 
 from tests.fleets import collectives, fleet_of
+from tests.placed import PLACED
 
 from ....browser.observed import Sick, Site, rounds
 
@@ -38,7 +39,7 @@ COLLECTIVE: dict[str, Any] = {
     "straggler": None,
     "budget_minutes": None,
 }
-HGX = expectations_of("hgx_h100", {}, "test") | {"collective": plain(collectives(COLLECTIVE))}
+HGX = expectations_of("hgx_h100", PLACED, "test") | {"collective": plain(collectives(COLLECTIVE))}
 
 
 def plan(campaign: str, started: float, program: bool = True) -> StoredRound:

@@ -6,6 +6,8 @@ from typing import Any
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_files import Cluster, cluster_of, files_of
 
+from tests.placed import PLACED
+
 FILE = "site.fleet.yml"
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ==\n-----END PGP PUBLIC KEY BLOCK-----\n"
 SITE: dict[str, Any] = {
@@ -21,6 +23,7 @@ SITE: dict[str, Any] = {
             "racks": {"name": "rack-[1-4]", "nodes_each": 2},
         }
     ],
+    "hardware_classes": PLACED,
     "fabric": {"kind": "infiniband"},
     "scheduler": {"partitions": [{"name": "batch", "default": True}]},
     "ledger": {"url": "postgresql://db/east", "id": "3d0c5f9e-2f47-4e0c-9f0a-5b8a1c6d7e21"},

@@ -12,6 +12,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_files i
     tree_width,
 )
 
+from tests.placed import placed
+
 from .clusters import MORE_HOSTS, WHOLE, cluster, files, line_of, settings, site
 
 LAB = "inventory/lab/lab.fleet.yml"
@@ -194,7 +196,7 @@ def test_gpus_have_the_cores_of_their_numa_node(places: Any, size: Any, entries:
     data = site({"node_parameters": {"hgx_h100": size}})
     if places:
         parts = [{"slot": slot, "numa_node": node, "rail": None} for slot, node in places.items()]
-        data["hardware_classes"] = {"hgx_h100": {"affinity": {"parts": parts}}}
+        data["hardware_classes"] = placed({"hgx_h100": {"affinity": {"parts": parts}}})
     wanted = [f"NodeName=gpu-[01-08] Name=gpu File=/dev/nvidia{a}{b} Flags=nvidia_gpu_env" for a, b in entries]
     assert files(data)["gres.conf"].splitlines()[1:] == wanted
 
@@ -214,7 +216,7 @@ def test_device_files_lie_below_the_root_of_the_class() -> None:
 
 def test_class_without_gpus_hands_out_none() -> None:
     data = site()
-    data["hardware_classes"] = {"cpu": {"extends": "hgx_h100", "gpu": None, "nvlink": None}}
+    data["hardware_classes"] = placed({"cpu": {"extends": "hgx_h100", "gpu": None, "nvlink": None}})
     more = {"name": "cpu-[1-2]", "hardware_class": "cpu", "address": "10.1.17.1"}
     data["nodes"].append(more)
     text = files(data)
