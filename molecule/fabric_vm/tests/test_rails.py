@@ -27,8 +27,6 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.answer_lines 
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import read_expectations
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
-from tests.placed import PLACED
-
 PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 SCENARIO = PROJECT / "molecule" / "fabric_vm"
 INVENTORY = f"--inventory={SCENARIO / 'inventory'}"
@@ -156,7 +154,7 @@ def test_rail_carries_what_is_in_the_memory_of_gpus() -> None:
 @pytest.mark.main_road
 def test_preflight_fails_a_perftest_that_cannot_reach_the_memory_of_gpus(expect: str) -> None:
     """The installed one can; the distribution's has no CUDA; without the driver's library the installed one is dead."""
-    declared = read_expectations({**json.loads(expect), "gpu": expectations_of("hgx_h100", PLACED, "test")["gpu"]})
+    declared = read_expectations({**json.loads(expect), "gpu": expectations_of("dgx_h100", {}, "test")["gpu"]})
 
     def judged(path: str) -> tuple[str, str]:
         # As an examination runs it on the machine, which would take the emulated processor ten seconds.
