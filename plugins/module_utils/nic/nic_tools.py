@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from ..host.host import Host, Unreadable
 
-# Either makes the other unnecessary. MFT is the newer one where a host has both: it comes with the NICs' driver.
+# Either makes the other unnecessary. Where a host has both, links are read with MFT's, which is the newer one: it comes
+# with the NICs' driver, and what it tells of a link grows. Settings are the same in both.
 LINK = ("mlxlink", "mstlink")
 CONFIG = ("mstconfig", "mlxconfig")
 # A version is told without the device: as long as a busy host may take to start a program.

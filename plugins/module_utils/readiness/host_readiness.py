@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..host.host import Host, Unreadable
 from ..words.expectations import Expectations
-from . import governor, modules, networks, perftest_to_come, places, rdma_software, registers, system
+from . import governor, networks, perftest_to_come, places, rdma_software, registers, signed_modules, system
 from .rdma_software import RdmaSoftware
 
 
@@ -36,7 +36,7 @@ def lacking(host: Host, here: Host, expect: Expectations, declared: Declared) ->
         ("system", lambda: system.lacks(here)),
         ("places", lambda: places.lacks(host, expect, declared.shipped)),
         ("rdma", lambda: rdma_software.lacks(here, expect, declared.rdma)),
-        ("Secure Boot", lambda: modules.lacks(host, here, expect, doca)),
+        ("Secure Boot", lambda: signed_modules.lacks(host, here, expect, doca)),
         ("pcie", lambda: registers.lacks(host, expect)),
         ("cpu.governor", lambda: governor.lacks(host, expect)),
         ("networkd", lambda: networks.lacks(host, here, expect, declared.rails)),

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.host.secure_boot import LOCKDOWN, SECURE_BOOT
-from ansible_collections.muster.cluster.plugins.module_utils.readiness import modules
+from ansible_collections.muster.cluster.plugins.module_utils.readiness import signed_modules
 
 from tests.fake_host import FakeHost
 from tests.typed import typed
 
 ON, OFF = {SECURE_BOOT: Output("\6\0\0\0\1")}, {SECURE_BOOT: Output("\6\0\0\0\0")}
-KEY, UBUNTUS = modules.CERTIFICATES
+KEY, UBUNTUS = signed_modules.CERTIFICATES
 ENROLLED, UNKNOWN = f"mokutil --test-key {KEY}", f"mokutil --test-key {UBUNTUS}"
 
 
@@ -24,7 +24,7 @@ def stack(expect: dict[str, Any], *names: str) -> Any:
 
 
 def lacks(expect: Any, host: dict[str, Output], here: dict[str, Output] | None = None, doca: bool = False) -> list[str]:
-    return modules.lacks(FakeHost(host), FakeHost(here), expect, doca)
+    return signed_modules.lacks(FakeHost(host), FakeHost(here), expect, doca)
 
 
 @pytest.mark.parametrize(
