@@ -165,7 +165,7 @@ ROUND_CHECKS = (
 
 
 # The package that holds this one: probes, checks and stresses lie beside it.
-_PARENT = str(__package__).rpartition(".")[0]
+_PARENT = __name__.rsplit(".", 2)[0]
 
 
 class _Modules(Mapping[str, T]):

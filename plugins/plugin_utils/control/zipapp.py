@@ -34,6 +34,9 @@ _MAIN = '''"""Starts the program."""
 
 import sys
 
+if sys.version_info < (3, 9):
+    sys.exit("muster: found Python " + sys.version.split()[0] + ", expected 3.9 or later")
+
 from muster.cli import main
 
 sys.exit(main(version="{version}"))

@@ -76,6 +76,22 @@ def test_every_subcommand_is_in_the_archive(tmp_path):
             assert (done.returncode, done.stderr) == (0, "") and f"muster {name}" in done.stdout
 
 
+@pytest.mark.parametrize("python", ["python3.9", "python3.8"])
+def test_oldest_python_runs_it_and_older_ones_are_told(tmp_path, python):
+    """Python 3.9, of RHEL 9, fills in ``__package__`` of what lies in a zip file later than others do."""
+    found = shutil.which(python)
+    answers = found and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0
+    if not answers:
+        pytest.skip(f"{python} is not installed here")
+    path = tmp_path / "muster"
+    path.write_bytes(build())
+    argv = [found, "-IS", str(path), "collect", f"--output={tmp_path}/host.tar.gz", f"--root={tmp_path}"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    old = python == "python3.8"
+    assert done.returncode == (1 if old else 0), done.stderr
+    assert ("expected 3.9 or later" in done.stderr) == old
+
+
 def test_import_that_leads_nowhere_is_an_error(tmp_path):
     copy = copy_of(tmp_path, "copy")
     cli = copy / "plugins" / "module_utils" / "cli.py"
