@@ -60,8 +60,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.host.host import TOOL_PATH, LocalHost, Unreadable
 from ..module_utils.host.rail_names import read_names
+from ..module_utils.probes.lldp import ARGV
 
-ARGV = ("lldpctl", "-f", "json")
 ARGUMENTS = {
     "timeout_seconds": {"type": "int", "default": 30},
     "tool_path": {"type": "str", "default": TOOL_PATH},

@@ -21,6 +21,7 @@ TIMEOUT_SECONDS = 60.0
 _HEADER = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (.+?): (.+)")
 _LINK_CAP = re.compile(r"^\s+LnkCap:\s.*?Speed ([\d.]+)GT/s.*?, Width x(\d+)", re.MULTILINE | re.ASCII)
 _LINK = re.compile(r"^\s+LnkSta:\s+Speed ([\d.]+)GT/s.*?, Width x(\d+)", re.MULTILINE | re.ASCII)
+_NODE = re.compile(r"^\s+NUMA node: (\d{1,4})$", re.MULTILINE | re.ASCII)
 _BUS = re.compile(r"^\s+Bus: primary=\w+, secondary=(\w+), subordinate=(\w+)", re.MULTILINE | re.ASCII)
 _PORT = re.compile(r"^\s+Capabilities: \[\w+\] Express(?: \(v\d\))? ([\w -]+?)(?: \(|,|$)", re.MULTILINE | re.ASCII)
 _CONTROL = re.compile(
@@ -48,7 +49,8 @@ class Device:
     the link can do, ``link`` what was negotiated: None where it has none or lspci cannot say. ``buses`` are first and
     last bus below a bridge. ``max_read_request_bytes`` and ``relaxed_ordering`` are what the device is set to; None is
     what lspci does not show. ``acs`` names the access controls that are on; None is a device without that capability.
-    ``readable`` is false where the capabilities are not there to be read, or not all of them.
+    ``readable`` is false where the capabilities are not there to be read, or not all of them. ``numa_node`` is None on
+    a host that has one node only, or does not say where the device lies.
     """
 
     address: str
@@ -62,6 +64,7 @@ class Device:
     readable: bool
     max_read_request_bytes: int | None = None
     relaxed_ordering: bool | None = None
+    numa_node: int | None = None
 
 
 def collect(host: Host, expect: Expectations | None = None) -> Output:
@@ -103,6 +106,7 @@ def _device(match: re.Match[str], text: str) -> Device:
     bus = _BUS.search(text)
     buses = (int(bus.group(1), 16), int(bus.group(2), 16)) if bus and _is_hex(*bus.groups()) else None
     acs, port, control = _ACS.search(text), _PORT.search(text), _CONTROL.search(text)
+    node = _NODE.search(text)
     return Device(
         address,
         re.sub(r" \[[0-9a-f]{4}\]$", "", kind),
@@ -120,6 +124,7 @@ def _device(match: re.Match[str], text: str) -> Device:
         and text.endswith("\n\n"),
         int(control.group(2)) if control else None,
         control.group(1) == "+" if control else None,
+        int(node.group(1)) if node else None,
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names import Names, named, no_interface
+from ansible_collections.muster.cluster.plugins.module_utils.probes.infiniband_neighbours import switch_name
+from ansible_collections.muster.cluster.plugins.module_utils.probes.lldp import Neighbour
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.infiniband_tools import (
     LANE_GBPS,
     Errors,
@@ -16,12 +17,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.infiniband_
     SeenPort,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.live_fabric import LiveFabric, LivePort
-from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.lldp import Neighbour
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.planned_cables import Plan
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.cabling_plan import End
-
-# "MF0;su1-leaf1:MQM9790/U1": what a managed switch calls itself; a chip of a director says /L01/U1 or /S01/U1.
-_MANAGED = re.compile(r"MF0;([^:]+):[^/]*(?:/([LS]\d+))?/U\d+")
 
 
 def infiniband(
@@ -90,9 +87,7 @@ def end_of(seen: Seen, plan: Plan) -> End:
     rdma-ndd's ``%h %d``. Port 1 goes by that word alone, as HCAs of one port are the rule.
     """
     if seen.kind != "CA":
-        match = _MANAGED.fullmatch(seen.node)
-        name = seen.node if match is None else "-".join(part for part in match.groups() if part)
-        return End(declared_name(name, plan), str(seen.port))
+        return End(declared_name(switch_name(seen.node), plan), str(seen.port))
     host, _, hca = seen.node.rpartition(" ")
     if not host:
         host, hca = seen.node, f"0x{seen.guid:016x}"

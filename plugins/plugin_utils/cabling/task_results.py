@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.probes import lldp
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.infiniband_tools import (
     parse_iblinkinfo,
     parse_ibnetdiscover,
     parse_ibqueryerrors,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.live_fabric import LiveFabric, UnreadableError
-from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.lldp import parse_lldp
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.planned_cables import Plan
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.seen_fabric import Heard, ethernet, infiniband
 
@@ -71,6 +72,6 @@ def _heard(host: str, result: Any) -> Heard | str:
     if result.get("reason"):
         return f"{host}: {result['reason']}"
     try:
-        return Heard(result["interfaces"], parse_lldp(result["lldp"]))
-    except UnreadableError as exc:
-        return f"{host}: {exc}"
+        return Heard(result["interfaces"], lldp.parse(Output(result["lldp"])))
+    except Unreadable as exc:
+        return f"{host}: lldpctl: {exc}"

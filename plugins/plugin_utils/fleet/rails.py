@@ -98,7 +98,7 @@ def rails_of_block(
     check_rails(numbers, expect, fabric)
     try:
         addresses = _addresses(block or BlockRails(), nodes, len(numbers))
-        places = _places(block or BlockRails(), nodes, len(numbers))
+        places = places_of_block(block or BlockRails(), nodes, len(numbers))
     except ReadError as exc:
         raise exc.under("rails") from None
     return [
@@ -183,8 +183,8 @@ def _column(block: BlockRails, text: str, gateway: str | None, nodes: int) -> li
     return [(f"{first.ip + index}/{network.prefixlen}", gateway) for index in range(nodes)]
 
 
-def _places(block: BlockRails, nodes: int, rails: int) -> Sequence[Place | tuple[None, None]]:
-    """Return switch and port of each rail of each node, node by node.
+def places_of_block(block: BlockRails, nodes: int, rails: int) -> Sequence[Place | tuple[None, None]]:
+    """Return switch and port of each rail of each node, node by node. Raises ReadError.
 
     ``nodes_each`` nodes share ``rails / rails_each`` switches, ``rails_each`` rails of every node on each: 2 nodes with
     all 8 rails on the switch of their rack, or 32 nodes with one switch for each rail. Ports fill up node by node.

@@ -131,6 +131,7 @@ def healthy_host():
             "tail": Output(healthy("fabric_manager_log")),
             **dcgmi_outputs(["00000000:1B:00.0", "00000000:AB:00.0"]),
             "journalctl": Output("2025-01-21T04:41:44+0000 host kernel: Linux version 6.1.0\n"),
+            "lldpctl": Output(healthy("lldp")),
             "lscpu": Output(healthy("lscpu")),
             "lspci": Output(lspci()),
             "dmidecode -t memory": Output(healthy("dmidecode_memory")),

@@ -34,11 +34,13 @@ PACKAGES = {
 NVIDIA = {
     "dcgmi": "datacenter-gpu-manager, a package of role gpu_stack",
     "ib_write_bw": "perftest, a package of role rdma; built with CUDA by role gpu_stack",
+    "lldpctl": "lldpd, a package of role rdma on RoCE",
     "mstconfig": "mstflint, a package of role rdma; or mlxconfig of MFT",
     "mlxlink": "MFT, with the NICs' drivers; or mstlink of mstflint, a package of role rdma",
     "nv-fabricmanager": "nvidia-fabricmanager, a package of role gpu_stack",
     "nvbandwidth": "built from source by role gpu_stack",
     "nvidia-smi": "the driver's own package, by role gpu_stack",
+    "smpquery": "infiniband-diags, a package of role rdma on InfiniBand",
 }
 OURS = {
     "/usr/libexec/muster/muster": "the node program, by role burn_in",
@@ -81,6 +83,7 @@ def run_by(fake_host, expect):
     fake_host.outputs = defaultdict(Output, fake_host.outputs)
     fake_host.outputs["find"] = Output(f"{nccl.CONF}\n")
     fake_host.outputs["/sys/module/ib_core"] = Output()
+    fake_host.outputs["/sys/class/infiniband/mlx5_9/ports/1/link_layer"] = Output("InfiniBand\n")
     fake_host.outputs["/proc/meminfo"] = Output("MemAvailable: 1024000 kB\n")
     expect["nic"]["firmware_settings"] = [{"key": "SRIOV_EN", "wanted": "0"}]
     expect["mounts"] = [MOUNT]

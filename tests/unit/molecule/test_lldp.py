@@ -10,10 +10,10 @@ from typing import Any
 import lab
 import lab_files
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH, Output
+from ansible_collections.muster.cluster.plugins.module_utils.probes.lldp import parse
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.cable_faults import cabling_findings, compare
-from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.lldp import parse_lldp
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.planned_cables import plan_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.task_results import ethernet_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
@@ -47,7 +47,7 @@ def hear(show: Callable[..., str]) -> Hear:
     """The neighbours by interface."""
 
     def heard(**faults: Any) -> dict[str, list[tuple[str, str]]]:
-        found = parse_lldp(show(**faults))
+        found = parse(Output(show(**faults)))
         return {name: [(each.system, each.ports[0]) for each in neighbours] for name, neighbours in found.items()}
 
     return heard

@@ -1,4 +1,7 @@
-"""Parser of a host's LLDP neighbours, as ``lldpctl -f json`` or ``json0`` prints them (lldpd's lldpcli(8))."""
+"""``lldpctl -f json``: the switch and port that each network interface hears of over LLDP.
+
+Format: what lldpd's lldpcli(8) prints as ``json`` or ``json0``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.live_fabric import UnreadableError
+from ..host.host import Host, Output, Unreadable, require_success
+from ..words.expectations import Expectations
+
+NAME = "lldp"
+ARGV = ("lldpctl", "-f", "json")
+TIMEOUT_SECONDS = 30.0
 
 
 class Neighbour(NamedTuple):
@@ -16,16 +24,22 @@ class Neighbour(NamedTuple):
     ports: tuple[str, ...]
 
 
-def parse_lldp(text: str) -> dict[str, list[Neighbour]]:
-    """Return the neighbours of each local interface; most have one. Raises UnreadableError.
+def collect(host: Host, expect: Expectations) -> Output:
+    """Ask lldpd once."""
+    return host.run(ARGV, TIMEOUT_SECONDS)
+
+
+def parse(output: Output) -> dict[str, list[Neighbour]]:
+    """Return the neighbours of each local interface; most have one. Raises Unreadable.
 
     Without a system name the chassis' id stands for it. A port goes by its id (``Ethernet17/1``) or, where that is an
     alias as on SONiC, by its description.
     """
+    require_success(output)
     try:
-        data = json.loads(text)
-    except ValueError as exc:
-        raise UnreadableError(f"lldpctl: no JSON: {exc}") from exc
+        data = json.loads(output.stdout)
+    except (ValueError, RecursionError) as exc:
+        raise Unreadable(f"no JSON: {exc}") from exc
     found: dict[str, list[Neighbour]] = {}
     for name, entry in _interfaces(data):
         if entry.get("via", "LLDP") == "LLDP":
@@ -37,12 +51,12 @@ def _interfaces(data: Any) -> list[tuple[str, Mapping[str, Any]]]:
     """Return (interface, entry) pairs; json names an interface by its key, json0 by a field, one alone has no list."""
     tops = data.get("lldp") if isinstance(data, Mapping) else None
     if not isinstance(tops, (Mapping, list)):
-        raise UnreadableError("lldpctl: no object lldp in its JSON")
+        raise Unreadable("no object lldp in its JSON")
     found: list[tuple[str, Mapping[str, Any]]] = []
     for top in _listed(tops):
         for item in _listed(top.get("interface", []) if isinstance(top, Mapping) else None):
             if not isinstance(item, Mapping):
-                raise UnreadableError("lldpctl: an interface that is no object")
+                raise Unreadable("an interface that is no object")
             if isinstance(item.get("name"), str):
                 found.append((item["name"], item))
             else:
@@ -57,13 +71,13 @@ def _neighbour(interface: str, entry: Mapping[str, Any]) -> Neighbour:
     system = named[0][0] if named else _value(chassis.get("name")) or _value(chassis.get("id"))
     ports = tuple(name for name in (_value(port.get("id")), _value(port.get("descr"))) if name)
     if not system or not ports:
-        raise UnreadableError(f"lldpctl: {interface}: a neighbour without {'port' if system else 'name'}")
+        raise Unreadable(f"{interface}: a neighbour without {'port' if system else 'name'}")
     return Neighbour(system, ports)
 
 
 def _listed(value: Any) -> list[Any]:
     if value is None:
-        raise UnreadableError("lldpctl: interfaces are missing in its JSON")
+        raise Unreadable("interfaces are missing in its JSON")
     return list(value) if isinstance(value, list) else [value]
 
 
