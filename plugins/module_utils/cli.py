@@ -14,6 +14,7 @@ COMMANDS = {
     "burn-in": ("commands.burn_in_command:main", "run a burn-in plan, or look after one"),
     "judge": ("commands.judge_command:main", "judge saved outputs"),
     "judge-again": ("commands.judge_again_command:main", "judge the kept outputs of evidence by the present checks"),
+    "collect": ("commands.collect_command:main", "make one archive of all that is examined on this host"),
     "health": ("commands.health_command:main", "look at what is cheap and cannot hang, and leave a heartbeat"),
     "prolog": ("commands.hook_command:prolog", "look at GPUs, links and log before a job starts"),
     "epilog": ("commands.hook_command:epilog", "end what a job left behind, and look at what it did to the host"),

@@ -8,11 +8,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..collecting.archive import HostArchiveError, read_archive
+from ..collecting.class_names import outputs_for
 from ..examination.rejudge import SavedError, line_of, rejudged, saved_outputs
-from ..words.expectations import read_expectations
+from ..host.host import Output
+from ..words.expectations import Expectations, read_expectations
 from ..words.finding import FAIL, PASS, worst
 from ..words.reader import ReadError
 from .command_line import wrong
+
+ARCHIVE = ".tar.gz"
 
 
 def main(arguments: Sequence[str], _version: str) -> int:
@@ -28,7 +33,7 @@ def main(arguments: Sequence[str], _version: str) -> int:
     try:
         text = sys.stdin.read() if options.expect == "-" else Path(options.expect).read_text(encoding="utf-8")
         expect = read_expectations(json.loads(text))
-        findings = rejudged(saved_outputs(options.path, options.probe), expect, options.check)
+        findings = rejudged(outputs_of(options, expect), expect, options.check)
     except (OSError, ReadError, SavedError) as exc:
         return wrong(str(exc))
     except ValueError as exc:
@@ -40,9 +45,21 @@ def main(arguments: Sequence[str], _version: str) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what says which outputs are judged, and by which checks."""
-    parser.add_argument("path", help="a file that a tool printed, or a directory of raw outputs beside evidence")
+    parser.add_argument("path", help="archive of muster collect, directory of raw outputs beside evidence, or a file")
     parser.add_argument("--probe", help="which probe's tool printed the file, such as nvidia_smi or kernel_log")
     parser.add_argument("--check", action="append", default=[], help="ask this check only; may be given several times")
+
+
+def outputs_of(options: argparse.Namespace, expect: Expectations) -> dict[str, Output]:
+    """Return the outputs by probe that the arguments name, as a class names its parts; raises SavedError."""
+    if not options.path.endswith(ARCHIVE):
+        return saved_outputs(options.path, options.probe)
+    if options.probe:
+        raise SavedError(f"{options.path}: an archive and --probe, expected --probe with what one tool printed")
+    try:
+        return outputs_for(read_archive(Path(options.path)), expect)
+    except HostArchiveError as exc:
+        raise SavedError(str(exc)) from exc
 
 
 def status_of(verdict: str) -> int:

@@ -117,7 +117,7 @@ def judge(
     reasons: dict[str, str] = {}
     optional = {name for check in checks for name in getattr(check, "OPTIONAL_PROBES", ()) if name in probes}
     for name in sorted({name for check in checks for name in check.PROBES} | optional | set(outputs)):
-        value, reason = _parsed(outputs.get(name), probes[name])
+        value, reason = parsed(outputs.get(name), probes[name])
         values[name] = value
         if reason:
             reasons[name] = reason
@@ -141,7 +141,8 @@ def _with_serials(findings: Iterable[Finding], values: Mapping[str, Any]) -> lis
     return [named(finding) for finding in findings]
 
 
-def _parsed(output: Output | None, probe: Parser) -> tuple[Any, str]:
+def parsed(output: Output | None, probe: Parser) -> tuple[Any, str]:
+    """Return the value of an output, or None and why there is none."""
     if output is None:
         return None, f"{probe.NAME} was not run"
     if output.timed_out or output.rc is None or output.error:
