@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in import _begun, _state
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import Plan, steps_of
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_record import _NUMBERS
+from ansible_collections.muster.cluster.plugins.module_utils.collecting.archive import Collected, _manifest_text
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import (
     KINDS,
     pack_spec,
@@ -54,6 +55,7 @@ def example(section: str) -> str:
     [
         ("Finding", Finding.__dataclass_fields__),
         ("Evidence", EVIDENCE.to_dict()),
+        ("Archive of a host", json.loads(_manifest_text(Collected("gpu-01", 1.0, {})))),
         ("Burn-in plan", Plan.__dataclass_fields__),
         ("Heartbeat", json.loads(Heartbeat(1.0, "boot", "pass").to_json())),
         ("Observation", not_started(["gpu-01"], "busy")),

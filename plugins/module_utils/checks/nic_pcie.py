@@ -20,7 +20,7 @@ RULES = 2
 PROBES: tuple[str, ...] = ("infiniband", "rail_names")
 
 # PCI Express base specification: GT/s of each generation.
-_GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 
 
 def subjects(expect: Expectations) -> Sequence[str]:
@@ -38,12 +38,12 @@ def _finding(rail: NamedRail, device: Device | str, wanted: NicPcie) -> Finding:
     expected = f"Gen{wanted.generation} x{wanted.width}"
     if isinstance(device, str):
         return Finding(NAME, subject, INCOMPLETE, None, expected, "", device, "investigate")
-    generation, width = _GENERATIONS.get(device.pcie_gt_per_s or 0), device.pcie_width
+    generation, width = GENERATIONS.get(device.pcie_gt_per_s or 0), device.pcie_width
     slower = generation is not None and generation < wanted.generation
     narrower = width is not None and width < wanted.width
     shown = f"Gen{generation or '?'} x{width if width is not None else '?'}"
     if slower or narrower:
-        able = _GENERATIONS.get(device.pcie_max_gt_per_s or 0)
+        able = GENERATIONS.get(device.pcie_max_gt_per_s or 0)
         # A card that can do no more than this sits in the wrong slot or is the wrong card.
         limit = f"; the card can do Gen{able} x{device.pcie_max_width}" if able and device.pcie_max_width else ""
         why = f"{rail} PCIe link runs at {shown}, class link {expected}{limit}"

@@ -20,6 +20,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.errors import
 
 # Subcommand: the module beside this one that has ``add_arguments`` and ``run``, and what ``muster --help`` says of it.
 SUBCOMMANDS = {
+    "program": ("program", "write the program that nodes run, one file that python3 starts"),
+    "draft": ("draft", "write a fleet file with a hardware class that is learnt from good hosts"),
     "judge": ("judge", "judge saved outputs of tools against a hardware class"),
     "version": ("version", "print the versions of Muster and of what it runs on"),
 }
@@ -29,7 +31,7 @@ FAILED, WRONG, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 
 @dataclass(frozen=True)
 class Answer:
-    """What a subcommand found: ``text`` for people, ``data`` for programs, and the exit status."""
+    """What a subcommand found: ``text`` for people (none where it has printed), ``data`` for programs, exit status."""
 
     text: str
     data: Mapping[str, Any]
@@ -46,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser(words).parse_args(words)
     try:
         answer = _answer(options)
-        print(_json(options.command, answer) if options.json else answer.text)
+        said = _json(options.command, answer) if options.json else answer.text
+        if said:
+            print(said)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -234,7 +234,7 @@ def _less(key: str, given: Any, shipped: Any) -> bool:
 
 
 def _told(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else shown(value)
+    return f"{value:g}" if isinstance(value, float) else shown(value)
 
 
 def _weaker_list(path: str, wanted: Sequence[Any], given: Sequence[Any]) -> Iterator[str]:

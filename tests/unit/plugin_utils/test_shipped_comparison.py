@@ -96,7 +96,7 @@ def test_hook_that_is_left_out_is_named(hook: str) -> None:
         ({}, {"affinity": {"nic_connection": "SYS"}}, 'affinity.nic_connection is "SYS", shipped "PXB"'),
         ({}, {"cpu": {"governor": "powersave"}}, 'cpu.governor is "powersave", shipped "performance"'),
         ({}, {"tools": {"root": "/stand-in"}}, 'class hgx_h100: tools.root is "/stand-in", shipped "/"'),
-        ({}, {"collective": {"cohort": {"peers": 1000000}}}, "collective.cohort.peers is 1e+06, shipped 8"),
+        ({}, {"collective": {"cohort": {"peers": 1000000}}}, "collective.cohort.peers is 1000000, shipped 8"),
         ({}, {"collective": {"budget_minutes": 5}}, "collective.budget_minutes is 5, shipped null"),
         ({}, {"rdma": {"queue_pairs": 8}}, "rdma.queue_pairs is 8, shipped 4"),
         ({}, {"collective": {"floors": [FLOOR]}}, "collective.floors has none for all_reduce 1 17179869184"),

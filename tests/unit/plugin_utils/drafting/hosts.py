@@ -1,0 +1,99 @@
+"""Hosts as they are collected: the healthy one of the tests, and outputs of real machines, read where they lie."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.collecting.archive import Collected
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import PROBES, judge_stage
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge import rejudged
+from ansible_collections.muster.cluster.plugins.module_utils.host.blocks import joined
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS, Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.drafted_class import DraftedClass
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+
+from tests.recorded.gpu_static import section
+from tests.recorded.judged import RECORDED
+from tests.typed import typed
+
+HEALTHY = Path(__file__).resolve().parents[3] / "healthy"
+
+
+def healthy_outputs() -> dict[str, Output]:
+    """Return what every probe prints on the healthy host."""
+    return {path.stem: Output(path.read_text(encoding="utf-8")) for path in HEALTHY.iterdir() if path.stem in PROBES}
+
+
+def changed(outputs: Mapping[str, Output], probe: str, *replacements: tuple[str, str]) -> dict[str, Output]:
+    """Return outputs of which one has every occurrence of a text replaced, each of which it holds."""
+    text = outputs[probe].stdout
+    for old, new in replacements:
+        assert old in text
+        text = text.replace(old, new)
+    return {**outputs, probe: Output(text)}
+
+
+def collected(outputs: Mapping[str, Output], host: str = "gpu-01", **more: Any) -> Collected:
+    return Collected(host, 0.0, outputs, **more)
+
+
+def fleet_of(number: int, outputs: Mapping[str, Output]) -> list[Collected]:
+    """Return so many hosts that print the same."""
+    return [collected(outputs, f"gpu-{index:02}") for index in range(1, number + 1)]
+
+
+def recorded(file: str) -> bytes:
+    """Return a recorded file; skips the test where there is none."""
+    path = RECORDED / file
+    if not path.exists():
+        pytest.skip(f"no recorded output at {path}")
+    return path.read_bytes()
+
+
+def xe9680_outputs() -> dict[str, Output]:
+    """Return what was recorded of a Dell XE9680."""
+    lspci = gzip.decompress(recorded("lspci/lspci-vvv-dell-xe9680-hgx-h100.txt.gz")).decode()
+    system = recorded("dmidecode/dmidecode-xe9680-system.txt").decode()
+    log = recorded("kernel/dmesg-boot-xe9680-h100-mlx5.log").decode()
+    return {"lspci": Output(lspci), "dmidecode": Output(system), "kernel_log": Output(log)}
+
+
+def dgx_documents() -> Output:
+    """Return what the probe gives of a DGX H100's BMC: three documents of it, one after the other."""
+    names = ("chassis-power", "chassis-thermal", "powersubsystem")
+    return joined({f"/redfish/v1/{name}": Output(recorded(f"redfish/dgxh100-{name}.json").decode()) for name in names})
+
+
+def h200_outputs() -> dict[str, Output]:
+    """Return what nvidia-smi printed on a guest with one H200."""
+    data = recorded("nvidia-smi/capture-h200-1gpu-590.48.01.txt")
+    capabilities = {"nvlink": "capabilities :: nvlink -s", "topology": "capabilities :: topo -m"}
+    parts = {"nvidia_smi": "idle :: query (-q)", **capabilities}
+    return {probe: section(name)(data) for probe, name in parts.items()}
+
+
+def expectations(drafted: DraftedClass) -> Expectations:
+    """Return what a node of the drafted class is judged by, as a fleet file would have it."""
+    classes = {"ours": {"extends": drafted.extends, **drafted.values}}
+    return typed(expectations_of("ours", classes, "x.fleet.yml"))
+
+
+def faults(findings: Sequence[Finding]) -> dict[tuple[str, str], str]:
+    """Return what did not pass by check and part."""
+    return {(each.check, each.subject): each.reason for each in findings if each.verdict != PASS}
+
+
+def judged(drafted: DraftedClass, outputs: Mapping[str, Output]) -> dict[tuple[str, str], str]:
+    """Return what does not pass of all that the outputs suffice to judge."""
+    return faults(rejudged(outputs, expectations(drafted)))
+
+
+def judged_in(stage: str, drafted: DraftedClass, outputs: Mapping[str, Output]) -> dict[tuple[str, str], str]:
+    """Return what does not pass in a whole stage."""
+    return faults(judge_stage(stage, outputs, expectations(drafted)).findings)

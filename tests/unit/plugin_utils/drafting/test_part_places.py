@@ -1,0 +1,99 @@
+"""Where GPUs and rails lie, by each of the three ways in which it can be told, and when it cannot."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.draft_error import DraftError
+from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.part_places import Places, places_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.probe_values import ProbeValues
+
+from .hosts import changed, collected, healthy_outputs, xe9680_outputs
+
+NICS = ("1a", "3c", "4d", "5e", "9c", "bc", "cc", "dc")
+
+
+def placed(outputs: dict[str, Output], rails: list[str] | None = None) -> Places:
+    return places_of(ProbeValues(collected(outputs)), rails)
+
+
+def buses(places: Places) -> list[str]:
+    return [address.split(":")[1] for address in places.rails]
+
+
+def test_rails_are_the_nics_below_the_gpus_switches() -> None:
+    places = placed(xe9680_outputs())
+    # The ConnectX-6 Dx that share two of the switches are no rails.
+    assert buses(places) == list(NICS)
+    assert [(gpu.numa_node, gpu.rail) for gpu in places.gpus] == [(index // 4, index) for index in range(8)]
+
+
+def test_rails_are_told_by_nvidia_smi_where_there_are_no_bridges() -> None:
+    outputs = {name: output for name, output in healthy_outputs().items() if name != "lspci"}
+    places = placed(outputs)
+    assert buses(places) == list(NICS)
+    assert [gpu.rail for gpu in places.gpus] == list(range(8))
+
+
+def test_as_many_nics_of_one_kind_as_gpus_are_rails_without_neighbours() -> None:
+    outputs = {name: output for name, output in healthy_outputs().items() if name != "topology"}
+    places = placed(outputs)
+    assert buses(places) == list(NICS)
+    assert {gpu.rail for gpu in places.gpus} == {None}
+
+
+def test_nics_of_which_nobody_knows_are_listed() -> None:
+    outputs = {name: output for name, output in healthy_outputs().items() if name != "topology"}
+    lines = outputs["rail_names"].stdout.splitlines(keepends=True)
+    fewer = {**outputs, "rail_names": Output("".join(line for line in lines if "0000:dc" not in line))}
+    with pytest.raises(DraftError) as caught:
+        placed(fewer)
+    said = str(caught.value)
+    assert said.startswith("gpu-01: which NICs are the rails of 8 GPUs cannot be told from 0000:1a:00.0 (Mellanox ")
+    assert said.endswith("name them with --rails ADDRESS,...")
+
+
+def test_named_rails_win_in_their_order() -> None:
+    order = [f"0000:{bus}:00.0" for bus in reversed(NICS)]
+    places = placed(xe9680_outputs(), order)
+    assert list(places.rails) == order
+    assert [gpu.rail for gpu in places.gpus] == [7, 6, 5, 4, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("rails", "expected"),
+    [
+        (["mlx5_0"], "rail 'mlx5_0', expected a PCI address"),
+        (["0000:1a:00.0", "0000:1a:00.0"], "rail 0000:1a:00.0 is named twice"),
+        (["0000:ee:00.0"], "rail 0000:ee:00.0 is no device that lspci lists, NICs are 0000:1a:00.0"),
+    ],
+)
+def test_named_rail_that_is_none_is_refused(rails: list[str], expected: str) -> None:
+    with pytest.raises(DraftError, match=expected):
+        placed(healthy_outputs(), rails)
+
+
+def test_host_without_nic_has_no_rails() -> None:
+    text = "".join(re.findall(r"(?ms)^0000:\S+ (?:PCI bridge|3D).*?\n\n", healthy_outputs()["lspci"].stdout))
+    outputs = {**healthy_outputs(), "lspci": Output(text), "rail_names": Output("")}
+    assert placed(outputs).rails == ()
+
+
+def test_gpu_that_only_lspci_sees_makes_no_good_host() -> None:
+    outputs = healthy_outputs()
+    (block,) = re.findall(r"(?ms)^0000:8c:00\.0 3D.*?\n\n", outputs["lspci"].stdout)
+    with pytest.raises(DraftError, match=r"nvidia-smi lists GPUs at .*, lspci at .*; expected the same from both"):
+        placed(changed(outputs, "lspci", (block, "")))
+
+
+def test_lost_gpu_makes_no_good_host() -> None:
+    lost = "Unable to determine the device handle for GPU0000:91:00.0: GPU is lost.  Reboot the system\n"
+    with pytest.raises(DraftError, match=r"^gpu-01: nvidia-smi has lost GPU 0000:91:00.0"):
+        placed({"nvidia_smi": Output(lost, rc=15)})
+
+
+def test_host_without_gpu_is_refused() -> None:
+    with pytest.raises(DraftError, match=r"^gpu-01: no GPU is seen by lspci, and nvidia_smi was not run"):
+        placed({})
