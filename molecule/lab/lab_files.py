@@ -279,6 +279,7 @@ def gpu_nodes(state: Mapping[str, Any]) -> dict[str, str]:
         lost = gpu["slot"] in state["gpus_lost"]
         shown = {
             "vendor": "0xffff" if lost else "0x10de",
+            "class": "0x030200",
             "current_link_speed": "Unknown" if lost else "32.0 GT/s PCIe",
             "current_link_width": "63" if lost else "16",
             **state["gpu_files"].get(gpu["slot"], {}),

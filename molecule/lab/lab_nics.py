@@ -182,6 +182,8 @@ def _nic(nic: Mapping[str, Any]) -> dict[str, str]:
         "fw_ver": "28.43.1014",
         "node_guid": nic.get("guid", ""),
         "hca_type": "MT4129",
+        "device/vendor": "0x15b3",
+        "device/class": "0x020000",
         "device/uevent": f"DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_SLOT_NAME={nic['address']}",
         "device/current_link_speed": "32.0 GT/s PCIe",
         "device/current_link_width": "16",
