@@ -14,7 +14,7 @@ _DRIVES = "Non-Volatile memory controller"
 
 
 def drive_facts(seen: ProbeValues) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the keys of section nvme, and by key why something could not be read."""
+    """Return the keys of section nvme, and by key why something could not be read; nvme is None without a drive."""
     try:
         drives = _all_drives(seen)
     except Unreadable as exc:
@@ -45,10 +45,10 @@ def _all_drives(seen: ProbeValues) -> list[Drive]:
     try:
         return list(seen.value("nvme_sysfs"))
     except Unreadable as exc:
-        devices = seen.value_or_none("lspci") or {}
+        devices = seen.value_or_none("lspci")
+        if devices is None:
+            raise Unreadable(f"{exc}, and lspci could not be read") from exc
         found = [device for device in devices.values() if device.kind == _DRIVES]
-        if not found:
-            raise Unreadable(f"{exc}, and lspci lists no drive") from exc
     links = [(device, device.link) for device in sorted(found, key=lambda device: device.address)]
     return [
         Drive(

@@ -331,6 +331,16 @@ def test_no_host_and_one_host_twice_are_refused() -> None:
         draft_class([collected(healthy_outputs(), "a"), collected(healthy_outputs(), "a")])
 
 
+def test_host_without_a_drive_has_none_where_lspci_says_so() -> None:
+    outputs = {**healthy_outputs(), "nvme_sysfs": Output("==> files <==\n0 in all\n")}
+    assert draft_class([collected(outputs)]).values["nvme"]["addresses"]
+    text = outputs["lspci"].stdout.replace("Non-Volatile memory controller", "Mass storage controller")
+    without = draft_class([collected({**outputs, "lspci": Output(text)})])
+    assert without.values["nvme"] is None and "nvme is not asked" in without.weaker
+    blind = draft_class([collected({**outputs, "lspci": Output(rc=None, error="lspci: not found")})])
+    assert "nvme" not in blind.values and "lspci could not be read" in blind.unseen["nvme"]
+
+
 def test_drives_of_several_models_all_count_and_none_is_declared() -> None:
     outputs = changed(healthy_outputs(), "nvme_sysfs", ("16.0 GT/s PCIe", "8.0 GT/s PCIe"))
     text = outputs["nvme_sysfs"].stdout.replace("8.0 GT/s PCIe", "16.0 GT/s PCIe", 7)
