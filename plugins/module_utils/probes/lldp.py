@@ -18,10 +18,14 @@ TIMEOUT_SECONDS = 30.0
 
 
 class Neighbour(NamedTuple):
-    """What the far end of a cable says of itself: system name, and the names of its port, most exact first."""
+    """What the far end of a cable says of itself: system name, and the names of its port, most exact first.
+
+    ``software`` is the system's description, "" where it gives none: ``SONiC Software Version: ...`` of a switch.
+    """
 
     system: str
     ports: tuple[str, ...]
+    software: str = ""
 
 
 def collect(host: Host, expect: Expectations) -> Output:
@@ -69,10 +73,11 @@ def _neighbour(interface: str, entry: Mapping[str, Any]) -> Neighbour:
     # json keys the chassis by its system name where it has one.
     named = [(name, inner) for name, inner in chassis.items() if isinstance(inner, Mapping) and "id" in inner]
     system = named[0][0] if named else _value(chassis.get("name")) or _value(chassis.get("id"))
+    software = _value((named[0][1] if named else chassis).get("descr"))
     ports = tuple(name for name in (_value(port.get("id")), _value(port.get("descr"))) if name)
     if not system or not ports:
         raise Unreadable(f"{interface}: a neighbour without {'port' if system else 'name'}")
-    return Neighbour(system, ports)
+    return Neighbour(system, ports, software)
 
 
 def _listed(value: Any) -> list[Any]:

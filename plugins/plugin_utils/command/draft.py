@@ -13,6 +13,7 @@ from pathlib import Path
 from ansible_collections.muster.cluster.plugins.module_utils.collecting.class_names import outputs_for
 from ansible_collections.muster.cluster.plugins.module_utils.commands.judge_command import status_of
 from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge import line_of, rejudged
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import read_expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import build, version_of
@@ -73,6 +74,16 @@ def run(options: argparse.Namespace) -> Answer:
     """Write the fleet file, judge the hosts by its class. Raises CommandError, DraftError, FleetError and OSError."""
     declared = _declared(options)
     sources = read_sources(options.sources, build, Ssh(options.ssh_config), Path())
+    try:
+        return _drafted(options, declared, sources)
+    except MusterError as exc:
+        kept = [str(source.archive) for source in sources if source.name != str(source.archive)]
+        if not kept:
+            raise
+        raise CommandError(f"{exc}; what was collected is kept: {', '.join(kept)}") from exc
+
+
+def _drafted(options: argparse.Namespace, declared: Declared, sources: Sequence[Source]) -> Answer:
     hosts = [source.collected for source in sources]
     drafted = draft_class(hosts, options.extends, _rails(options.rails))
     name = options.name or _name_of(drafted)

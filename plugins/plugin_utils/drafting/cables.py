@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,31 +14,44 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.name_patte
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import BlockRails, places_of_block
 
 _Parsed = TypeVar("_Parsed")
+_INTERFACE = re.compile(r"Ethernet[0-9/]+")
+# How switches describe their software, and what a fleet calls it: recorded of EOS, SONiC's and NVIDIA's documentation.
+_SYSTEMS = (("Arista Networks EOS", "eos"), ("SONiC Software", "sonic"), ("Cumulus Linux", "cumulus"))
 
 
 class Cable(NamedTuple):
-    """The far end of a rail's cable."""
+    """The far end of a rail's cable, and the system of that switch as a fleet declares it (None: not known)."""
 
     switch: str
     port: str
+    system: str | None = None
 
 
 def seen_cables(outputs: Mapping[str, Output], rails: Sequence[str]) -> list[Cable | None]:
     """Return the cable of each rail of one host; ``rails`` are PCI addresses in the order of the rails.
 
     ``outputs`` are those of the probes ``rail_names``, ``lldp`` and ``infiniband_neighbours``. Of the names that a port
-    has, the first is taken. None stands for a rail of which no neighbour is known, or more than one.
+    has, that of an interface is taken (SONiC tells an alias first), else the first. None stands for a rail of which no
+    neighbour is known, or more than one.
     """
     names = _parsed(outputs.get(rail_names.NAME), rail_names.parse) or Names()
     by_interface = _parsed(outputs.get(lldp.NAME), lldp.parse) or {}
     by_device = _parsed(outputs.get(infiniband_neighbours.NAME), infiniband_neighbours.parse) or {}
     cables: list[Cable | None] = []
     for address in rails:
-        heard = [each for interface in names.interfaces.get(address, ()) for each in by_interface.get(interface, ())]
-        heard += [by_device[device] for device in names.devices.get(address, ()) if device in by_device]
-        ends = {Cable(each.system, each.ports[0]) for each in heard}
+        interfaces, devices = names.interfaces.get(address, ()), names.devices.get(address, ())
+        ends = {_ethernet(each) for interface in interfaces for each in by_interface.get(interface, ())}
+        ends |= {
+            Cable(by_device[each].system, by_device[each].ports[0], "quantum") for each in devices if each in by_device
+        }
         cables.append(ends.pop() if len(ends) == 1 else None)
     return cables
+
+
+def _ethernet(neighbour: lldp.Neighbour) -> Cable:
+    port = next(filter(_INTERFACE.fullmatch, neighbour.ports), neighbour.ports[0])
+    system = next((system for begin, system in _SYSTEMS if neighbour.software.startswith(begin)), None)
+    return Cable(neighbour.system, port, system)
 
 
 def _parsed(output: Output | None, parse: Callable[[Output], _Parsed]) -> _Parsed | None:
@@ -56,14 +70,15 @@ def block_of(cables: Sequence[Sequence[Cable | None]]) -> dict[str, Any] | None:
     cables in one port.
     """
     rails = len(cables[0]) if cables else 0
-    ends = [cable for row in cables for cable in row if cable is not None]
+    ends = [(cable.switch, cable.port) for row in cables for cable in row if cable is not None]
     if not rails or {len(row) for row in cables} != {rails} or len(set(ends)) < len(cables) * rails:
         return None
     # A port has one cable, so that what shares the first switch tells the sizes.
-    rails_each = sum(ends[rail].switch == ends[0].switch for rail in range(rails))
-    nodes_each = sum(ends[start].switch == ends[0].switch for start in range(0, len(ends), rails))
-    switches = pattern_of(list(dict.fromkeys(end.switch for end in ends)))
-    ports = pattern_of([end.port for end in ends if end.switch == ends[0].switch])
+    first = ends[0][0]
+    rails_each = sum(ends[rail][0] == first for rail in range(rails))
+    nodes_each = sum(ends[start][0] == first for start in range(0, len(ends), rails))
+    switches = pattern_of(list(dict.fromkeys(switch for switch, _ in ends)))
+    ports = pattern_of([port for switch, port in ends if switch == first])
     data = {"switches": {"name": switches, "nodes_each": nodes_each, "rails_each": rails_each}, "ports": ports}
     try:
         given = places_of_block(read(BlockRails, data), len(cables), rails)

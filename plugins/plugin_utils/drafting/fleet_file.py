@@ -20,8 +20,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import 
 
 _WIDTH = 120
 _KINDS = {"Ethernet": ROCE, "InfiniBand": INFINIBAND}
-# The only system of an InfiniBand switch that a fleet may declare; which one an Ethernet switch runs, no host can tell.
-_SWITCH = {"tier": "leaf", "system": "quantum"}
 
 
 @dataclass(frozen=True)
@@ -89,14 +87,16 @@ def _rails_and_fabric(
     fabric: dict[str, Any] = {"kind": _KINDS[link_layer]}
     if drafted.speed_gbps:
         fabric["speed_gbps"] = int(drafted.speed_gbps)
+    rails: dict[str, Any] = {}
     if link_layer == "Ethernet":
         if not declared.rail_addresses:
             expected = "the first node's address on each rail, such as 172.[16-23].0.1/16"
             raise DraftError(f"--rail-addresses: found none, and rails that are Ethernet, expected {expected}")
-        return {"addresses": declared.rail_addresses}, fabric
-    if network.block is None:
-        return {}, fabric
-    return dict(network.block), {**fabric, "switches": [{"name": network.block["switches"]["name"], **_SWITCH}]}
+        rails["addresses"] = declared.rail_addresses
+    if network.block and network.system:
+        rails |= network.block
+        fabric["switches"] = [{"name": network.block["switches"]["name"], "tier": "leaf", "system": network.system}]
+    return rails, fabric
 
 
 def put_fleet(text: str, path: Path) -> Fleet:

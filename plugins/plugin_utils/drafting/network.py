@@ -21,11 +21,13 @@ class Network:
     """``cables`` has the cable of each rail by host and rail (``rail0``), None where it is unknown.
 
     ``block`` is ``switches`` and ``ports`` of the rails of the fleet's nodes, None unless every node was seen and
-    patterns give its cables. ``interfaces`` are up on every host and none of a rail.
+    patterns give its cables; ``system`` is that of all these switches, None where it is not known or not one.
+    ``interfaces`` are up on every host and none of a rail.
     """
 
     cables: Mapping[str, Mapping[str, Cable | None]]
     block: Mapping[str, Any] | None
+    system: str | None
     interfaces: tuple[str, ...]
 
 
@@ -36,10 +38,11 @@ def network_of(hosts: Sequence[Collected], expect: Expectations, nodes: str) -> 
     rows = {host.host: seen_cables(host.outputs, addresses) for host in hosts}
     names = expand(nodes)
     block = block_of([rows[name] for name in names]) if rails and rows.keys() >= {*names} else None
+    systems = {cable.system if cable else None for row in rows.values() for cable in row}
     called = [rail_name(rail.rail) for rail in rails]
     cables = {host: dict(zip(called, row, strict=True)) for host, row in rows.items()}
     up = [_interfaces(host, addresses) for host in hosts]
-    return Network(cables, block, tuple(sorted(set.intersection(*up))))
+    return Network(cables, block, systems.pop() if len(systems) == 1 else None, tuple(sorted(set.intersection(*up))))
 
 
 def _interfaces(host: Collected, rails: Sequence[str]) -> set[str]:

@@ -19,25 +19,30 @@ PORT = "LocalPort:.......................5\n"
 
 def test_healthy_rails_hear_their_leaves_over_lldp():
     found = lldp.parse(Output(healthy("lldp")))
+    software = "Cumulus Linux version 5.9.1 running on Nvidia SN5600"
     assert found == {
-        f"rdma{rail}": [Neighbour(f"leaf-{rail + 1}", ("swp1s0", f"gpu-0001 rail{rail}"))] for rail in range(8)
+        f"rdma{rail}": [Neighbour(f"leaf-{rail + 1}", ("swp1s0", f"gpu-0001 rail{rail}"), software)]
+        for rail in range(8)
     }
 
 
 def test_a_recorded_output_of_lldpd_gives_the_neighbours(recorded):
     said = json.loads(recorded("net/ip-json-bond-good.json"))["lldp_status"]
+    software = "Arista Networks EOS version 4.24.4M running on an Arista Networks 7368"
     assert lldp.parse(Output(json.dumps(said))) == {
-        "enp97s0f0": [Neighbour("rscfee5001", ("ifname_value",))],
-        "enp225s0f0": [Neighbour("rscfee4001", ("ifname_value",))],
+        "enp97s0f0": [Neighbour("rscfee5001", ("ifname_value",), software)],
+        "enp225s0f0": [Neighbour("rscfee4001", ("ifname_value",), software)],
     }
 
 
 def test_json0_of_one_interface_is_read_too():
-    chassis = [{"id": [{"type": "mac", "value": "02:00"}], "name": [{"value": "leaf-1"}]}]
+    chassis = [
+        {"id": [{"type": "mac", "value": "02:00"}], "name": [{"value": "leaf-1"}], "descr": [{"value": "SONiC"}]}
+    ]
     port = [{"id": [{"type": "local", "value": "etp1"}], "descr": [{"value": "Ethernet0"}]}]
     interface = {"name": "eth0", "via": "LLDP", "chassis": chassis, "port": port}
     text = json.dumps({"lldp": [{"interface": [interface, {**interface, "name": "eth1", "via": "CDPv2"}]}]})
-    assert lldp.parse(Output(text)) == {"eth0": [Neighbour("leaf-1", ("etp1", "Ethernet0"))]}
+    assert lldp.parse(Output(text)) == {"eth0": [Neighbour("leaf-1", ("etp1", "Ethernet0"), "SONiC")]}
 
 
 @pytest.mark.parametrize("text", ['{"lldp": {}}', '{"lldp": {"interface": []}}'])

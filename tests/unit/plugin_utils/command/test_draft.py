@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.collecting.archive import Taken
+from ansible_collections.muster.cluster.plugins.module_utils.collecting.archive import Taken, read_archive
 from ansible_collections.muster.cluster.plugins.module_utils.host.blocks import joined, split
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.plugin_utils.command.dispatch import main
@@ -126,6 +126,36 @@ def test_host_that_fails_by_its_own_class_ends_with_1(here: Path, capsys: pytest
     assert status == 1 and data["verdicts"] == {"gpu-01": "pass", "gpu-02": "fail"}
     assert {finding["check"] for finding in data["findings"]["gpu-02"]} == {"gpu_row_remap"}
     assert data["findings"]["gpu-01"] == []
+
+
+def test_cables_are_declared_where_every_node_was_collected(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight leaves, one for each rail, by what Cumulus Linux tells over LLDP."""
+    cabled = {**outputs(), "lldp": healthy_outputs()["lldp"]}
+    archive_of(collected(cabled, "gpu-01"), here)
+    archive_of(collected(changed(cabled, "lldp", ("swp1s0", "swp1s1")), "gpu-02"), here)
+    status, _ = draft(capsys, "gpu-01.tar.gz", "gpu-02.tar.gz", *WORDS, "--nodes=gpu-[01-02]")
+    fleet = Fleet.load("mysite.fleet.yml")
+    assert status == 0 and [(block.name, block.system) for block in fleet.fabric.switches] == [
+        ("leaf-[1-8]", "cumulus")
+    ]
+    assert [(rail.switch, rail.port) for rail in fleet.compute["gpu-02"].rails] == [
+        (f"leaf-{leaf}", "swp1s1") for leaf in range(1, 9)
+    ]
+    Path("mysite.fleet.yml").unlink()
+    draft(capsys, "gpu-01.tar.gz", "gpu-02.tar.gz", *WORDS)
+    assert not Fleet.load("mysite.fleet.yml").fabric.switches
+    assert "#   gpu-02 rail7: leaf-8 swp1s1\n" in Path("mysite.fleet.yml").read_text()
+
+
+def test_what_was_collected_is_kept_where_it_makes_no_fleet(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh_to(here, monkeypatch)
+    words = [word for word in WORDS if not word.startswith("--rail-addresses")]
+    status, data = draft(capsys, "root@gpu-01", *words)
+    assert status == 2 and "--rail-addresses: found none" in data["error"]
+    kept = data["error"].partition("what was collected is kept: ")[2]
+    assert kept.startswith("muster-gpu-01-") and read_archive(Path(kept)).host == "gpu-01"
 
 
 def test_host_without_rails_is_drafted_where_a_person_says_so(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

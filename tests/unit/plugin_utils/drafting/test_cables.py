@@ -53,7 +53,25 @@ def test_ethernet_rails_are_known_by_their_interfaces() -> None:
 
 def test_infiniband_rails_are_known_by_their_devices() -> None:
     outputs = {"rail_names": NAMES, "infiniband_neighbours": asked(("mlx5_1", "leaf-2", 3), ("mlx5_0", "leaf-1", 3))}
-    assert seen_cables(outputs, RAILS) == [Cable("leaf-1", "3"), Cable("leaf-2", "3")]
+    assert seen_cables(outputs, RAILS) == [Cable("leaf-1", "3", "quantum"), Cable("leaf-2", "3", "quantum")]
+
+
+@pytest.mark.parametrize(
+    ("software", "system"),
+    [
+        ("Arista Networks EOS version 4.24.4M running on an Arista Networks 7368", "eos"),
+        ("SONiC Software Version: SONiC.202311 - HwSku: X - Distribution: Debian 11.11", "sonic"),
+        ("Cumulus Linux version 5.9.0 running on Mellanox Technologies Ltd. MSN4600C", "cumulus"),
+        ("Cisco Nexus Operating System", None),
+    ],
+)
+def test_switch_says_by_which_software_it_runs(software: str, system: str | None) -> None:
+    data = json.loads(heard(("rdma0", "leaf-1", "etp1")).stdout)
+    (interface,) = data["lldp"]["interface"]
+    interface["rdma0"]["chassis"]["leaf-1"]["descr"] = software
+    interface["rdma0"]["port"]["descr"] = "Ethernet0"
+    outputs = {"rail_names": NAMES, "lldp": Output(json.dumps(data))}
+    assert seen_cables(outputs, RAILS) == [Cable("leaf-1", "Ethernet0", system), None]
 
 
 LLDP = heard(("rdma0", "leaf-1", "swp7"))

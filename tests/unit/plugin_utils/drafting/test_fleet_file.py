@@ -42,8 +42,8 @@ DRAFTED = DraftedClass(
 )
 BLOCK = {"switches": {"name": "leaf-[1-8]", "nodes_each": 2, "rails_each": 1}, "ports": "[1-2]"}
 CABLES = {f"gpu-0{node}": {f"rail{rail}": Cable(f"leaf-{rail + 1}", str(node)) for rail in range(8)} for node in (1, 2)}
-DARK = Network({"gpu-01": dict.fromkeys(CABLES["gpu-01"])}, None, ("bond0", "eno1"))
-SEEN = Network(CABLES, BLOCK, ())
+DARK = Network({"gpu-01": dict.fromkeys(CABLES["gpu-01"])}, None, None, ("bond0", "eno1"))
+SEEN = Network(CABLES, BLOCK, None, ())
 
 
 def expect(drafted: DraftedClass, name: str = "ours") -> Expectations:
@@ -71,12 +71,20 @@ def test_roce_has_addresses_and_tells_cables_it_cannot_declare(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["east.fleet.yml"]
 
 
-def test_infiniband_declares_the_cables_of_a_fleet_that_was_seen_whole(tmp_path: Path) -> None:
-    drafted = replace(DRAFTED, link_layer="InfiniBand")
-    text = text_of(drafted, SEEN, rail_addresses=None)
+@pytest.mark.parametrize(
+    ("link_layer", "kind", "system"),
+    [("InfiniBand", "infiniband", "quantum"), ("Ethernet", "roce", "sonic"), ("Ethernet", "roce", "eos")],
+)
+def test_cables_of_a_fleet_that_was_seen_whole_are_declared(
+    tmp_path: Path, link_layer: str, kind: str, system: str
+) -> None:
+    addresses = DECLARED.rail_addresses if kind == "roce" else None
+    text = text_of(replace(DRAFTED, link_layer=link_layer), replace(SEEN, system=system), rail_addresses=addresses)
     fleet = fleet_of(text, tmp_path)
-    assert fleet.fabric.kind == "infiniband" and fleet.fabric.verify_cabling
-    assert {(rail.switch, rail.port) for rail in fleet.compute["gpu-02"].rails} == set(CABLES["gpu-02"].values())
+    assert fleet.fabric.kind == kind and fleet.fabric.verify_cabling
+    assert [block.system for block in fleet.fabric.switches] == [system]
+    cables = {(cable.switch, cable.port) for cable in CABLES["gpu-02"].values()}
+    assert {(rail.switch, rail.port) for rail in fleet.compute["gpu-02"].rails} == cables
     assert "Cables as hosts saw" not in text
 
 
