@@ -1,4 +1,4 @@
-"""A class is learned of two good hosts as an operator does it; no secret leaves them, a sick host is named by it."""
+"""A class is learned from two good hosts as an operator does it; no secret leaves them, a sick host is named by it."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from ..words.errors import MusterError
 from ..words.reader import ReadError, Rule, between, plain, read, shown
 
 FORMAT = 1
+SUFFIX = ".tar.gz"
 _MANIFEST = "manifest.json"
 _RAW = "raw"
 _OUTPUTS = f"{_RAW}/outputs.json"

@@ -17,6 +17,7 @@ from ..nic.declared_nics import rails_of
 from ..probes import cables, mlxlink, nic_config, nvme_sysfs, smartctl
 from ..words.expectations import Expectations
 from .archive import Collected
+from .collect import collected_probes
 
 # Each runs its tool once for each rail, with the address behind -d.
 _OF_RAILS = (cables.NAME, mlxlink.NAME, nic_config.NAME)
@@ -26,16 +27,22 @@ _ADDRESS = re.compile(r" -d (\S+)")
 def outputs_for(collected: Collected, expect: Expectations) -> dict[str, Output]:
     """Return the outputs by probe, every report on a NIC or drive under the name of the class' part at its address.
 
-    What is no part of the class is left out. Where it is not known what each report is on, the output is unreadable.
+    What is no part of the class is left out. Where it is not known what each report is on, the output is unreadable,
+    and so is that of a probe which the archive lacks.
     """
     names = {probe: {rail.address: rail.name for rail in rails_of(expect)} for probe in _OF_RAILS}
     addresses = {probe: _asked(collected, probe) for probe in _OF_RAILS}
     drives = _drives(collected)
     names[smartctl.NAME] = {drive.address: part for part, drive in assigned(drives, expect.nvme).items()}
     addresses[smartctl.NAME] = sorted(drive.address for drive in drives)
+    # What an archive lacks, as an older one does of a later probe, must not leave the checks of it unasked.
+    missing = {probe: Output(rc=None, error=f"{probe} was not collected") for probe in collected_probes()}
     return {
-        probe: _renamed(output, addresses[probe], names[probe]) if probe in names else output
-        for probe, output in collected.outputs.items()
+        **missing,
+        **{
+            probe: _renamed(output, addresses[probe], names[probe]) if probe in names else output
+            for probe, output in collected.outputs.items()
+        },
     }
 
 

@@ -1,6 +1,6 @@
 """Collecting one host: every probe of an examination once, with all secrets masked before a probe sees them.
 
-Nothing is read but through a probe: what an archive may hold is what ``probes/`` names.
+What an archive may hold is what ``probes/`` names. Which devices they are asked of, sysfs tells.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _emptiest(hint: Any) -> Any:
         return arguments[0]
     if isinstance(origin, type):
         return {} if issubclass(origin, Mapping) else ()
-    return filled(hint) if is_dataclass(hint) and isinstance(hint, type) else _SCALARS.get(hint)
+    return filled(hint) if is_dataclass(hint) and isinstance(hint, type) else _SCALARS[hint]
 
 
 def _gpu(host: Host) -> Gpu | None:

@@ -93,7 +93,7 @@ class _Model:
         return part, self.ranks.reduce_scatter(part, gradient, group=self.group, async_op=True), gradient
 
     def step(self, number: int) -> None:
-        """Run one step: forward, backward, and what was learnt into the own part of the parameters."""
+        """Run one step: forward, backward, and what was learned into the own part of the parameters."""
         torch = self.torch
         self.spans, self.nanoseconds = [], 0
         data = self._random((SEQUENCES, TOKENS, self.hidden), 7 + number * 1009 + self.ranks.me)

@@ -12,11 +12,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from ..collecting.archive import Collected, Taken, write_archive
+from ..collecting.archive import SUFFIX, Collected, Taken, write_archive
 from ..collecting.collect import collect_host
 from ..host.evidence_store import valid_id
 from ..host.host import TOOL_PATH, LocalHost
-from ..host.whole_files import PRIVATE
+from ..host.whole_files import PRIVATE, new_file
+from ..words.printable import printable
 from .command_line import node_of, wrong
 
 STANDARD_OUTPUT = "-"
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str], version: str) -> int:
     parser.add_argument("--root", default="/", help="what stands before every path that is read; /")
     options = parser.parse_args(arguments)
     name, now = node_of(options), time.time()
-    path = options.output or f"muster-{name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}.tar.gz"
+    path = options.output or f"muster-{name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}{SUFFIX}"
     if why := _wrong_input(name, options.root, path):
         return wrong(why)
     if os.geteuid() != 0:
@@ -85,15 +86,8 @@ def _opened(path: str) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(descriptor)
-    except BaseException:
-        Path(path).unlink()
-        raise
+    with new_file(path, PRIVATE) as file:
+        yield file
 
 
 def _print_taken(collected: Collected, listing: TextIO) -> None:
@@ -105,10 +99,10 @@ def _print_taken(collected: Collected, listing: TextIO) -> None:
     for probe, all_taken in groupby(collected.taken, lambda taken: taken.probe):
         for what, size, hidden in _lines_of(list(all_taken)):
             told = f"  {hidden} masked" if hidden else ""
-            print(f"{probe:{width}}  {what}  {size} bytes{told}", file=listing)
+            print(printable(f"{probe:{width}}  {what}  {size} bytes{told}"), file=listing)
     for probe, output in collected.outputs.items():
         if output.rc is None:
-            print(f"{probe:{width}}  not read: {output.error}", file=listing)
+            print(printable(f"{probe:{width}}  not read: {output.error}"), file=listing)
 
 
 def _lines_of(taken: Sequence[Taken]) -> Iterator[tuple[str, int, int]]:

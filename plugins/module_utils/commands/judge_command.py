@@ -8,16 +8,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..collecting.archive import HostArchiveError, read_archive
+from ..collecting.archive import SUFFIX, HostArchiveError, read_archive
 from ..collecting.class_names import outputs_for
 from ..examination.rejudge import SavedError, line_of, rejudged, saved_outputs
 from ..host.host import Output
 from ..words.expectations import Expectations, read_expectations
 from ..words.finding import FAIL, PASS, worst
+from ..words.printable import printable
 from ..words.reader import ReadError
 from .command_line import wrong
-
-ARCHIVE = ".tar.gz"
 
 
 def main(arguments: Sequence[str], _version: str) -> int:
@@ -39,7 +38,7 @@ def main(arguments: Sequence[str], _version: str) -> int:
     except ValueError as exc:
         return wrong(f"--expect {options.expect} is not JSON: {exc}")
     verdict = worst(finding.verdict for finding in findings)
-    print("\n".join([*map(line_of, findings), verdict]))
+    print(printable("\n".join([*map(line_of, findings), verdict])))
     return status_of(verdict)
 
 
@@ -52,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def outputs_of(options: argparse.Namespace, expect: Expectations) -> dict[str, Output]:
     """Return the outputs by probe that the arguments name, as a class names its parts; raises SavedError."""
-    if not options.path.endswith(ARCHIVE):
+    if not options.path.endswith(SUFFIX):
         return saved_outputs(options.path, options.probe)
     if options.probe:
         raise SavedError(f"{options.path}: an archive and --probe, expected --probe with what one tool printed")

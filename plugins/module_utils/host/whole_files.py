@@ -68,6 +68,24 @@ def replacing(path: str | Path, mode: int | None = None, owner: tuple[int, int] 
     sync_directory(place.parent)
 
 
+@contextmanager
+def new_file(path: str | Path, mode: int) -> Iterator[BinaryIO]:
+    """Give a file to write to that was not there, and is removed when the block raises; it is never another's.
+
+    It has its permissions, less the umask, from the first moment. Raises FileExistsError, also for a symbolic link that
+    leads nowhere, and OSError.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+    except BaseException:
+        Path(path).unlink()
+        raise
+
+
 def private_directory(path: str | Path) -> Path:
     """Make a directory that its owner alone may enter, or close one that others may enter; raises OSError."""
     place = Path(path)

@@ -20,3 +20,8 @@ def printable(text: str) -> str:
         f"\\u{ord(char):04x}" if char not in _LINE_BREAKS and unicodedata.category(char) in _UNSAFE else char
         for char in text
     )
+
+
+def one_line(text: str) -> str:
+    """Return the text as ``printable`` does, on one line."""
+    return " ".join(printable(text).split())

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.module_utils.words.printable import printable
 
 # Subcommand: the module beside this one that has ``add_arguments`` and ``run``, and what ``muster --help`` says of it.
 SUBCOMMANDS = {
     "program": ("program", "write the program that nodes run, one file that python3 starts"),
-    "draft": ("draft", "write a fleet file with a hardware class that is learnt from good hosts"),
+    "draft": ("draft", "write a fleet file with a hardware class that is learned from good hosts"),
     "judge": ("judge", "judge saved outputs of tools against a hardware class"),
     "version": ("version", "print the versions of Muster and of what it runs on"),
 }
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answer = _answer(options)
         said = _json(options.command, answer) if options.json else answer.text
         if said:
-            print(said)
+            print(printable(said))
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -66,7 +67,7 @@ def _answer(options: argparse.Namespace) -> Answer:
         answer: Answer = _module(options.command).run(options)
     except (MusterError, OSError) as exc:
         if not options.json:
-            print(f"muster {options.command}: {exc}", file=sys.stderr)
+            print(printable(f"muster {options.command}: {exc}"), file=sys.stderr)
             raise SystemExit(WRONG) from exc
         return Answer("", {"error": str(exc)}, WRONG)
     return answer

@@ -1,4 +1,4 @@
-"""``muster draft``: a fleet file with a hardware class that is learnt from good hosts."""
+"""``muster draft``: a fleet file with a hardware class that is learned from good hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.commands.judge_comm
 from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge import line_of, rejudged
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import read_expectations
-from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS, Finding, worst
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import INCOMPLETE, PASS, Finding, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import build, version_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.drafted_class import DraftedClass, draft_class
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.fleet_file import (
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rails", metavar="ADDRESS,...", help=rails)
     parser.add_argument("--rail-addresses", metavar="PATTERN", help="RoCE: the first node's, as 172.[16-23].0.1/16")
     parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="configuration of OpenSSH")
-    parser.epilog = "Exit status: 0 every host passes, 1 something failed, 2 incomplete or wrong input."
+    parser.epilog = "Exit status: 0 every host passes, 1 something failed, 2 incomplete, undecided or wrong input."
 
 
 def run(options: argparse.Namespace) -> Answer:
@@ -107,11 +107,13 @@ def _declared(options: argparse.Namespace) -> Declared:
     suffix = next((suffix for suffix in SUFFIXES if path.name.endswith(suffix)), None)
     if suffix is None:
         raise CommandError(f"--output: found {path}, expected a name that ends in {' or '.join(SUFFIXES)}")
-    if not path.parent.is_dir():
-        raise CommandError(f"--output: found no directory {path.parent}, expected the place of the new file")
+    if not next(each for each in path.absolute().parents if each.exists()).is_dir():
+        raise CommandError(f"--output: found a file above {path}, expected directories")
     check_new(path)
     if options.name in shipped_classes():
         raise CommandError(f"--class: found {options.name!r}, which comes with Muster, expected another name")
+    if options.name is not None and not re.fullmatch("[a-z][a-z0-9_]*", options.name):
+        raise CommandError(f"--class: found {options.name!r}, expected lower-case letters, digits and underscores")
     controller, equals, address = options.controller.partition("=")
     if not equals:
         raise CommandError(f"--controller: found {options.controller!r}, expected NAME=ADDRESS, such as ctl=10.1.0.10")
@@ -170,17 +172,23 @@ def _answer(
     bad = {host: [each for each in found if each.verdict != PASS] for host, found in findings.items()}
     command = f"ansible-inventory -i {path} --graph"
     lines = [f"{path}: class {name}, which extends {drafted.extends}"]
+    if len(sources) == 1:
+        lines.append("One host alone: what differs between hosts of this kind was not seen.")
     for heading, each in remarks_on(drafted).items():
         lines += [f"{heading}:", *(f"  {line}" for line in each)]
     for source in sources:
         host = source.collected.host
-        lines += [f"{host} ({source.archive}): {verdicts[host]}", *(f"  {line_of(each)}" for each in bad[host])]
+        asked = "" if source.name == str(source.archive) else f"{source.name}, "
+        lines += [f"{host} ({asked}{source.archive}): {verdicts[host]}", *(f"  {line_of(each)}" for each in bad[host])]
     data = {
         "file": str(path),
         "class": name,
         "extends": drafted.extends,
         "differences": drafted.differences,
+        "declared": drafted.chosen,
         "unseen": drafted.unseen,
+        "unread": drafted.unread,
+        "notes": list(drafted.notes),
         "weaker": list(drafted.weaker),
         "floors": list(drafted.floors),
         "archives": {source.collected.host: str(source.archive) for source in sources},
@@ -188,4 +196,6 @@ def _answer(
         "findings": {host: [each.to_dict() for each in found] for host, found in bad.items()},
         "next": command,
     }
-    return Answer("\n".join([*lines, f"next: {command}"]), data, status_of(worst(verdicts.values())))
+    undecided = drafted.differences.keys() - drafted.chosen.keys()
+    verdict = worst([*verdicts.values(), INCOMPLETE if undecided else PASS])
+    return Answer("\n".join([*lines, f"next: {command}"]), data, status_of(verdict))

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
+from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import new_file
 from ansible_collections.muster.cluster.plugins.plugin_utils.control.zipapp import build
 
 from .dispatch import Answer, CommandError
@@ -29,9 +29,12 @@ def run(options: argparse.Namespace) -> Answer:
         sys.stdout.buffer.write(content)
         return Answer("", {})
     path = Path(options.file)
-    if path.exists() and (not path.is_file() or path.read_bytes() != content):
-        raise CommandError(f"{path}: exists with another content, expected the name of a new file")
-    replace_file(path, content, 0o755)
+    if not path.is_file() or path.read_bytes() != content:
+        try:
+            with new_file(path, 0o755) as file:
+                file.write(content)
+        except FileExistsError as exc:
+            raise CommandError(f"{path}: exists with another content, expected the name of a new file") from exc
     # To root's own directory: what lies in /tmp others may have made.
     commands = [f"scp {path} root@HOST:", f"ssh root@HOST python3 {path.name} collect"]
     return Answer("\n".join([str(path), *commands]), {"file": str(path), "commands": commands})

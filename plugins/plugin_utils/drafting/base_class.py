@@ -34,6 +34,9 @@ def nearest_class(model: str | None, places: Places, root: str, extends: str | N
         if extends not in of_model:
             other = classes[extends]["gpu"]["model"]
             raise DraftError(f"GPU model is {model}, expected {other} of class {extends}: floors are those of a model")
+        own = classes[extends]["tools"]["root"]
+        if own not in ("/", root):
+            raise DraftError(f"hosts were read below {root}, expected {own}: class {extends} is of hosts in files")
         return extends
     exact = [name for name in of_model if classes[name]["tools"]["root"] == root and has_places(classes[name], places)]
     if model is None and len(exact) != 1:

@@ -38,7 +38,6 @@ def bmc_facts(seen: ProbeValues) -> tuple[dict[str, Any], dict[str, str]]:
         documents = list(split(seen.collected.outputs["redfish"].stdout))
         where = {"address": UNTOLD_ADDRESS, "netrc": UNTOLD_NETRC}
         values["bmc.redfish"] = {**where, "certificate": None, "documents": documents}
-        unseen["bmc.redfish"] = "no output tells address and netrc of the BMC: declare them"
     unseen["bmc.log"] = "what a log may hold no good host tells: declare since and correctable_ecc_events"
     missing = getattr(source, "unread", {})
     for key, count in (("sensors", _live(source.sensors)), ("power_supplies", _supplies(source.supplies))):

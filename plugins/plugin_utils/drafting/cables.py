@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
+from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import in_order
 from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names import Names
 from ansible_collections.muster.cluster.plugins.module_utils.probes import infiniband_neighbours, lldp, rail_names
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError, read
@@ -67,7 +68,7 @@ def block_of(cables: Sequence[Sequence[Cable | None]]) -> dict[str, Any] | None:
 
     ``cables`` has one row for each node in the order of the fleet, with one cable for each rail. None is given where a
     cable is not known or no patterns give them: names that differ in more than numbers, racks of different sizes, two
-    cables in one port.
+    cables in one port, switches that do not follow each other in the order of nodes and rails.
     """
     rails = len(cables[0]) if cables else 0
     ends = [(cable.switch, cable.port) for row in cables for cable in row if cable is not None]
@@ -77,7 +78,11 @@ def block_of(cables: Sequence[Sequence[Cable | None]]) -> dict[str, Any] | None:
     first = ends[0][0]
     rails_each = sum(ends[rail][0] == first for rail in range(rails))
     nodes_each = sum(ends[start][0] == first for start in range(0, len(ends), rails))
-    switches = pattern_of(list(dict.fromkeys(switch for switch, _ in ends)))
+    names = list(dict.fromkeys(switch for switch, _ in ends))
+    # Cables that are exchanged alike on every node would become the plan.
+    if names != in_order(names):
+        return None
+    switches = pattern_of(names)
     ports = pattern_of([port for switch, port in ends if switch == first])
     data = {"switches": {"name": switches, "nodes_each": nodes_each, "rails_each": rails_each}, "ports": ports}
     try:

@@ -13,6 +13,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.agreement 
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.base_class import has_gpus, nearest_class
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.draft_error import DraftError
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.facts import facts_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.notes import notes_on
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.part_places import Places, places_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.probe_values import ProbeValues
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.same_kind import check_same_kind
@@ -41,16 +42,20 @@ class DraftedClass:
     """What a site declares of a kind of host under ``hardware_classes``: ``{"extends": extends, **values}``.
 
     ``values`` are nested as there, and only what differs from the class ``extends``. ``differences`` are what hosts do
-    not agree in, by dotted key and host: the base's value holds, unless ``values`` has one. ``unseen`` says by key why
-    something could not be read. ``weaker`` tells in what the class asks less than the base. ``floors`` are the sections
-    of the base whose limits nothing here has measured. ``link_layer`` and ``speed_gbps`` (Gb/s) are those of the rails,
-    None where they were not seen.
+    not agree in, by dotted key and host, and ``chosen`` the value of those that ``values`` has all the same: for the
+    others the base's holds. ``unseen`` says by key why no host tells it, ``unread`` why not all that the others do.
+    ``notes`` are what a good host need not have, such as an empty slot. ``weaker`` tells in what the class asks less
+    than the base. ``floors`` are the sections of the base whose limits nothing here has measured. ``link_layer`` and
+    ``speed_gbps`` (Gb/s) are those of the rails, None where they were not seen.
     """
 
     extends: str
     values: dict[str, Any]
     differences: dict[str, dict[str, Any]]
+    chosen: dict[str, Any]
     unseen: dict[str, str]
+    unread: dict[str, str]
+    notes: tuple[str, ...]
     weaker: tuple[str, ...]
     floors: tuple[str, ...]
     link_layer: str | None
@@ -96,7 +101,10 @@ def draft_class(
         extends,
         drafted,
         {key: dict(by_host) for key, by_host in agreement.differences.items()},
+        {key: agreement.values[key] for key in agreement.differences if key in agreement.values},
         unseen,
+        dict(agreement.unread),
+        notes_on(seen),
         tuple(weaker_values(base, whole)),
         tuple(name for name in _MEASURED if base[name] is not None and drafted.get(name, base[name]) is not None),
         values.get("nic.link_layer"),

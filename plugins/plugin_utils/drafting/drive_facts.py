@@ -23,6 +23,7 @@ def drive_facts(seen: ProbeValues) -> tuple[dict[str, Any], dict[str, str]]:
         return {"nvme": None}, {}
     values: dict[str, Any] = {"nvme.count": len(drives), "nvme.addresses": [drive.address for drive in drives]}
     unseen = {}
+    several = len({drive.model for drive in drives}) > 1
     compared: tuple[tuple[str, Callable[[Drive], Any]], ...] = (
         ("model", lambda drive: drive.model),
         ("firmware", lambda drive: drive.firmware),
@@ -34,10 +35,11 @@ def drive_facts(seen: ProbeValues) -> tuple[dict[str, Any], dict[str, str]]:
         try:
             values[f"nvme.{name}"] = one(f"{name} of drives", found)
         except Unreadable as exc:
-            unseen[f"nvme.{name}"] = str(exc)
-            if None not in found.values():
-                # No one value holds for all of them, that of the base least of all.
+            # No one value holds for drives of several models; a link that is slower than those of its kind is a fault.
+            if several and None not in found.values():
                 values[f"nvme.{name}"] = None
+            else:
+                unseen[f"nvme.{name}"] = str(exc)
     return values, unseen
 
 

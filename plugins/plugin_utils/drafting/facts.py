@@ -54,9 +54,6 @@ def facts_of(seen: ProbeValues, places: Places) -> tuple[dict[str, Any], dict[st
     drives, why = drive_facts(seen)
     values.update(drives)
     unseen.update(why)
-    values["tools.root"] = seen.collected.root
-    if seen.collected.tool_path:
-        values["tools.path"] = seen.collected.tool_path
     return values, unseen
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import put_in_place
+from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import new_file
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.printable import one_line
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.draft_error import DraftError
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.drafted_class import DraftedClass
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.network import Network
@@ -104,41 +107,48 @@ def put_fleet(text: str, path: Path) -> Fleet:
 
     Raises DraftError where there is such a file already, FleetError for a text that declares no fleet, OSError.
     """
-    check_new(path)
-    staged = path.with_name(f".{path.name}.new")
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as trial:
+        trial.write(text)
+        trial.flush()
+        fleet = Fleet.from_data(read_yaml(Path(trial.name), display_path(path)), display_path(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        staged.write_text(text, encoding="utf-8")
-        fleet = Fleet.from_data(read_yaml(staged, display_path(path)), display_path(path))
+        with new_file(path, 0o666) as file:
+            file.write(text.encode())
+    except FileExistsError:
         check_new(path)
-        put_in_place(staged, path)
-    finally:
-        staged.unlink(missing_ok=True)
     return fleet
 
 
 def check_new(path: Path) -> None:
     """Raise DraftError for a file that is there: it is somebody's work."""
-    if path.exists():
+    if os.path.lexists(path):
         raise DraftError(f"{path}: exists, expected the name of a new file")
 
 
 def remarks_on(drafted: DraftedClass) -> dict[str, list[str]]:
     """Return what an operator has to know of a drafted class, by heading; a heading without lines is left out."""
     differences = [
-        f"{key}: {', '.join(f'{host} {value}' for host, value in hosts.items())}"
+        f"{key}: {', '.join(f'{host} {value}' for host, value in hosts.items())}; "
+        + (f"declared: {drafted.chosen[key]}" if key in drafted.chosen else f"as {drafted.extends} has it")
         for key, hosts in drafted.differences.items()
     ]
-    keys_by_reason: dict[str, list[str]] = {}
-    for key, why in drafted.unseen.items():
-        keys_by_reason.setdefault(why, []).append(key)
-    unseen = [f"{', '.join(keys)}: {why}" for why, keys in keys_by_reason.items()]
     remarks = {
-        f"Different from host to host, as {drafted.extends} has it here": differences,
-        f"Not read on these hosts, as {drafted.extends} has it here": unseen,
+        "Different from host to host": differences,
+        f"Not read on these hosts, as {drafted.extends} has it here": _by_reason(drafted.unseen),
+        "Not read on all hosts, as the others have it here": _by_reason(drafted.unread),
+        "To be looked at": list(drafted.notes),
         f"Less than {drafted.extends} asks, as these hosts show it": list(drafted.weaker),
         f"From {drafted.extends}, not measured here": [", ".join(drafted.floors)] if drafted.floors else [],
     }
     return {heading: [one_line(line) for line in lines] for heading, lines in remarks.items() if lines}
+
+
+def _by_reason(reasons: Mapping[str, str]) -> list[str]:
+    keys: dict[str, list[str]] = {}
+    for key, why in reasons.items():
+        keys.setdefault(why, []).append(key)
+    return [f"{', '.join(of)}: {why}" for why, of in keys.items()]
 
 
 def comment(lines: Iterable[str]) -> str:
@@ -155,11 +165,6 @@ def comment(lines: Iterable[str]) -> str:
             break_on_hyphens=False,
         )
     return "".join(f"# {line}\n" for line in wrapped)
-
-
-def one_line(text: str) -> str:
-    """Return a text on one line, with a question mark for what cannot be printed."""
-    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
 
 
 def _of_class(drafted: DraftedClass) -> list[str]:
@@ -200,6 +205,6 @@ class _Dumper(yaml.SafeDumper):
 def _yaml(data: Mapping[str, Any], flow: bool | None = None) -> str:
     """Return data as YAML, its keys in the order given; parts without parts of their own in braces."""
     text: str = yaml.dump(
-        data, Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True, default_flow_style=flow
+        data, Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=False, default_flow_style=flow
     )
     return text

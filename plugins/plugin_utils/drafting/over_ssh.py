@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import tempfile
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import PRIVATE, replace_file
+from ansible_collections.muster.cluster.plugins.module_utils.words.printable import one_line
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.draft_error import DraftError
 
 # Probes run one after the other and have limits of their own: a host that is well takes a minute at most.
@@ -57,8 +59,9 @@ def fetch_archive(host: str, ssh: Ssh, program: Path, archive: Path) -> None:
             if len(content) > MOST_BYTES:
                 process.kill()
         timer.cancel()
-        stderr.seek(0)
-        said = _one_line(stderr.read())[-_SAID:] or "nothing"
+        # The end alone: however much it is, it fills no memory.
+        stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - 4 * _SAID))
+        said = _text(stderr.read())[-_SAID:] or "nothing"
     if late.is_set():
         raise DraftError(f"{host}: no archive within {ssh.limit_seconds:g} s; ssh said: {said}")
     if len(content) > MOST_BYTES:
@@ -66,11 +69,11 @@ def fetch_archive(host: str, ssh: Ssh, program: Path, archive: Path) -> None:
     if process.returncode:
         raise DraftError(f"{host}: exit status {process.returncode}; ssh said: {said}")
     if not content.startswith(_GZIP):
-        found = _one_line(content[:60])
+        found = _text(content[:60])
         expected = "an archive alone (start-up files of the shell there must print nothing)"
         raise DraftError(f"{host}: an answer that begins with {found!r}, expected {expected}")
     replace_file(archive, content, PRIVATE)
 
 
-def _one_line(text: bytes) -> str:
-    return " ".join(text.decode("utf-8", "replace").split())
+def _text(data: bytes) -> str:
+    return one_line(data.decode("utf-8", "replace"))

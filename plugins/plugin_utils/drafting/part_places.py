@@ -7,7 +7,7 @@ as many NICs of one kind as GPUs. What none of them tells is an error that lists
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.muster.cluster.plugins.module_utils.checks.gpu_affinity import CONNECTIONS
@@ -19,6 +19,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes.topology imp
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import pci_address
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.draft_error import DraftError
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.probe_values import ProbeValues
+from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.shortened import shortened
 
 _GPUS = ("3D controller", "VGA compatible controller")
 _NEAR = ("PIX", "PXB")
@@ -59,6 +60,9 @@ class _Host:
     rows: Mapping[str, Row]
 
 
+_Fit = Callable[[Sequence[str], Sequence[str], _Host], list[str]]
+
+
 def places_of(seen: ProbeValues, rails: Sequence[str] | None = None) -> Places:
     """Return the places on one host; ``rails`` are PCI addresses that a person has named, in the order of the rails.
 
@@ -93,7 +97,7 @@ def _gpus(seen: ProbeValues) -> list[str]:
         return on_bus
     listed = sorted(gpu.address for gpu in report.gpus)
     if not listed or (on_bus and on_bus != listed):
-        found = f"nvidia-smi lists GPUs at {_shown(listed)}, lspci at {_shown(on_bus)}"
+        found = f"nvidia-smi lists GPUs at {shortened(listed, _SHOWN)}, lspci at {shortened(on_bus, _SHOWN)}"
         raise DraftError(f"{seen.host}: {found}; expected the same from both, and one at least")
     return listed
 
@@ -121,17 +125,28 @@ def _rails(seen: ProbeValues, gpus: Sequence[str], host: _Host) -> list[str]:
             raise DraftError(f"{seen.host}: {why}: name them with --rails ADDRESS,...")
         return []
     kinds = _kinds(seen, candidates, host)
-    for group in (candidates, *kinds):
-        beside = _nearest(gpus, group, host)
-        if len(beside) == len(gpus):
-            return sorted(set(beside.values()))
-    as_many = [group for group in kinds if len(group) == len(gpus)]
-    if len(as_many) == 1:
-        return as_many[0]
+
+    def fitting(fit: _Fit, groups: Iterable[Sequence[str]]) -> list[list[str]]:
+        return [rails for group in groups if (rails := fit(gpus, group, host))]
+
+    found = fitting(_beside_all, kinds) or fitting(_beside_all, [candidates]) or fitting(_as_many, kinds)
+    # Storage may have a NIC beside every GPU too: of several kinds none is preferred.
+    if len(found) == 1:
+        return found[0]
     raise DraftError(
         f"{seen.host}: which NICs are the rails of {len(gpus)} GPUs cannot be told from {_listed(host)}: "
         "name them with --rails ADDRESS,..."
     )
+
+
+def _beside_all(gpus: Sequence[str], nics: Sequence[str], host: _Host) -> list[str]:
+    """Return the NICs that lie beside the GPUs, none unless every GPU has one."""
+    return sorted(set(_nearest(gpus, nics, host).values()))
+
+
+def _as_many(gpus: Sequence[str], nics: Sequence[str], _host: _Host) -> list[str]:
+    """Return the NICs if there are as many as GPUs."""
+    return list(nics) if len(nics) == len(gpus) else []
 
 
 def _candidates(host: _Host) -> list[str]:
@@ -144,15 +159,13 @@ def _candidates(host: _Host) -> list[str]:
 
 
 def _kinds(seen: ProbeValues, candidates: Iterable[str], host: _Host) -> list[list[str]]:
-    """Return the candidates by model and link, largest group first."""
+    """Return the candidates by model and link layer, largest group first."""
     rdma, devices = seen.value_or_none("infiniband") or {}, host.devices or {}
     groups: dict[object, list[str]] = defaultdict(list)
     for address in candidates:
         names = host.names.devices.get(address, ()) if host.names else ()
         ports = tuple(
-            (rdma[name].model, port.link_layer, port.rate_gbps)
-            for name in names
-            for port in (rdma[name].ports if name in rdma else ())
+            (rdma[name].model, port.link_layer) for name in names for port in (rdma[name].ports if name in rdma else ())
         )
         device = devices.get(address)
         groups[device.name if device else None, ports].append(address)
@@ -212,8 +225,3 @@ def _listed(host: _Host) -> str:
     devices = host.devices or {}
     found = [f"{at} ({devices[at].name})" if at in devices else at for at in _candidates(host)]
     return ", ".join(found) or "none"
-
-
-def _shown(addresses: Sequence[str]) -> str:
-    more = f" and {len(addresses) - _SHOWN} more" if len(addresses) > _SHOWN else ""
-    return f"{', '.join(addresses[:_SHOWN]) or 'none'}{more}"

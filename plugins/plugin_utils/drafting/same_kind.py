@@ -7,6 +7,7 @@ from typing import Any
 
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.draft_error import DraftError
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.part_places import Place, Places
+from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.shortened import shortened
 
 _ADVICE = "leave out the host that is not good, or draft each kind by itself"
 _SHOWN = 4
@@ -50,7 +51,7 @@ def _lacking(what: str, addresses: Mapping[str, Sequence[str]]) -> list[str]:
         if without:
             others = len(addresses) - len(without)
             have = f"{others} others have" if others > 1 else "one other has"
-            who = f"{_named(without)} {'has' if len(without) == 1 else 'have'}"
+            who = f"{shortened(without, _SHOWN)} {'has' if len(without) == 1 else 'have'}"
             faults.append(f"{who} no {what} at {address}, which {have}")
     return faults
 
@@ -61,9 +62,4 @@ def _unlike(what: str, found: Mapping[str, Any]) -> list[str]:
         by_value.setdefault(value, []).append(host)
     if len(by_value) < 2:
         return []
-    return [f"{what} is " + ", ".join(f"{value} on {_named(hosts)}" for value, hosts in by_value.items())]
-
-
-def _named(hosts: Sequence[str]) -> str:
-    more = f" and {len(hosts) - _SHOWN} more" if len(hosts) > _SHOWN else ""
-    return f"{', '.join(hosts[:_SHOWN])}{more}"
+    return [f"{what} is " + ", ".join(f"{value} on {shortened(hosts, _SHOWN)}" for value, hosts in by_value.items())]

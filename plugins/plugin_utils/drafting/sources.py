@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ansible_collections.muster.cluster.plugins.module_utils.collecting.archive import (
+    SUFFIX,
     Collected,
     HostArchiveError,
     read_archive,
@@ -19,7 +21,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.draft_erro
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.over_ssh import Ssh, fetch_archive
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.node_names import PatternError, expand
 
-ARCHIVE = ".tar.gz"
 AT_ONCE = 8
 # Nothing that ssh could take for an option, or a shell for more than one word.
 _TARGET = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*@)?[A-Za-z0-9][A-Za-z0-9_.:%-]*")
@@ -49,13 +50,13 @@ def read_sources(words: Sequence[str], program: Callable[[], bytes], ssh: Ssh, p
         staging = Path(directory)
         fetched = _fetched(hosts, program() if hosts else b"", ssh, staging)
         _each_once((each.collected.host, each.name) for each in (*sources, *fetched))
-        return [*sources, *(_kept(each, place) for each in fetched)]
+        return [*sources, *_kept(fetched, place)]
 
 
 def _hosts(word: str) -> list[str]:
     """Return the hosts that ssh is given for a word that names no file."""
     expected = "an archive of muster collect, or [USER@]HOST such as root@10.1.16.[1-4]"
-    if "/" in word or word.endswith(ARCHIVE):
+    if "/" in word or word.endswith(SUFFIX):
         raise DraftError(f"source {word!r}: no such file, expected {expected}")
     try:
         hosts = expand(word)
@@ -80,7 +81,7 @@ def _fetched(hosts: Sequence[str], content: bytes, ssh: Ssh, staging: Path) -> l
     program.write_bytes(content)
 
     def fetched(host: str) -> Source | DraftError:
-        archive = staging / f"{host}{ARCHIVE}"
+        archive = staging / f"{host}{SUFFIX}"
         try:
             fetch_archive(host, ssh, program, archive)
             return _source(host, archive)
@@ -102,10 +103,18 @@ def _source(name: str, archive: Path) -> Source:
         raise DraftError(str(exc) if name == str(archive) else f"{name}: {exc}") from exc
 
 
-def _kept(source: Source, place: Path) -> Source:
-    """Return the source with its file in ``place``."""
-    when = datetime.fromtimestamp(source.collected.time, UTC).strftime("%Y%m%dT%H%M%SZ")
-    path = place / f"muster-{source.collected.host}-{when}{ARCHIVE}"
-    if path.exists():
-        raise DraftError(f"{path}: exists, expected a new file for what was collected now")
-    return replace(source, archive=source.archive.rename(path))
+def _kept(sources: Sequence[Source], place: Path) -> list[Source]:
+    """Return the sources with their files in ``place``, where none of them may be there already."""
+    paths = [place / _name_of(source.collected) for source in sources]
+    for path in paths:
+        if os.path.lexists(path):
+            raise DraftError(f"{path}: exists, expected a new file for what was collected now")
+    for source, path in zip(sources, paths, strict=True):
+        # Unlike a rename it replaces nothing.
+        os.link(source.archive, path)
+    return [replace(source, archive=path) for source, path in zip(sources, paths, strict=True)]
+
+
+def _name_of(collected: Collected) -> str:
+    when = datetime.fromtimestamp(collected.time, UTC).strftime("%Y%m%dT%H%M%SZ")
+    return f"muster-{collected.host}-{when}{SUFFIX}"

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.collecting.archive import Collected
+from ansible_collections.muster.cluster.plugins.module_utils.collecting.archive import Collected, Taken
+from ansible_collections.muster.cluster.plugins.module_utils.collecting.collect import collected_probes
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import PROBES, judge_stage
 from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge import rejudged
 from ansible_collections.muster.cluster.plugins.module_utils.host.blocks import joined
@@ -39,8 +40,21 @@ def changed(outputs: Mapping[str, Output], probe: str, *replacements: tuple[str,
     return {**outputs, probe: Output(text)}
 
 
-def collected(outputs: Mapping[str, Output], host: str = "gpu-01", **more: Any) -> Collected:
-    return Collected(host, 0.0, outputs, **more)
+def collected(
+    outputs: Mapping[str, Output], host: str = "gpu-01", taken: Sequence[Taken] = (), **more: Any
+) -> Collected:
+    """Return a host; of what was taken what tells the NICs that each of the healthy host's tools was asked of."""
+    by_default = [
+        Taken(probe, f"tool -d 0000:{bus}:00.0", 0, 0)
+        for probe in ("cables", "mlxlink", "nic_config")
+        for bus in ("1a", "3c", "4d", "5e", "9c", "bc", "cc", "dc")
+    ]
+    return Collected(host, 0.0, outputs, tuple(taken or by_default), **more)
+
+
+def whole_outputs() -> dict[str, Output]:
+    """Return the outputs of the healthy host that an archive has."""
+    return {name: output for name, output in healthy_outputs().items() if name in collected_probes()}
 
 
 def fleet_of(number: int, outputs: Mapping[str, Output]) -> list[Collected]:

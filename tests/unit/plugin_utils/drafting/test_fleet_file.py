@@ -34,7 +34,10 @@ DRAFTED = DraftedClass(
     extends="xe9680_h100",
     values={"gpu": {"driver": "570.86.15"}, "cpu": {"cores": 112}},
     differences={"gpu.vbios": {"gpu-01": "96.00.A5.00.01", "gpu-02": "96.00.89.00.01"}},
+    chosen={},
     unseen={"bmc": "ipmitool is not installed"},
+    unread={},
+    notes=("memory slots without a module: A5 (gpu-01)",),
     weaker=("nic.speed_gbps is 200, shipped 400",),
     floors=("rdma", "gpu_stress"),
     link_layer="Ethernet",
@@ -117,8 +120,9 @@ def test_what_to_look_at_is_said_beside_the_class() -> None:
     lines = text_of().splitlines()
     assert lines[0] == "# Drafted today."
     for line in (
-        "# Different from host to host, as xe9680_h100 has it here:",
-        "#   gpu.vbios: gpu-01 96.00.A5.00.01, gpu-02 96.00.89.00.01",
+        "# Different from host to host:",
+        "#   gpu.vbios: gpu-01 96.00.A5.00.01, gpu-02 96.00.89.00.01; as xe9680_h100 has it",
+        "#   memory slots without a module: A5 (gpu-01)",
         "#   bmc: ipmitool is not installed",
         "# From xe9680_h100, not measured here:",
         "#   rdma, gpu_stress",

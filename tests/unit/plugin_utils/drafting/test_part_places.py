@@ -55,6 +55,21 @@ def test_nics_of_which_nobody_knows_are_listed() -> None:
     assert said.endswith("name them with --rails ADDRESS,...")
 
 
+def test_two_kinds_of_nics_beside_every_gpu_are_not_chosen_from() -> None:
+    text = re.sub(
+        "Non-Volatile memory controller: .*", "Ethernet controller: Storage", xe9680_outputs()["lspci"].stdout
+    )
+    outputs = {**xe9680_outputs(), "lspci": Output(text)}
+    with pytest.raises(DraftError, match="which NICs are the rails of 8 GPUs cannot be told"):
+        placed(outputs)
+
+
+def test_slow_rail_stays_one_of_its_kind() -> None:
+    outputs = healthy_outputs()
+    text = outputs["infiniband"].stdout.replace("400 Gb/sec (4X NDR)", "200 Gb/sec (4X HDR)", 1)
+    assert buses(placed({**outputs, "infiniband": Output(text)})) == list(NICS)
+
+
 def test_named_rails_win_in_their_order() -> None:
     order = [f"0000:{bus}:00.0" for bus in reversed(NICS)]
     places = placed(xe9680_outputs(), order)
