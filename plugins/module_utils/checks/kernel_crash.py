@@ -15,7 +15,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "kernel_crash"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 _ASKED_FOR = re.compile(r"sysrq: .*Trigger a crash", re.IGNORECASE)
@@ -27,7 +27,7 @@ _RULES = (
     rule(r"BUG: soft lockup - CPU#(?P<cpu>\d+)", "CPU {cpu} locked up", FAIL, "investigate"),
     rule(r"hard LOCKUP on cpu (?P<cpu>\d+)", "CPU {cpu} locked up", FAIL, "investigate"),
     rule(r"hard LOCKUP", "a CPU locked up", FAIL, "investigate"),
-    rule(r"INFO: task (?P<task>\S+) blocked for more than (?P<seconds>\d+) seconds",
+    rule(r"INFO: task (?P<task>.{1,80}?) blocked for more than (?P<seconds>\d+) seconds",
          "task {task} waited more than {seconds} s", FAIL, "investigate"),
     rule(r"rcu: INFO: .*(?:self-detected stall|detected stalls)|INFO: rcu_\w+ .*stall", "a CPU stalled (RCU)",
          FAIL, "investigate"),

@@ -325,6 +325,13 @@ def test_silent_log_passes_the_host(check, expect):
             "fail",
             "investigate",
         ),
+        (
+            "kernel_crash",
+            "INFO: task tokio runtime w:4711 blocked for more than 120 seconds.",
+            "host",
+            "fail",
+            "investigate",
+        ),
         ("kernel_crash", "rcu: INFO: rcu_sched self-detected stall on CPU", "host", "fail", "investigate"),
         ("kernel_crash", "BUG: unable to handle page fault for address: ffff", "host", "fail", "investigate"),
         ("kernel_crash", "Kernel panic - not syncing: Fatal exception", "host", "fail", "investigate"),
