@@ -27,7 +27,7 @@ from ..words.reader import ReadError, Rule, between, plain, read, shown
 
 FORMAT = 1
 SUFFIX = ".tar.gz"
-_MANIFEST = "manifest.json"
+MANIFEST = "manifest.json"
 _RAW = "raw"
 _OUTPUTS = f"{_RAW}/outputs.json"
 # ``write_outputs`` counts characters, of up to four bytes each.
@@ -82,7 +82,7 @@ def write_archive(file: BinaryIO, collected: Collected) -> None:
     with tempfile.TemporaryDirectory() as place, gzip.GzipFile("", "wb", fileobj=file, mtime=seconds) as packed:
         directory = Path(place)
         write_outputs(directory / _RAW, collected.outputs)
-        (directory / _MANIFEST).write_text(_manifest_text(collected), encoding="utf-8")
+        (directory / MANIFEST).write_text(_manifest_text(collected), encoding="utf-8")
         with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
             for path in sorted(each for each in directory.rglob("*") if each.is_file()):
                 member = tarfile.TarInfo(path.relative_to(directory).as_posix())
@@ -125,7 +125,7 @@ class _Limited:
 
 def _members(path: Path, file: IO[bytes]) -> dict[str, bytes]:
     """Return the files in the archive by name, once its whole stream was read and found undamaged."""
-    expected = {_MANIFEST, _OUTPUTS, *map(_text_of, PROBES)}
+    expected = {MANIFEST, _OUTPUTS, *map(_text_of, PROBES)}
     members: dict[str, bytes] = {}
     with gzip.GzipFile(fileobj=file) as packed:
         stream = _Limited(path, cast("IO[bytes]", packed))
@@ -146,12 +146,12 @@ def _members(path: Path, file: IO[bytes]) -> dict[str, bytes]:
 
 
 def _manifest(path: Path, members: Mapping[str, bytes]) -> _Manifest:
-    data = _mapping(path, members, _MANIFEST)
+    data = _mapping(path, members, MANIFEST)
     found = data.pop("format", None)
     if found != FORMAT:
-        raise HostArchiveError(f"{path}: {_MANIFEST}: format: found {shown(found)[:80]}, expected {FORMAT}")
+        raise HostArchiveError(f"{path}: {MANIFEST}: format: found {shown(found)[:80]}, expected {FORMAT}")
     try:
-        return read(_Manifest, data, file=f"{path}: {_MANIFEST}")
+        return read(_Manifest, data, file=f"{path}: {MANIFEST}")
     except ReadError as exc:
         raise HostArchiveError(str(exc)) from exc
 
@@ -159,7 +159,7 @@ def _manifest(path: Path, members: Mapping[str, bytes]) -> _Manifest:
 def _outputs(path: Path, members: Mapping[str, bytes]) -> dict[str, Output]:
     # Its keys become paths: they have to be those of the files that are there.
     named = {_text_of(probe) for probe in _mapping(path, members, _OUTPUTS)}
-    found = members.keys() - {_MANIFEST, _OUTPUTS}
+    found = members.keys() - {MANIFEST, _OUTPUTS}
     if named != found:
         differing = ", ".join(sorted(named ^ found))[:200]
         raise HostArchiveError(f"{path}: {_OUTPUTS}: found other probes than files ({differing}), expected the same")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..collecting.archive import SUFFIX, HostArchiveError, read_archive
+from ..collecting.archive import MANIFEST, SUFFIX, HostArchiveError, read_archive
 from ..collecting.class_names import outputs_for
 from ..examination.rejudge import SavedError, line_of, rejudged, saved_outputs
 from ..host.host import Output
@@ -52,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def outputs_of(options: argparse.Namespace, expect: Expectations) -> dict[str, Output]:
     """Return the outputs by probe that the arguments name, as a class names its parts; raises SavedError."""
     if not options.path.endswith(SUFFIX):
+        # There NICs and drives are named as they were collected, which are others than those of a class.
+        if Path(options.path).resolve().with_name(MANIFEST).exists():
+            raise SavedError(f"{options.path}: outputs of an unpacked archive, expected the archive itself")
         return saved_outputs(options.path, options.probe)
     if options.probe:
         raise SavedError(f"{options.path}: an archive and --probe, expected --probe with what one tool printed")

@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,17 @@ def test_sick_host_of_the_same_kind_is_named_by_the_drafted_class(
     assert main(["judge", "gpu-03.tar.gz", *against]) == 1
     failed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("fail ")]
     assert failed and all(line.startswith("fail       gpu_row_remap gpu GPU") for line in failed)
+
+
+def test_unpacked_archive_is_not_judged_by_the_names_of_its_collecting(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tarfile.open("gpu-01.tar.gz") as archive:
+        archive.extractall("unpacked", filter="data")
+    for path in ("unpacked/raw", "unpacked/raw/"):
+        with pytest.raises(SystemExit, match="2"):
+            main(["judge", path, "--class=dgx_h100"])
+        assert "expected the archive itself" in capsys.readouterr().err
 
 
 def test_difference_between_hosts_is_named_and_not_written(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
