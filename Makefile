@@ -67,7 +67,7 @@ unit: $(VENV)/.ready ## Run the unit tests
 
 judged: $(VENV)/.ready ## Judge recorded, mutated and healthy outputs again; run PyTorch, OpenSM and a GPU, if any
 	pytest $(PARALLEL) -m pytorch tests/unit/module_utils
-	pytest $(PARALLEL) tests/oracle tests/rules tests/recorded tests/fuzz tests/infiniband tests/gpu
+	pytest $(PARALLEL) tests/oracle tests/rules tests/recorded tests/fuzz tests/infiniband tests/imex tests/grace tests/gpu
 
 recorded: $(VENV)/.ready ## Judge what real machines printed (RECORDED=DIR), beside the true verdicts
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded $(RECORDED)

@@ -21,7 +21,7 @@ attributes:
 options:
   driver: {description: "The driver's version, such as V(570.86.15).", type: str, required: true}
   packages:
-    description: Packages to install, including the driver. A fabric manager must have the version of the driver.
+    description: Packages to install, including the driver, whose version fabric manager and IMEX must have.
     type: list
     elements: dict
     required: true
@@ -38,9 +38,9 @@ options:
       suite: {description: "Suite; V(/) for a repository without suites, such as NVIDIA's.", type: str, default: /}
       components: {description: Components of the suite., type: list, elements: str, default: []}
       signing_key: {description: ASCII-armored public key of the repository., type: str, required: true}
-  drop_ins:
+  files:
     description:
-      - Text of a drop-in C(muster.conf) by unit, written before a package starts its unit.
+      - Text of configuration files by absolute path, written before a package starts the unit that reads them.
     type: dict
     default: {}
   root: {description: "Prefix of C(/proc) and C(/sys).", type: path, default: /}
@@ -69,7 +69,7 @@ steps:
   type: list
   elements: str
   sample: [install nvidia-open-570 570.86.15-0ubuntu1 in place of 565.57.01-0ubuntu1]
-disruptive: {description: Whether software changes that jobs may use., returned: always, type: bool, sample: true}
+disruptive: {description: Whether what jobs may use changes., returned: always, type: bool, sample: true}
 reboot:
   description: Why the host needs a reboot; empty if it does not.
   returned: always
@@ -108,7 +108,7 @@ ARGUMENTS = {
     "driver": {"type": "str", "required": True},
     "packages": {"type": "list", "elements": "dict", "options": PACKAGE, "required": True},
     "repositories": {"type": "list", "elements": "dict", "options": REPOSITORY, "required": True},
-    "drop_ins": {"type": "dict", "default": {}},
+    "files": {"type": "dict", "default": {}},
     "root": {"type": "path", "default": "/"},
     "timeout_seconds": {"type": "float", "default": 3600},
 }
@@ -163,13 +163,15 @@ def main() -> None:
         files = {
             SOURCES: sources_text(params["repositories"]),
             PREFERENCES: preferences_text(params["driver"], wanted),
-            **{f"/etc/systemd/system/{unit}.d/muster.conf": text for unit, text in params["drop_ins"].items()},
+            **params["files"],
         }
         apt = Apt(host, params["timeout_seconds"])
         packages = ExactPackages(apt, params["driver"], wanted, files)
         planned = packages.plan(text_of(PREFERENCES))
         differ = differences(files)
-        if planned.disruptive or why_reboot(host, params["driver"]):
+        # Whatever reads a changed file of these is restarted.
+        disruptive = planned.disruptive or any(each["after_header"] in params["files"] for each in differ)
+        if disruptive or why_reboot(host, params["driver"]):
             leave_burn_in_alone(host)
         asked = bool(planned.install) or any(each["after_header"] == SOURCES for each in differ)
         if asked:
@@ -187,7 +189,7 @@ def main() -> None:
     steps += [f"remove {name}, which apt removes with it" for name in removed]
     steps += [f"write {each['after_header']}" for each in differ]
     module.exit_json(
-        changed=bool(steps), steps=steps, disruptive=planned.disruptive, reboot=reboot, diff=[*shown(planned), *differ]
+        changed=bool(steps), steps=steps, disruptive=disruptive, reboot=reboot, diff=[*shown(planned), *differ]
     )
 
 

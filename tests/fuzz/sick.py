@@ -96,6 +96,27 @@ VARIANTS: dict[str, Variant] = {
     ),
     # A fleet that declares storage tiers.
     "storage": Variant({"mounts": MOUNTS}),
+    # NVSwitches that a NIC of the board manages.
+    "subnet manager": Variant(
+        {"nvlink": {"subnet_manager": True}},
+        {
+            "nvlsm": (
+                (r"process <== \(exit status 1: \)\n", "process <==\n    0 Ssl\n"),
+                (r"(?m) no$", " yes"),
+            ),
+            "nvswitch_nics": ((r"\A", "0000:a8:00.0 SW_MNG\n"), (r"8 in all", "9 in all")),
+        },
+    ),
+    # GPUs in one NVLink domain with those of other hosts.
+    "nvlink domain": Variant(
+        {"nvlink": {"fabric_manager": False, "domain": {"hosts": 18, "imex": {"nodes": 18, "channels": 1}}}},
+        {
+            "nvidia_smi": (
+                (r"(<clusterUuid>)[0-9-]+", r"\g<1>9c6f5af3-53bf-49b5-a436-b66766c413c3"),
+                (r"(<cliqueId>)0", r"\g<1>4026"),
+            )
+        },
+    ),
     "slots": Variant(
         {
             "memory": {"dimms": {"count": 32, "size_mib": 65536, "speed_mts": 4400, "slots": None}},
@@ -265,6 +286,40 @@ SICK: tuple[Sick, ...] = (
     ),
     Sick("fabric_manager", "fabric_manager", "LoadState=loaded", "LoadState=not-found"),
     Sick("fabric_manager", "fabric_manager", r"is : 570\.86\.15", "is : 550.90.07"),
+    *(
+        Sick("nvlink_subnet_manager", probe, old, new, variant="subnet manager")
+        for probe, old, new in (
+            ("nvlsm", r"process <==\n.*\n", "process <== (exit status 1: )\n"),
+            ("nvlsm", "Ssl", "Zs"),
+            ("nvlsm", "ib_umad yes", "ib_umad no"),
+            ("nvswitch_nics", "SW_MNG", "none"),
+        )
+    ),
+    Sick("nvlink_subnet_manager", "nvswitch_nics", "SW_MNG", "unread", verdict=INCOMPLETE, variant="subnet manager"),
+    _xml("nvlink_domain", "clusterUuid", "9c6f5af3(.*)", r"9c6f5af4\g<2>", variant="nvlink domain"),
+    _xml("nvlink_domain", "cliqueId", "4026", "4027", variant="nvlink domain"),
+    Sick(
+        "nvlink_domain",
+        "nvidia_smi",
+        r"(<clusterUuid>)[0-9a-f-]+",
+        r"\g<1>00000000-0000-0000-0000-000000000000",
+        variant="nvlink domain",
+    ),
+    *(
+        Sick("imex", "imex", old, new, verdict=verdict, variant="nvlink domain")
+        for old, new, verdict in (
+            ("ActiveState=active\nSubState=running", "ActiveState=failed\nSubState=failed", FAIL),
+            ("LoadState=loaded", "LoadState=not-found", FAIL),
+            (r"is: 570\.86\.15", "is: 550.90.07", FAIL),
+            (r".*/channel0\n1 in all", "0 in all", FAIL),
+            (r"(own <==\n)READY", r"\g<1>INITIALIZING", FAIL),
+            (r"(own <==\n)READY", r"\g<1>WAITING_FOR_PEERS", INCOMPLETE),
+            (r"( \* +- )READY    ", r"\g<1>INIT_GPU ", FAIL),
+            (r"^(       4       )(?: C  ){18}", r"\g<1>" + "!M! " * 4 + " C  " + "!M! " * 13, FAIL),
+            (r"^(       4        C  ) C ", r"\g<1> N ", FAIL),
+            ("State: UP", "State: DEGRADED", INCOMPLETE),
+        )
+    ),
     _xml("gpu_row_remap", "remapped_row_pending", "No", "Yes"),
     _xml("gpu_row_remap", "remapped_row_failure", "No", "Yes"),
     _xml("gpu_row_remap", "remapped_row_unc", "0", "513"),
@@ -488,6 +543,10 @@ SICK: tuple[Sick, ...] = (
     _file("nic_inventory", "infiniband", "mlx5_2/hca_type", "MT4125"),
     Sick("nic_inventory", "rail_names", r"0000:4d:00\.0(/infiniband/mlx5_2)", r"0000:4e:00.0\g<1>"),
     Sick("nic_inventory", "rail_names", r"(.*/infiniband/)mlx5_2$", r"\g<0>\n\g<1>mlx5_9"),
+    Sick("nic_inventory", "nvswitch_nics", r"4d:00\.0 none", "4d:00.0 SW_MNG", variant="subnet manager"),
+    Sick(
+        "nic_inventory", "nvswitch_nics", "4d:00.0 none", "4d:00.0 unread", verdict=INCOMPLETE, variant="subnet manager"
+    ),
     _file("nic_link", "infiniband", "mlx5_2/ports/1/state", "1: DOWN"),
     _file("nic_link", "infiniband", "mlx5_2/ports/1/phys_state", "3: Disabled"),
     _file("nic_link", "infiniband", "mlx5_2/ports/1/rate", r"200 Gb/sec (4X HDR)"),

@@ -24,7 +24,15 @@ from .sick import NO_FAULT, SICK, Sick, healthy, known
 
 ASKED = sorted({name for names in (*STAGE_CHECKS.values(), *STRESS_CHECKS.values()) for name in names})
 # What an HGX H100 on a plain network owes nothing of.
-NOT_OWED = ("gpu_retired_pages", "nccl_version", "mounts", "local_drives")
+NOT_OWED = (
+    "gpu_retired_pages",
+    "nccl_version",
+    "mounts",
+    "local_drives",
+    "nvlink_subnet_manager",
+    "nvlink_domain",
+    "imex",
+)
 HOSTS = sorted({*((check, "") for check in ASKED if check not in NOT_OWED), *((s.check, s.variant) for s in SICK)})
 # A seed that is slow to parse is no reason to try less. The long run is `make bench`.
 # The same cases every time: `make bench` tries others by the hundred thousand.

@@ -227,6 +227,29 @@ def test_repaired_host_is_left_alone() -> None:
     assert (run.rc, run.changed) == (0, 0), run.text
 
 
+def test_hosts_of_an_nvlink_domain_know_each_other() -> None:
+    trays = ["10.78.0.11", "10.78.0.12"]
+    run = play(OLD, OLD_DRIVER, gpu_stack_imex_nodes=trays)
+    assert run.rc == 0 and run.changed, run.text
+    listed = on("stack-01", "cat /etc/nvidia-imex/nodes_config.cfg").splitlines()
+    assert [line for line in listed if not line.startswith("#")] == trays
+    assert "options nvidia NVreg_CreateImexChannel0=1" in on("stack-01", "cat /etc/modprobe.d/muster-nvidia-imex.conf")
+    # Whoever reads it is started anew, which no job may be beneath: the node was drained for it, and takes jobs again.
+    assert re.search(r"Drain the node\] \*+\s+changed", run.text) and "DRAIN" not in node()
+    again = play(OLD, OLD_DRIVER, gpu_stack_imex_nodes=trays)
+    assert (again.rc, again.changed) == (0, 0), again.text
+
+
+def test_modules_of_the_services_are_loaded_at_every_boot() -> None:
+    # Every kernel has this one in sysfs: a container has no modules of its own to load.
+    run = play(OLD, OLD_DRIVER, gpu_stack_modules=["printk"])
+    assert run.rc == 0 and run.changed, run.text
+    listed = on("stack-01", "cat /etc/modules-load.d/muster-gpu-stack.conf").splitlines()
+    assert [line for line in listed if not line.startswith("#")] == ["printk"]
+    again = play(OLD, OLD_DRIVER, gpu_stack_modules=["printk"])
+    assert (again.rc, again.changed) == (0, 0), again.text
+
+
 def test_node_with_a_job_is_drained_and_nothing_else() -> None:
     on("stack-ctl", "runuser -u muster -- sbatch -D /tmp -o /dev/null -p acceptance -w stack-02 --wrap 'sleep 900'")
     deadline = time.monotonic() + 60

@@ -28,6 +28,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
         return [Finding(NAME, "host", FAIL, f"{found.offline} off", "all on", "", why, "investigate")]
     undeclared = []
     compared: tuple[tuple[Value, Value, str, str], ...] = (
+        (found.architecture, wanted.architecture, "", "architecture"),
         (found.sockets, wanted.sockets, "sockets", "number of CPUs"),
         (found.cores, wanted.cores, "cores", "number of cores"),
         (found.threads_per_core, wanted.threads_per_core, "threads per core", "number of threads per core (SMT)"),

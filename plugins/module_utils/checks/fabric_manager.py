@@ -31,6 +31,8 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     if (service.active, service.sub) != ("active", "running"):
         state = f"{service.active} ({service.sub})"
         why = f"nvidia-fabricmanager.service is {state}, result {service.result}, exit status {service.exit_status}"
+        if expect.nvlink and expect.nvlink.subnet_manager:
+            why += "; it does not start without nvlsm, its configuration and ib_umad (nvlink_subnet_manager)"
         return [Finding(NAME, "host", FAIL, state, "active (running)", "", why, "investigate")]
     why = missing(fabric_manager_version=service.version, driver_version=report.driver)
     if why:

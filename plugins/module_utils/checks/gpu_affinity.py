@@ -58,14 +58,26 @@ def _judged(subject: str, slot: str, row: Row, names: Names | None, expect: Expe
             found = ", ".join(f"{kind} to GPU{index}" for index, kind in others.items())
             why = f"connected by {found}, the class has {link} to every GPU"
             return Finding(NAME, subject, FAIL, next(iter(others.values())), link, "", why, "investigate")
-    if row.numa_node is None or row.cpus is None:
+    node = _numa_node(row, expect)
+    if node is None or row.cpus is None:
         return unread(NAME, subject, "could not be read: the processors or NUMA node next to the GPU")
     place = next((part for part in wanted.parts or () if part.slot == slot), None)
-    if place and row.numa_node != place.numa_node:
-        why = f"lies at NUMA node {row.numa_node}, declared {place.numa_node}"
-        return Finding(NAME, subject, FAIL, row.numa_node, place.numa_node, "NUMA node", why, "investigate")
+    if place and node != place.numa_node:
+        why = f"lies at NUMA node {node}, declared {place.numa_node}"
+        return Finding(NAME, subject, FAIL, node, place.numa_node, "NUMA node", why, "investigate")
     beside = None if place is None or place.rail is None else _rail(place.rail, names, expect)
-    return _nearest(subject, row, wanted.nic_connection, beside)
+    return _nearest(subject, row, f"NUMA node {node}", wanted.nic_connection, beside)
+
+
+def _numa_node(row: Row, expect: Expectations) -> int | None:
+    """Return the NUMA node whose CPUs lie beside a GPU; None where none is told, or several.
+
+    Where GPU memory is NUMA nodes of its own, these are listed as well. Those with CPUs come first (ACPI's SRAT).
+    """
+    if expect.numa is None or expect.numa.gpu_memory_nodes is None:
+        return row.numa_node
+    with_cpus = [node for node in row.numa_nodes or () if node < expect.numa.nodes]
+    return with_cpus[0] if len(with_cpus) == 1 else None
 
 
 def _rail(number: int, names: Names | None, expect: Expectations) -> NamedRail | str:
@@ -76,8 +88,7 @@ def _rail(number: int, names: Names | None, expect: Expectations) -> NamedRail |
     return rail if rail.device else no_device(rail, names)
 
 
-def _nearest(subject: str, row: Row, limit: str | None, beside: NamedRail | str | None) -> Finding:
-    node = f"NUMA node {row.numa_node}"
+def _nearest(subject: str, row: Row, node: str, limit: str | None, beside: NamedRail | str | None) -> Finding:
     if limit is None:
         return Finding(NAME, subject, PASS, node, None)
     rail = None if isinstance(beside, str) else beside
@@ -106,7 +117,7 @@ def _nearest(subject: str, row: Row, limit: str | None, beside: NamedRail | str 
 
 def _spread(topology: Topology, expect: Expectations) -> Finding:
     wanted = stated(expect.affinity).numa_nodes
-    nodes = [row.numa_node for row in topology.gpus]
+    nodes = [_numa_node(row, expect) for row in topology.gpus]
     if None in nodes or len(nodes) != stated(expect.gpu).count:
         why = (
             f"NUMA nodes of {sum(node is not None for node in nodes)} of {stated(expect.gpu).count} GPUs could be read"

@@ -73,12 +73,12 @@ def _judged(
     floor: BandwidthFloor, run: Bandwidths, declared: Mapping[str, str], spread_percent: float
 ) -> dict[str, Finding]:
     """Return the finding of one test case on each part."""
-    name, least, count = floor.testcase, floor.gb_per_s, len(run.addresses)
+    name, count = floor.testcase, len(run.addresses)
     matrix = run.matrices.get(name)
 
     def incomplete(why: str) -> dict[str, Finding]:
         return {
-            part: Finding(NAME, part, INCOMPLETE, None, least, UNIT, f"{name}: {why}", "investigate")
+            part: Finding(NAME, part, INCOMPLETE, None, floor.gb_per_s, UNIT, f"{name}: {why}", "investigate")
             for part in declared.values()
         }
 
@@ -90,6 +90,17 @@ def _judged(
     if len(matrix) != (count if between else 1) or any(len(row) != count for row in matrix):
         return incomplete(
             f"a matrix of {len(matrix)} x {max((len(row) for row in matrix), default=0)} for {count} GPUs"
+        )
+    best = _best(matrix, between)
+    if floor.gb_per_s is None and len(best) < _MIN_FOR_SPREAD:
+        return incomplete("no class floor is known, and too few GPUs were measured to compare them")
+    usual = statistics.median(best) if best else 0.0
+    least = usual * (1 - spread_percent / 100) if floor.gb_per_s is None else floor.gb_per_s
+    bar, passed = "below the class floor", name
+    if floor.gb_per_s is None:
+        bar, passed = (
+            f"over {spread_percent:g} % below the {usual:g} {UNIT} that is usual here",
+            f"{name}, no class floor,",
         )
     matrix = tuple(tuple(_plausible(value, least) for value in row) for row in matrix)
     measured, slow = _between(matrix, least) if between else _to_host(matrix[0], least)
@@ -105,7 +116,7 @@ def _judged(
             # All of them slow is the host's configuration; one of them its own link.
             action = "reseat" if not between and len(slow) < count else "investigate"
             pairs = _slow_pairs(matrix, least, gpu, run.addresses) if between else ""
-            why = f"{name}: below the class floor{pairs}, as are {len(slow)} of {count} GPUs"
+            why = f"{name}: {bar}{pairs}, as are {len(slow)} of {count} GPUs"
             findings[part] = Finding(NAME, part, FAIL, value, least, UNIT, why, action)
         elif value is not None and value < middle * (1 - spread_percent / 100):
             why = (
@@ -113,8 +124,17 @@ def _judged(
             )
             findings[part] = Finding(NAME, part, FAIL, value, least, UNIT, why, "investigate")
         elif value is not None:
-            findings[part] = Finding(NAME, part, PASS, value, least, UNIT, name)
+            findings[part] = Finding(NAME, part, PASS, value, least, UNIT, passed)
     return findings
+
+
+def _best(matrix: Matrix, between: bool) -> list[float]:
+    """Return the fastest that each GPU was measured at: one slow GPU lowers a pair of every other, but not this."""
+    if not between:
+        return [value for value in matrix[0] if value is not None]
+    pairs = _pairs(matrix)
+    own = [[value for pair, value in pairs.items() if gpu in pair and value is not None] for gpu in range(len(matrix))]
+    return [max(values) for values in own if values]
 
 
 def _plausible(value: float | None, least: float) -> float | None:

@@ -27,13 +27,15 @@ def subjects(expect: Expectations) -> Sequence[str]:
 
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge state, status, and what the driver says of the fabric's health."""
+    domain = expect.nvlink and expect.nvlink.domain
+    manager = "the fabric manager of the rack's NVSwitches" if domain else "the fabric manager"
 
     def judge(subject: str, gpu: Gpu) -> Finding:
         wanted = "Completed, Success"
         state, status = gpu.fabric_state, gpu.fabric_status
         found = ", ".join(text for text in (state, status) if text)
         if state is not None and state.lower() != "completed":
-            why = f"fabric state is {state}: the fabric manager has not registered the GPU"
+            why = f"fabric state is {state}: {manager} has not registered the GPU"
             return Finding(NAME, subject, FAIL, found, wanted, "", why, "investigate")
         if state is not None and status is not None and status.lower() != "success":
             why = f"the GPU could not join the fabric: {status}"

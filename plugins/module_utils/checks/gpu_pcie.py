@@ -32,17 +32,18 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
 
 def _judged(subject: str, gpu: Gpu, wanted: expectations.Gpu) -> Finding:
     link, generation, width = gpu.pcie, wanted.pcie_generation, wanted.pcie_width
-    expected = f"Gen{generation} x{width}"
-    if link.width is not None and link.width < width:
+    expected = _expected(wanted)
+    if width is not None and link.width is not None and link.width < width:
         why = f"PCIe link has {link.width} lanes, class floor {width}"
         return Finding(NAME, subject, FAIL, _shown(gpu), expected, "", why, "reseat")
-    if link.generation_max is not None and link.generation_max < generation:
+    if generation is not None and link.generation_max is not None and link.generation_max < generation:
         card = link.generation_max_device
         by = "the GPU" if card is not None and card < generation else "slot or BIOS"
         why = f"PCIe link can do Gen{link.generation_max} at most, class floor Gen{generation}: limited by {by}"
         return Finding(NAME, subject, FAIL, _shown(gpu), expected, "", why, "investigate")
     idle = _idle(gpu)
-    if idle is False and link.generation is not None and link.generation < generation:
+    slow = generation is not None and link.generation is not None and link.generation < generation
+    if idle is False and slow:
         why = f"PCIe link is at Gen{link.generation} while the GPU works, class floor Gen{generation}"
         return Finding(NAME, subject, FAIL, _shown(gpu), expected, "", why, "reseat")
     limit = wanted.pcie_replays
@@ -50,20 +51,25 @@ def _judged(subject: str, gpu: Gpu, wanted: expectations.Gpu) -> Finding:
         why = f"{link.replays} PCIe replays since the last reset, class limit {limit}: a bad link sends packets again"
         return Finding(NAME, subject, FAIL, link.replays, limit, "replays", why, "reseat")
     why = missing(
-        PCIe_width=link.width,
-        highest_PCIe_generation=link.generation_max,
-        PCIe_generation=link.generation,
+        PCIe_width=0 if width is None else link.width,
+        highest_PCIe_generation=0 if generation is None else link.generation_max,
+        PCIe_generation=0 if generation is None else link.generation,
         PCIe_replays=0 if limit is None else link.replays,
-        whether_the_GPU_is_idle=idle if link.generation is None or link.generation < generation else False,
+        whether_the_GPU_is_idle=idle if generation is not None and (slow or link.generation is None) else False,
     )
     if why:
         return unread(NAME, subject, why, expected)
     notes = []
-    if link.generation is not None and link.generation < generation:
+    if slow:
         notes.append(f"idle: its Gen{link.generation} of now was not judged")
     if link.replays:
         notes.append(f"{link.replays} PCIe replays since the last reset, to be watched under load")
     return Finding(NAME, subject, PASS, _shown(gpu), expected, "", "; ".join(notes))
+
+
+def _expected(wanted: expectations.Gpu) -> str | None:
+    generation = f"Gen{wanted.pcie_generation}" if wanted.pcie_generation else ""
+    return " ".join(filter(None, (generation, f"x{wanted.pcie_width}" if wanted.pcie_width else ""))) or None
 
 
 def _idle(gpu: Gpu) -> bool | None:

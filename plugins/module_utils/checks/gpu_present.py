@@ -28,7 +28,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     ]
 
 
-def _finding(subject: str, node: GpuNode | None, width: int) -> Finding:
+def _finding(subject: str, node: GpuNode | None, width: int | None) -> Finding:
     if node is None or (node.answers is None and node.width is None):
         return Finding(NAME, subject, FAIL, "absent", "present", "", "not on the PCIe bus", "reboot")
     if node.answers is False:
@@ -39,6 +39,8 @@ def _finding(subject: str, node: GpuNode | None, width: int) -> Finding:
         return Finding(NAME, subject, FAIL, "no driver", "present", "", "the driver does not have it", "reboot")
     if node.answers is None or node.excluded is None:
         return Finding(NAME, subject, INCOMPLETE, None, "present", "", "not all files could be read", "investigate")
+    if width is None:
+        return Finding(NAME, subject, PASS, "present", "present")
     if node.width is None:
         return Finding(NAME, subject, INCOMPLETE, None, width, "lanes", "link width unreadable", "investigate")
     # Speed is not judged: an idle GPU slows its link down.

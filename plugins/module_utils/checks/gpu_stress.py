@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..gpu_load.gpu_load import KINDS, PATTERNS
@@ -13,8 +14,10 @@ from ..words.expectations import Expectations, GpuStress, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding, Value
 
 NAME = "gpu_stress"
-RULES = 1
+RULES = 2
 PROBES = ("gpu_stress",)
+# Fewer do not make a median that one of them could stand out from.
+_COHORT = 3
 
 
 def subjects(expect: Expectations) -> list[str]:
@@ -45,7 +48,7 @@ def _judged(part: str, address: str, loads: Loads, expect: Expectations) -> Find
         others = [item.reason for item in found if item is not worst]
         return worst if not others else _with_reason(worst, "; ".join([worst.reason, *others])[:900])
     rate = load.products["bf16"].tflops
-    return Finding(NAME, part, PASS, _shown(rate), own.bf16_floor_tflops, "TFLOP/s bf16", _summary(load))
+    return Finding(NAME, part, PASS, _shown(rate), own.bf16_floor_tflops, "TFLOP/s bf16", _summary(load, own))
 
 
 def _with_reason(finding: Finding, reason: str) -> Finding:
@@ -94,7 +97,9 @@ def _odd_one_out(part: str, address: str, kind: str, loads: Loads) -> Iterator[F
 
 
 def _floors(own: GpuStress) -> dict[str, float | None]:
-    return {"bf16": own.bf16_floor_tflops, "fp8": own.fp8_floor_tflops}
+    """Return the floor of each kind of product that the class asks for."""
+    fp8 = {"fp8": own.fp8_floor_tflops} if own.fp8 else {}
+    return {"bf16": own.bf16_floor_tflops, **fp8}
 
 
 def _unfinished(part: str, load: Load, loads: Loads, own: GpuStress) -> Iterator[Finding]:
@@ -109,7 +114,7 @@ def _unfinished(part: str, load: Load, loads: Loads, own: GpuStress) -> Iterator
     if load.seconds < 0.99 * loads.seconds:
         yield lacking(load.seconds, loads.seconds, "s", f"load lasted {load.seconds:g} of {loads.seconds:g} s")
     for kind in KINDS:
-        if _floors(own)[kind] is None:
+        if kind not in _floors(own):
             continue
         product = load.products.get(kind)
         if product is None:
@@ -131,37 +136,61 @@ def _unfinished(part: str, load: Load, loads: Loads, own: GpuStress) -> Iterator
         yield lacking(len(PATTERNS) - len(undone), len(PATTERNS), "patterns", f"memory without {', '.join(undone)}")
 
 
+@dataclass(frozen=True)
+class _Rate:
+    """How fast one GPU did one thing, the class' floor, and how fast all of the node's GPUs did it."""
+
+    said: str
+    unit: str
+    value: float
+    floor: float | None
+    all: Sequence[float | None]
+
+
 def _slow(part: str, address: str, loads: Loads, own: GpuStress) -> Iterator[Finding]:
     """Yield what is below the class' floor, or below the other GPUs of the node."""
-    load = loads.gpus[address]
+    load, floors, everyone = loads.gpus[address], _floors(own), loads.gpus.values()
     for kind, product in load.products.items():
-        floor = _floors(own)[kind]
-        if floor is None or product.tflops is None:
+        if kind not in floors or product.tflops is None:
             continue
-        if product.tflops < floor:
-            why = f"{part}: {product.tflops:.4g} TFLOP/s {kind}, class floor {floor:g}"
-            yield Finding(NAME, part, FAIL, _shown(product.tflops), floor, f"TFLOP/s {kind}", why, "investigate")
-        rates = [other.products[kind].tflops for other in loads.gpus.values() if kind in other.products]
-        known = [rate for rate in rates if rate is not None]
-        if own.spread_percent is None or len(known) < 3:
-            continue
-        middle = statistics.median(known)
-        least = middle * (1 - own.spread_percent / 100)
-        if product.tflops < least:
-            why = (
-                f"{part}: {product.tflops:.4g} TFLOP/s {kind}, spread across the node's GPUs: "
-                f"median {middle:.4g}, at most {own.spread_percent:g} % below allowed"
-            )
-            yield Finding(
-                NAME, part, FAIL, _shown(product.tflops), _shown(least), f"TFLOP/s {kind}", why, "investigate"
-            )
-    copy, least = load.memory.copy_gb_per_s, own.memory_copy_floor_gb_per_s
-    if copy < least:
-        why = f"{part}: memory copies {copy:.4g} GB/s, class floor {least:g}"
-        yield Finding(NAME, part, FAIL, _shown(copy), least, "GB/s of memory", why, "investigate")
+        unit = f"TFLOP/s {kind}"
+        rates = [other.products[kind].tflops for other in everyone if kind in other.products]
+        rate = _Rate(f"{product.tflops:.4g} {unit}", unit, product.tflops, floors[kind], rates)
+        yield from _below_floor(part, rate)
+        yield from _below_others(part, rate, own)
+    copy, copies = load.memory.copy_gb_per_s, [other.memory.copy_gb_per_s for other in everyone]
+    said = f"memory copies {copy:.4g} GB/s"
+    rate = _Rate(said, "GB/s of memory", copy, own.memory_copy_floor_gb_per_s, copies)
+    yield from _below_others(part, rate, own) if rate.floor is None else _below_floor(part, rate)
 
 
-def _summary(load: Load) -> str:
+def _below_floor(part: str, rate: _Rate) -> Iterator[Finding]:
+    if rate.floor is not None and rate.value < rate.floor:
+        why = f"{part}: {rate.said}, class floor {rate.floor:g}"
+        yield Finding(NAME, part, FAIL, _shown(rate.value), rate.floor, rate.unit, why, "investigate")
+
+
+def _below_others(part: str, rate: _Rate, own: GpuStress) -> Iterator[Finding]:
+    """Yield that a GPU is slower than those of its node, or that only they could tell and are too few."""
+    known = [each for each in rate.all if each is not None]
+    if own.spread_percent is None:
+        return
+    if len(known) < _COHORT:
+        if rate.floor is None:
+            why = f"{part}: {rate.said}, no class floor is known and {len(known)} GPUs are too few to compare"
+            yield Finding(NAME, part, INCOMPLETE, _shown(rate.value), None, rate.unit, why, "investigate")
+        return
+    middle = statistics.median(known)
+    least = middle * (1 - own.spread_percent / 100)
+    if rate.value < least:
+        why = (
+            f"{part}: {rate.said}, spread across the node's GPUs: "
+            f"median {middle:.4g}, at most {own.spread_percent:g} % below allowed"
+        )
+        yield Finding(NAME, part, FAIL, _shown(rate.value), _shown(least), rate.unit, why, "investigate")
+
+
+def _summary(load: Load, own: GpuStress) -> str:
     memory = load.memory
     said = [
         f"{kind} {product.tflops:.4g} TFLOP/s ({100 * product.tflops / product.best_plain_tflops:.0f} % of the best "
@@ -174,6 +203,9 @@ def _summary(load: Load) -> str:
         f"{share:.1f} % of memory sound at {memory.test_gb_per_s:.4g} GB/s, copy {memory.copy_gb_per_s:.4g} GB/s"
     )
     said += [f"{kind} not supported: {why}" for kind, why in load.unsupported.items()]
+    floors = {**_floors(own), "memory copy": own.memory_copy_floor_gb_per_s}
+    if unknown := [kind for kind, floor in floors.items() if floor is None]:
+        said.append(f"no class floor for {', '.join(unknown)}: compared with the node's other GPUs alone")
     return "; ".join(said)
 
 

@@ -65,7 +65,7 @@ def _judged(case: _Case) -> Finding:
     if gpu is None or not gpu.samples:
         said = f": {case.telemetry.notes[0]}" if case.telemetry.notes else ""
         return case.lacks(0, round(case.telemetry.seconds), "samples", f"nvidia-smi gave no sample of it{said}")
-    found = [*_faults(case, gpu), *_heat(case, gpu), *_spread(case, gpu), *_unread(case, gpu)]
+    found = [*_faults(case, gpu), *_heat(case, gpu), *_spread(case, gpu), *_unread(case, gpu), *_alone(case)]
     found.sort(key=lambda finding: finding.verdict != FAIL)
     if not found:
         return Finding(
@@ -100,17 +100,17 @@ def _faults(case: _Case, gpu: Gpu) -> Iterator[Finding]:
             why = f"{rate:.3g} PCIe replays per minute, class limit {limit:g}"
             yield case.fails(round(rate, 2), limit, "replays per minute", why, "reseat")
     width, wanted = gpu.quantities.get("pcie_width"), case.gpu.pcie_width
-    if width and width.min < wanted:
+    if width and wanted is not None and width.min < wanted:
         why = f"PCIe width {width.min:g} during the test, class floor {wanted}"
         yield case.fails(width.min, wanted, "lanes", why, "reseat")
     if not case.telemetry.under_load:
         return
     generation, wanted = gpu.quantities.get("pcie_generation"), case.gpu.pcie_generation
-    if generation and generation.max < wanted:
+    if generation and wanted is not None and generation.max < wanted:
         why = f"PCIe generation {generation.max:g} at most under load, class floor {wanted}"
         yield case.fails(generation.max, wanted, "PCIe generation", why, "reseat")
     power, allowed = gpu.quantities.get("power_watts"), gpu.quantities.get("power_limit_watts")
-    if power and allowed:
+    if power and allowed and own.power_percent is not None:
         floor = own.power_percent / 100 * allowed.median
         if power.p95 < floor:
             why = (
@@ -162,6 +162,18 @@ def _spread(case: _Case, gpu: Gpu) -> Iterator[Finding]:
             yield case.fails(own, round(floor, 1), unit, why)
 
 
+def _alone(case: _Case) -> Iterator[Finding]:
+    """Yield what no class limit is known for, where the GPUs are too few to compare."""
+    limits = {"temperature_celsius": case.own.temperature_celsius}
+    if case.telemetry.under_load:
+        limits["power_watts"] = case.own.power_percent
+    for name, limit in limits.items():
+        count = sum(_knows(other, name) for other in case.telemetry.gpus.values())
+        if limit is None and count < _COHORT:
+            why = f"no class limit of {name} is known, and {count} GPUs are too few to compare"
+            yield case.lacks(count, _COHORT, "GPUs", why)
+
+
 def _knows(gpu: Gpu, name: str) -> bool:
     return name in gpu.quantities
 
@@ -181,8 +193,8 @@ def _unread(case: _Case, gpu: Gpu) -> Iterator[Finding]:
         "power_limit_watts",
         "temperature_celsius",
         "sm_clock_mhz",
-        "pcie_generation",
-        "pcie_width",
+        *(["pcie_generation"] if case.gpu.pcie_generation is not None else []),
+        *(["pcie_width"] if case.gpu.pcie_width is not None else []),
     ]
     if case.own.memory_temperature_celsius is not None:
         needed.append("memory_temperature_celsius")

@@ -1,7 +1,7 @@
 """Did the kernel crash, lock up or wait without end since boot?
 
-Formats: the kernel's panic.c, watchdog.c, hung_task.c, rcu/tree_stall.h, arch/x86/mm/fault.c. A crash
-that was asked for (``sysrq: Trigger a crash``) is no fault.
+Formats: the kernel's panic.c, watchdog.c, hung_task.c, rcu/tree_stall.h, arch/x86/mm/fault.c; of arm64
+arch/arm64/kernel/traps.c and mm/fault.c. A crash that was asked for (``sysrq: Trigger a crash``) is no fault.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "kernel_crash"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 _ASKED_FOR = re.compile(r"sysrq: .*Trigger a crash", re.IGNORECASE)
 _AFTER_SECONDS = 5.0
-_WORDS = ("anic", "BUG", "Oops", "lockup", "LOCKUP", "blocked for", "stall", "protection fault", "NMI", "sysrq")
+_WORDS = (
+    *("anic", "BUG", "Oops", "lockup", "LOCKUP", "blocked for", "stall", "protection fault", "NMI", "sysrq"),
+    *("Internal error", "Unable to handle", "SError"),
+)
 _RULES = (
     rule(r"sysrq: .*[Tt]rigger a crash", "a crash was asked for (sysrq)", PASS, "investigate"),
     rule(r"Kernel panic - not syncing: (?P<why>.{0,60})", "kernel panic: {why}", FAIL, "investigate"),
@@ -33,6 +36,10 @@ _RULES = (
          FAIL, "investigate"),
     rule(r"\b(?:kernel )?BUG:? (?P<what>(?:unable to handle|at |Bad page|workqueue lockup).{0,50})",
          "kernel bug: {what}", FAIL, "investigate"),
+    rule(r"^Unable to handle kernel (?P<what>.{0,50})", "kernel bug: unable to handle {what}", FAIL, "investigate"),
+    rule(r"^Internal error: (?P<what>.{0,60})", "kernel oops: {what}", FAIL, "investigate"),
+    rule(r"SError Interrupt on CPU(?P<cpu>\d+)", "CPU {cpu} took an asynchronous error of the hardware (SError)",
+         FAIL, "investigate"),
     rule(r"^Oops: |\bOops: [0-9a-f]{4} ", "kernel oops", FAIL, "investigate"),
     rule(r"^general protection fault", "kernel protection fault", FAIL, "investigate"),
     rule(r"NMI: (?:PCI system error|IOCK error|memory parity error)|Uhhuh\. NMI received", "hardware raised an NMI",

@@ -1,4 +1,7 @@
-"""Do all CPUs run the same stepping and microcode, and the declared one where one is declared?"""
+"""Do all CPUs run the same stepping and microcode, and the declared one where one is declared?
+
+CPUs of arm64 have no microcode that the system tells: their variant and revision are compared alone.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +40,12 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
             why = f"{what} differs between CPUs: {found}"
             return [Finding(NAME, "cpu", FAIL, str(getattr(odd, of)), expected, "", why, "investigate")]
     models = {cpu.model for cpu in cpus}
-    if None in models and len(models) > 1:
+    if None in models and (len(models) > 1 or not expect.cpu.has_microcode):
         known = sum(cpu.model is not None for cpu in cpus)
         why = f"model of {known} of {len(cpus)} CPUs read"
         return [Finding(NAME, "cpu", INCOMPLETE, None, expected, "", why, "investigate")]
+    if not expect.cpu.has_microcode:
+        return [_without_microcode(cpus, cores)]
     versions = {cpu.microcode for cpu in cpus}
     if None in versions or cores is None or len(cpus) % cores:
         known = sum(cpu.microcode is not None for cpu in cpus)
@@ -53,3 +58,12 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     if version != wanted:
         return [Finding(NAME, "cpu", FAIL, version, wanted, "", "another version of microcode", "investigate")]
     return [Finding(NAME, "cpu", PASS, version, wanted)]
+
+
+def _without_microcode(cpus: Sequence[LogicalCpu], cores: int | None) -> Finding:
+    expected = "the same on all CPUs"
+    if cores is None or len(cpus) % cores:
+        why = f"model of {len(cpus)} CPUs read, expected some multiple of {cores or 'an unknown number of'} cores"
+        return Finding(NAME, "cpu", INCOMPLETE, None, expected, "", why, "investigate")
+    why = "arm64 has no microcode: variant and revision of the CPUs compared with each other"
+    return Finding(NAME, "cpu", PASS, cpus[0].model, expected, "", why)

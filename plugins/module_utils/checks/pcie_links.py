@@ -63,8 +63,10 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
 def _wanted(expect: Expectations) -> dict[str, tuple[str, Link]]:
     """Return address and link by subject."""
     wanted = {}
-    for address, subject in gpu_subjects(expect).items():
-        wanted[subject] = address, Link(_GTS[stated(expect.gpu).pcie_generation], stated(expect.gpu).pcie_width)
+    generation, width = (expect.gpu.pcie_generation, expect.gpu.pcie_width) if expect.gpu else (None, None)
+    if generation is not None and width is not None:
+        for address, subject in gpu_subjects(expect).items():
+            wanted[subject] = address, Link(_GTS[generation], width)
     for item in stated(expect.pcie).devices:
         wanted[item.name] = (item.address, Link(item.speed_gts, item.width))
     return wanted

@@ -1,7 +1,7 @@
 """Did programs die within NVIDIA's or NCCL's libraries since boot?
 
 The log cannot tell a program's own fault from memory that went bad under it: while a host is burned in, either counts.
-Format: the kernel's arch/x86/mm/fault.c.
+Formats: the kernel's arch/x86/mm/fault.c and, where debug.exception-trace is on, arch/arm64/kernel/traps.c.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import FAIL, Finding
 
 NAME = "program_crash"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("kernel_log",)
 
-_WORDS = ("segfault", "general protection", "trap")
+_WORDS = ("segfault", "general protection", "trap", "unhandled exception")
 _LIBRARY = r"in (?P<library>lib(?:nccl|cuda|cudart|cublas|nvidia|nvml)[\w.-]*)"
 _RULES = (
     rule(r"\[\d+\]: segfault .* " + _LIBRARY, "a program crashed in {library}", FAIL, "investigate"),
+    rule(r"\[\d+\]: unhandled exception: .* " + _LIBRARY, "a program crashed in {library}", FAIL, "investigate"),
     rule(
         r"traps: .* (?:general protection|trap) .* " + _LIBRARY, "a program crashed in {library}", FAIL, "investigate"
     ),

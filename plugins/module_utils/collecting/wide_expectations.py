@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from ..host.host import Host
+from ..host.nvswitch_nics import managers
 from ..host.pci_functions import DISPLAY, MELLANOX, NETWORK, NVIDIA, functions, virtual_functions
 from ..host.rail_names import read_names
 from ..words.expectations import (
@@ -21,10 +22,12 @@ from ..words.expectations import (
     Expectations,
     Gpu,
     GpuPart,
+    Imex,
     Inlet,
     Nic,
     NicPhysical,
     NvLink,
+    NvLinkDomain,
     Nvme,
     PowerSupplies,
     Rail,
@@ -47,7 +50,13 @@ def wide_expectations(host: Host, tool_path: str, root: str) -> Expectations:
     return filled(
         Expectations,
         gpu=_gpu(host),
-        nvlink=filled(NvLink, fabric_manager_log=FABRIC_MANAGER_LOG),
+        # With a domain, as IMEX is asked for.
+        nvlink=filled(
+            NvLink,
+            fabric=True,
+            fabric_manager_log=FABRIC_MANAGER_LOG,
+            domain=filled(NvLinkDomain, imex=filled(Imex)),
+        ),
         nic=_nic(host),
         nvme=filled(Nvme, count=len(host.paths("/sys/class/nvme/nvme*"))),
         # Not null: errors of NVLinks are asked for.
@@ -93,10 +102,11 @@ def _gpu(host: Host) -> Gpu | None:
 def _nic(host: Host) -> Nic:
     """Return all NICs that can be rails: those with an RDMA device, and NVIDIA's without one (a driver is missing).
 
-    Virtual functions have no firmware, port or cable of their own.
+    Virtual functions have no firmware, port or cable of their own; what manages NVSwitches leads to no other host.
     """
     with_device = functions(host, "", NETWORK).intersection(read_names(host).devices)
-    addresses = sorted((with_device | functions(host, MELLANOX, NETWORK)) - virtual_functions(host))
+    managing = {address for address, manages in managers(host).items() if manages}
+    addresses = sorted((with_device | functions(host, MELLANOX, NETWORK)) - virtual_functions(host) - managing)
     return filled(
         Nic,
         rails=tuple(Rail(rail, address) for rail, address in enumerate(addresses)),

@@ -40,8 +40,11 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
         "gpu_nvlink",
         "gpu_nvlink_errors",
         "gpu_fabric",
+        "nvlink_domain",
         "fabric_manager",
         "fabric_manager_log",
+        "nvlink_subnet_manager",
+        "imex",
         "gpu_row_remap",
         "gpu_ecc",
         "gpu_retired_pages",
@@ -141,6 +144,8 @@ COLLECTIVE_CHECKS = (
     "train",
 )
 TRANSPORT_CHECK = "transport"
+# What acceptance owes of every node whose GPUs are in one NVLink domain with those of its rack's other nodes.
+NVLINK_RACK_CHECK = "nvlink_rack"
 # What acceptance owes of every node where the fleet's policy asks for mini-clusters: their p99 at small messages.
 MINI_CLUSTER_CHECK = "mini_cluster_latency"
 
@@ -160,7 +165,7 @@ STORAGE_CHECKS = (
 # All that stages in rounds conclude of a node or of its parts.
 ROUND_CHECKS = (
     *(*RAIL_CHECKS, CABLING_CHECK, CARRIER_CHECK, STALL_CHECK, *STORAGE_CHECKS),
-    *(*COLLECTIVE_CHECKS, MINI_CLUSTER_CHECK, TRANSPORT_CHECK),
+    *(*COLLECTIVE_CHECKS, MINI_CLUSTER_CHECK, TRANSPORT_CHECK, NVLINK_RACK_CHECK),
 )
 
 
@@ -286,7 +291,8 @@ def required(stage: str, expect: Expectations, stresses: Sequence[str] = ()) -> 
         return [(check, "storage") for check in (*STORAGE_CHECKS, CARRIER_CHECK)]
     if stage == "acceptance":
         transport = (TRANSPORT_CHECK,) if owes_transport(expect) else ()
-        checks = (*collective_checks(expect), *transport, STALL_CHECK, CARRIER_CHECK)
+        rack = (NVLINK_RACK_CHECK,) if owes_nvlink_rack(expect) else ()
+        checks = (*collective_checks(expect), *transport, *rack, STALL_CHECK, CARRIER_CHECK)
         return [(check, "network") for check in checks]
     if stage not in STAGE_CHECKS and stage not in _STAGE_FINDINGS:
         known = sorted({*STAGE_CHECKS, *_STAGE_FINDINGS, "fabric", "storage", "acceptance"})
@@ -320,3 +326,8 @@ def owes_transport(expect: Expectations) -> bool:
     if expect.fabric is None or expect.nic is None:
         return False
     return bool(expect.collective.backend == "nccl")
+
+
+def owes_nvlink_rack(expect: Expectations) -> bool:
+    """Return whether the GPUs of a class' hosts are in one NVLink domain with those of the rack's other hosts."""
+    return expect.nvlink is not None and expect.nvlink.domain is not None

@@ -12,7 +12,8 @@ SOURCES = "/etc/apt/sources.list.d/muster-gpu-stack.sources"
 PREFERENCES = "/etc/apt/preferences.d/muster-gpu-stack.pref"
 # Packages that depend on each other in one exact version, of which apt alone would take the newest.
 PARTS = "nvidia-* libnvidia-* libcuda1 libnv* libnccl* datacenter-gpu-manager* firmware-nvidia-* xserver-*-nvidia*"
-FABRIC_MANAGER = "nvidia-fabricmanager"
+# What starts with a driver of its own version alone.
+OF_THE_DRIVER = ("nvidia-fabricmanager", "nvidia-imex")
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _VERSION = re.compile(r"(?:\d+:)?[0-9][A-Za-z0-9.+~-]*")
@@ -48,14 +49,14 @@ def upstream(version: str) -> str:
 
 
 def check_declaration(driver: str, packages: Mapping[str, str]) -> None:
-    """Raise AptError unless the packages are ones, one of them is the driver's, and a fabric manager goes with it."""
+    """Raise AptError unless the packages are ones, one of them is the driver's, and what needs it goes with it."""
     for name, version in packages.items():
         if not _NAME.fullmatch(name) or not _VERSION.fullmatch(version):
             raise AptError(f"package {name!r} {version!r}: expected a Debian package's name and its exact version")
-        if name.startswith(FABRIC_MANAGER) and upstream(version) != driver:
+        if name.startswith(OF_THE_DRIVER) and upstream(version) != driver:
             raise AptError(f"{name} is declared as {version}, the driver as {driver}: it starts with the same only")
     if not any(
-        upstream(version) == driver and not name.startswith(FABRIC_MANAGER) for name, version in packages.items()
+        upstream(version) == driver and not name.startswith(OF_THE_DRIVER) for name, version in packages.items()
     ):
         raise AptError(f"none of the packages {', '.join(packages) or '(none)'} is the driver {driver}")
 

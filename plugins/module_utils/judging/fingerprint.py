@@ -23,6 +23,7 @@ from ..probes.redfish import Documents
 from ..probes.redfish_manager import manager_declared
 from ..words.expectations import Expectations
 from ..words.finding import PASS
+from .nvlink_domain import domain_of
 from .placeholders import real
 from .rail_devices import rail_devices
 from .xid import events_in, verdict_of
@@ -49,6 +50,7 @@ TABLE: Mapping[str, Component] = {
     "gpu_driver": Component(_PATHS, "loads, collectives and GPUDirect go through it"),
     "gpu_errors": Component(("burn_in",), "a GPU that reports an error after its burn-in is not the one that passed"),
     "fabric_manager": Component(("burn_in", "acceptance"), "routes the NVSwitches between the GPUs"),
+    "nvlink_domain": Component(("acceptance",), "what NCCL moves between the hosts of a rack goes over its NVLinks"),
     "nic_guids": Component(_EVERY, "the rails' adapters; shared storage may be reached over them", closing=True),
     "nic_firmware": Component(_EVERY, "congestion control, loss recovery and PCIe settings are its"),
     "cables": Component(_EVERY, "bit errors and heat are the cable's or module's, and so is a rail's speed"),
@@ -157,8 +159,10 @@ def _absent(expect: Expectations | None) -> list[str]:
     gone = {
         ("gpu_serials", "gpu_vbios", "gpu_driver"): expect.gpu is None,
         ("fabric_manager",): expect.nvlink is None or not expect.nvlink.fabric_manager,
+        ("nvlink_domain",): expect.nvlink is None or expect.nvlink.domain is None,
         ("nic_guids", "nic_firmware", "rdma_core"): nic is None,
         ("cables",): nic is None or nic.physical is None,
+        ("microcode",): not expect.cpu.has_microcode,
         ("dimms",): expect.memory.dimms is None,
         ("drives", "drive_firmware"): expect.nvme is None,
         ("bmc_firmware",): not bmc,
@@ -174,6 +178,7 @@ def _gpus(found: Gpus | None) -> dict[str, str | None]:
         "gpu_serials": _listed((gpu.address, gpu.serial) for gpu in found.gpus),
         "gpu_vbios": _distinct(gpu.vbios for gpu in found.gpus),
         "gpu_driver": found.driver,
+        "nvlink_domain": domain_of(found),
     }
 
 

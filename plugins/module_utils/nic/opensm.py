@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..host.host import Host
+from ..host.nvswitch_nics import managing_devices
 from ..words.errors import MusterError
 from .infiniband_rails import FULL_MEMBER
 
@@ -157,10 +158,14 @@ def _dump(host: Host, program: str, text: str, directory: Path) -> Dump:
 
 
 def infiniband_ports(host: Host) -> list[Port]:
-    """Return the host's ports whose link layer is InfiniBand. Source: sysfs; the GUID is the GID's lower half."""
+    """Return the host's ports of an InfiniBand fabric; a port that manages NVSwitches is none, and has a manager.
+
+    Source: sysfs; the GUID is the GID's lower half.
+    """
     found = []
+    managing = managing_devices(host)
     for path in host.paths("/sys/class/infiniband/*/ports/*/link_layer"):
-        if host.read(path).stdout.strip() != "InfiniBand":
+        if path.split("/")[4] in managing or host.read(path).stdout.strip() != "InfiniBand":
             continue
         gid = host.read(path.replace("/link_layer", "/gids/0")).stdout.strip().replace(":", "")
         device, number = path.split("/")[4], path.split("/")[6]

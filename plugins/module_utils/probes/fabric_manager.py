@@ -1,7 +1,7 @@
 """The service that sets up the NVSwitch fabric: its state as systemd tells it, and its version.
 
-``systemctl show`` answers for a unit that does not exist as well (``LoadState=not-found``). ``nv-fabricmanager
---version`` prints ``Fabric Manager version is : 535.161.08`` (also quoted so in other projects' tests).
+``nv-fabricmanager --version`` of 580.178.04 prints ``Fabric Manager version is : 580.178.04``, without a GPU too;
+535.161.08 did alike.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ..formats.unit_state import UnitState, parse_unit_state, show
 from ..host import blocks
-from ..host.host import Host, Output, Unreadable
+from ..host.host import Host, Output
 from ..words.expectations import Expectations
 
 NAME = "fabric_manager"
-# No output of a real host is at hand.
-FORMAT_UNVERIFIED = True
-PROPERTIES = ("LoadState", "ActiveState", "SubState", "Result", "ExecMainStatus")
-ARGV = ("systemctl", "show", "nvidia-fabricmanager.service", "--property=" + ",".join(PROPERTIES))
+# The program was run, its service on a real host was not.
+PARTLY_UNVERIFIED = "the service's states on a host with NVSwitches"
+ARGV = show("nvidia-fabricmanager.service")
 VERSION_ARGV = ("nv-fabricmanager", "--version")
 TIMEOUT_SECONDS = 20.0
 
@@ -25,14 +25,9 @@ _VERSION = re.compile(r"^\s*Fabric Manager version is\s*:\s*(\d+(?:\.\d+)+)\s*\n
 
 
 @dataclass(frozen=True)
-class FabricManager:
-    """The unit's states in systemd's words, and the version of the installed program (None: could not be read)."""
+class FabricManager(UnitState):
+    """The unit's state, and the version of the installed program (None: could not be read)."""
 
-    load: str
-    active: str
-    sub: str
-    result: str
-    exit_status: str
     version: str | None
 
 
@@ -46,22 +41,7 @@ def collect(host: Host, expect: Expectations) -> Output:
 def parse(output: Output) -> FabricManager:
     """Return the service's state; raises Unreadable when systemd does not tell it."""
     found = blocks.split(output.stdout)
-    service = found.get("service", Output(rc=None, error="no answer"))
-    if service.rc != 0:
-        raise Unreadable(f"systemctl: {service.error or service.stderr or f'exit status {service.rc}'}")
-    # A line without its end may have been cut off ("inactive" ends with "active", "activating" does not begin with it).
-    lines = service.stdout.split("\n")[:-1]
-    properties = dict(line.split("=", 1) for line in lines if "=" in line)
-    missing = [name for name in PROPERTIES[:3] if not properties.get(name)]
-    if missing:
-        raise Unreadable(f"systemctl does not tell {', '.join(missing)}")
+    service = parse_unit_state(found.get("service", Output(rc=None, error="no answer")))
     version = found.get("version", Output(rc=None))
     match = _VERSION.search(version.stdout) if version.rc == 0 else None
-    return FabricManager(
-        load=properties["LoadState"],
-        active=properties["ActiveState"],
-        sub=properties["SubState"],
-        result=properties.get("Result", ""),
-        exit_status=properties.get("ExecMainStatus", ""),
-        version=match.group(1) if match else None,
-    )
+    return FabricManager(**vars(service), version=match.group(1) if match else None)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from ..host import blocks
 from ..host.host import Host, Output, Unreadable, require_success
+from ..host.nvswitch_nics import managing_devices
 from ..words.expectations import Expectations
 from .lldp import Neighbour
 
@@ -31,12 +32,13 @@ _MANAGED = re.compile(r"MF0;([^:]+):[^/]*(?:/([LS]\d+))?/U\d+")
 
 
 def collect(host: Host, expect: Expectations) -> Output:
-    """Ask the other end of port 1 of every RDMA device, unless it is an Ethernet port."""
+    """Ask the other end of port 1 of every RDMA device, unless it is an Ethernet port or an NVSwitch is there."""
     replies = {}
+    managing = managing_devices(host)
     for path in host.paths(_LINK_LAYERS):
-        if host.read(path).stdout.strip() == "Ethernet":
-            continue
         device = path.split("/")[4]
+        if device in managing or host.read(path).stdout.strip() == "Ethernet":
+            continue
         for question in _QUESTIONS:
             argv = ("smpquery", "-C", device, "-P", "1", "-D", question, _OTHER_END)
             replies[f"{device} {question}"] = host.run(argv, TIMEOUT_SECONDS)

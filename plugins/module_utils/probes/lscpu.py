@@ -1,4 +1,4 @@
-"""``lscpu -J``: sockets, cores, threads, what is switched off.
+"""``lscpu -J``: architecture, sockets, cores, threads, what is switched off.
 
 The plain table of ``lscpu`` is understood as well. Fields: lscpu(1); util-linux 2.38 nests the JSON fields in
 ``children``, older ones do not.
@@ -33,6 +33,8 @@ class Cpu:
     model: str | None
     threads_per_core: int | None = None
     offline: str = ""
+    # As the kernel calls it: x86_64, aarch64.
+    architecture: str | None = None
 
 
 def cores_of(values: Mapping[str, Any], expect: Expectations) -> int | None:
@@ -59,6 +61,7 @@ def parse(output: Output) -> Cpu:
         None if model in _UNKNOWN else model,
         _count(fields, "Thread(s) per core") if "Thread(s) per core" in fields else None,
         fields.get("Off-line CPU(s) list", ""),
+        fields.get("Architecture"),
     )
 
 

@@ -29,6 +29,9 @@ THROTTLE_REASONS = {
     "sw_thermal_slowdown": ("sw_thermal_slowdown", "sw_thermal_slowdown"),
 }
 _HEALTH = ("summary", "bandwidth", "route_recovery_in_progress", "route_unhealthy", "access_timeout_recovery")
+_UUID = re.compile(r"([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})")
+# Driver 615 says beside it that a list of cliques by kind shall be read in its place.
+_CLIQUE = re.compile(r"([0-9]{1,10})(?: \[Deprecated; see field Cliques\])?")
 
 # "Unable to determine the device handle for GPU0000:91:00.0: GPU is lost.  Reboot the system to recover this GPU"
 # Older drivers put a blank before the address, newer ones the index: "GPU1: 0000:34:00.0: Unknown Error".
@@ -126,6 +129,9 @@ class Gpu:
     throttle: Mapping[str, bool | None] = field(default_factory=dict)
     fabric_state: str | None = None
     fabric_status: str | None = None
+    # The NVLink domain: all zero and 0 where the NVSwitches are the host's own.
+    cluster_uuid: str | None = None
+    clique_id: int | None = None
     # What the driver says of the fabric's health, as far as it says anything.
     fabric_health: Mapping[str, str] = field(default_factory=dict)
     processes: tuple[Process, ...] | None = None
@@ -221,6 +227,8 @@ def _gpu(node: Node) -> Gpu:
         throttle={reason: _throttled(node, *names) for reason, names in THROTTLE_REASONS.items()},
         fabric_state=node.value("fabric/state"),
         fabric_status=node.value("fabric/status"),
+        cluster_uuid=_matched(_UUID, node.value("fabric/clusteruuid")),
+        clique_id=_clique_id(node),
         fabric_health=_fabric_health(node),
         processes=_processes(node),
     )
@@ -298,6 +306,16 @@ def _throttled(node: Node, xml: str, text: str) -> bool | None:
         f"clocks_event_reasons/{text}",
         f"clocks_throttle_reasons/{text}",
     )
+
+
+def _matched(pattern: re.Pattern[str], text: str | None) -> str | None:
+    match = pattern.fullmatch(text or "")
+    return match.group(1).lower() if match else None
+
+
+def _clique_id(node: Node) -> int | None:
+    found = _matched(_CLIQUE, node.value("fabric/cliqueid"))
+    return None if found is None else int(found)
 
 
 def _fabric_health(node: Node) -> dict[str, str]:

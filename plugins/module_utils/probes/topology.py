@@ -21,19 +21,28 @@ TIMEOUT_SECONDS = 60.0
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _PART = re.compile(r"GPU\d+|NIC\d+|[a-z]\w*")
 _LEGEND = re.compile(r"\s*(NIC\d+):\s+(\S+)\s*")
+_NODES = re.compile(r"\d{1,4}(?:-\d{1,4})?(?:,\d{1,4}(?:-\d{1,4})?)*", re.ASCII)
 _CPUS = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 
 
 @dataclass(frozen=True)
 class Row:
     """One GPU: its connection to each other GPU by index and to each NIC by device name (``NV18``, ``PIX``, ``SYS``),
-    its processors (``0-47,96-143``) and its NUMA node; None where the tool gives none."""
+    its processors (``0-47,96-143``) and its NUMA nodes; None where the tool gives none.
+
+    On a host with coherent GPU memory (Grace) they are the node of the CPUs and those without CPUs: ``0,3-9,11-17``.
+    """
 
     index: int
     gpus: Mapping[int, str]
     nics: Mapping[str, str]
     cpus: str | None
-    numa_node: int | None
+    numa_nodes: tuple[int, ...] | None
+
+    @property
+    def numa_node(self) -> int | None:
+        """Return the only one, None where there are several."""
+        return self.numa_nodes[0] if self.numa_nodes and len(self.numa_nodes) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -84,10 +93,18 @@ def parse(output: Output) -> Topology:
                 {at: seen[other] for at, other in enumerate(gpus) if other != name},
                 {device: seen[nic] for nic, device in nics.items()},
                 rest[0] if rest and _CPUS.fullmatch(rest[0]) else None,
-                int(rest[1]) if len(rest) > 1 and re.fullmatch("[0-9]{1,4}", rest[1]) else None,
+                _numbers(rest[1]) if len(rest) > 1 else None,
             )
         )
     return Topology(tuple(found), tuple(nics.values()))
+
+
+def _numbers(text: str) -> tuple[int, ...] | None:
+    """Return the numbers of a list such as ``0,3-9``."""
+    if not _NODES.fullmatch(text):
+        return None
+    ranges = [part.partition("-") for part in text.split(",")]
+    return tuple(number for first, _, last in ranges for number in range(int(first), int(last or first) + 1))
 
 
 def _columns(heading: str) -> list[str]:

@@ -14,6 +14,8 @@ from .reader import AboveZero, Count, Number, Path, Positive, ReadError, Rule, T
 from .reader import shown as shown  # noqa: PLC0414 -- others import it from here
 
 T = TypeVar("T")
+# What the role gpu_stack must keep running on a host whose GPUs' memory other hosts use.
+IMEX_SERVICE = "nvidia-imex.service"
 _ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?")
 
 
@@ -223,8 +225,9 @@ class Gpu:
     power_limit_watts: Positive
     # False: not asked for.
     persistence: bool
-    pcie_generation: Positive
-    pcie_width: Positive
+    # Null: not judged, where the GPU's way to its host is another one (NVLink-C2C).
+    pcie_generation: Optional[Positive]
+    pcie_width: Optional[Positive]
     pcie_replays: Optional[Count]
     idle_memory_mib: Count
     ecc: Ecc
@@ -238,11 +241,33 @@ class Gpu:
         if len(self.parts) != self.count:
             raise ReadError("parts", f"{len(self.parts)} parts", f"{self.count}, as gpu.count says")
         _check_distinct(self.parts, ("slot", "address"), "parts")
+        if (self.pcie_generation is None) != (self.pcie_width is None):
+            raise ReadError("pcie_width", shown(self.pcie_width), "null where pcie_generation is, else a number")
+
+
+@dataclass(frozen=True)
+class Imex:
+    """The service that lets a GPU's memory be used by the other hosts of its NVLink domain."""
+
+    # How many hosts the service's domain has; null: not judged.
+    nodes: Optional[Positive]
+    # The least number of channels (/dev/nvidia-caps-imex-channels); users' programs need one.
+    channels: Positive
+
+
+@dataclass(frozen=True)
+class NvLinkDomain:
+    """NVSwitches outside the hosts, which connect the GPUs of the hosts of one rack."""
+
+    # How many hosts one domain can have.
+    hosts: Positive
+    # Null where Slurm starts the service with each job, for its nodes alone.
+    imex: Optional[Imex]
 
 
 @dataclass(frozen=True)
 class NvLink:
-    """What connects the GPUs of a node."""
+    """What connects the GPUs of a node, and of a rack."""
 
     links: Positive
     link_gb_per_s: Number
@@ -251,6 +276,18 @@ class NvLink:
     fabric_manager: bool
     # Null where the service writes no log of its own (LOG_USE_SYSLOG).
     fabric_manager_log: Optional[Path]
+    # Whether the fabric manager starts an NVLink subnet manager (NVSwitches of NVLink 5 in the host).
+    subnet_manager: bool
+    # Null where the NVSwitches are the host's own.
+    domain: Optional[NvLinkDomain]
+
+    def __post_init__(self) -> None:
+        if self.subnet_manager and not self.fabric_manager:
+            raise ReadError("fabric_manager", "false", "true, as it starts the subnet manager")
+        if self.domain and self.fabric_manager:
+            raise ReadError("fabric_manager", "true", "false, as the NVSwitches of a domain are no host's own")
+        if self.domain and not self.fabric:
+            raise ReadError("fabric", "false", "true, as a domain is an NVSwitch fabric")
 
 
 @dataclass(frozen=True)
@@ -406,12 +443,23 @@ class Rdma:
 class Cpu:
     """The CPUs of a node; cores are those of all sockets."""
 
+    # As the kernel calls it (uname -m). aarch64 is arm64, whose CPUs are given no microcode by the system.
+    architecture: Literal["x86_64", "aarch64"]
     sockets: Positive
     cores: Optional[Positive]
     threads_per_core: Optional[Positive]
     model: Optional[Text]
     governor: Optional[Text]
     microcode: Optional[Text]
+
+    def __post_init__(self) -> None:
+        if self.microcode and not self.has_microcode:
+            raise ReadError("microcode", shown(self.microcode), f"null, as {self.architecture} has none")
+
+    @property
+    def has_microcode(self) -> bool:
+        """Return whether the system tells a version of microcode for each CPU."""
+        return self.architecture == "x86_64"
 
 
 @dataclass(frozen=True)
@@ -462,9 +510,12 @@ class Memory:
 
 @dataclass(frozen=True)
 class Numa:
-    """NUMA nodes, and how far the memory of one may lie from an equal share."""
+    """NUMA nodes that have CPUs, and how far the memory of one may lie from an equal share."""
 
     nodes: Positive
+    # NUMA nodes that hold a GPU's memory and have no CPUs, on a host that reaches it coherently (Grace): it is part of
+    # the system's memory. Null: every NUMA node has CPUs.
+    gpu_memory_nodes: Optional[Count]
     memory_tolerance_percent: Number
 
 
@@ -592,12 +643,19 @@ class GpuStress:
     python: Path
     # Where that Python finds torch, if not among its own packages.
     python_path: Optional[Path]
-    bf16_floor_tflops: Number
-    # Null: the device multiplies no fp8.
+    # Whether the device multiplies fp8: what it does not is not asked for.
+    fp8: bool
+    # A floor that is null is not known: the GPUs of a node are then compared with each other alone.
+    bf16_floor_tflops: Optional[Number]
     fp8_floor_tflops: Optional[Number]
     spread_percent: Optional[Number]
     memory_percent: Number
-    memory_copy_floor_gb_per_s: Number
+    memory_copy_floor_gb_per_s: Optional[Number]
+
+    def __post_init__(self) -> None:
+        floors = [self.bf16_floor_tflops, self.memory_copy_floor_gb_per_s, *([self.fp8_floor_tflops] * self.fp8)]
+        if self.spread_percent is None and None in floors:
+            raise ReadError("spread_percent", "nothing", "a number where a floor is null, as nothing would be judged")
 
 
 @dataclass(frozen=True)
@@ -608,16 +666,26 @@ class Telemetry:
     files: Positive
     gap_seconds: Number
     throttle_seconds: Number
-    power_percent: Number
+    # A floor or limit that is null is not known: the GPUs of a node are then compared with each other alone.
+    power_percent: Optional[Number]
     power_spread_percent: Optional[Number]
     clock_spread_percent: Optional[Number]
-    temperature_celsius: Number
-    # Null: the driver tells no memory temperature.
+    temperature_celsius: Optional[Number]
+    # Null where the driver tells no memory temperature, too.
     memory_temperature_celsius: Optional[Number]
     temperature_spread_celsius: Optional[Number]
     ecc_corrected: Count
     ecc_uncorrected: Count
     pcie_replays_per_minute: Number
+
+    def __post_init__(self) -> None:
+        spreads = (
+            ("power_percent", "power_spread_percent"),
+            ("temperature_celsius", "temperature_spread_celsius"),
+        )
+        for limit, spread in spreads:
+            if getattr(self, limit) is None and getattr(self, spread) is None:
+                raise ReadError(spread, "nothing", f"a number where {limit} is null, as nothing would be judged")
 
 
 DiagLevel = Annotated[int, Rule("a level of dcgmi diag, 1 to 4", lambda level: 1 <= level <= 4)]
@@ -644,10 +712,10 @@ class Dcgm:
 
 @dataclass(frozen=True)
 class BandwidthFloor:
-    """What each GPU must reach in one test of nvbandwidth."""
+    """What each GPU must reach in one test of nvbandwidth; null: no floor is known, its neighbours tell."""
 
     testcase: Text
-    gb_per_s: Number
+    gb_per_s: Optional[Number]
 
 
 @dataclass(frozen=True)
@@ -988,6 +1056,12 @@ class Expectations:
     def __post_init__(self) -> None:
         if self.gpu_stack and not (self.gpu and self.gpu.driver):
             raise ReadError("gpu.driver", "nothing", "a version, as gpu_stack is declared")
+        domain = self.nvlink.domain if self.nvlink else None
+        if self.gpu_stack and domain and domain.imex and IMEX_SERVICE not in self.gpu_stack.services:
+            found = ", ".join(self.gpu_stack.services) or "none"
+            raise ReadError(
+                "gpu_stack.services", found, f"{IMEX_SERVICE} among them, as nvlink.domain.imex is declared"
+            )
         rails = [rail.rail for rail in self.nic.rails] if self.nic else []
         slots = [part.slot for part in self.gpu.parts] if self.gpu else []
         for index, part in enumerate((self.affinity.parts if self.affinity else None) or ()):

@@ -500,7 +500,8 @@ def _compared(evidence: Evidence, case: Case, due: list[str]) -> Standing:
     """Compare the components of the fingerprint on which the evidence rests; ``due`` is what is owed besides."""
     name, doubts = f"evidence {evidence.id}", []
     for component in DEPENDS.get(evidence.stage, COMPONENTS):
-        then, current = evidence.fingerprint.get(component), (case.fingerprint or {}).get(component)
+        current = (case.fingerprint or {}).get(component)
+        then = _was(evidence, component, current)
         if then is not None and current is not None:
             if then != current:
                 text = f"{name}: {component} was {then}, is {current}"
@@ -565,7 +566,13 @@ def _seconds(text: str | None) -> float | None:
 
 def _same(evidence: Evidence, case: Case) -> bool:
     current = case.fingerprint or {}
-    return all(evidence.fingerprint.get(name) == current.get(name) for name in DEPENDS.get(evidence.stage, COMPONENTS))
+    depends = DEPENDS.get(evidence.stage, COMPONENTS)
+    return all(_was(evidence, name, current.get(name)) == current.get(name) for name in depends)
+
+
+def _was(evidence: Evidence, component: str, current: str | None) -> str | None:
+    """Return what a component was; evidence from before it was read had none, if there is none now by the class."""
+    return evidence.fingerprint.get(component, "none" if current == "none" else None)
 
 
 def _missing(stage: str, record: Record, case: Case, changed: Collection[str]) -> list[Finding]:

@@ -20,6 +20,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes.fabric_manag
 from ansible_collections.muster.cluster.plugins.module_utils.probes.infiniband import Device, Port
 from ansible_collections.muster.cluster.plugins.module_utils.probes.lscpu import Cpu
 from ansible_collections.muster.cluster.plugins.module_utils.probes.meminfo import Memory
+from ansible_collections.muster.cluster.plugins.module_utils.probes.numa import Node
 from ansible_collections.muster.cluster.plugins.module_utils.probes.nvidia_smi import Gpu, Gpus
 from ansible_collections.muster.cluster.plugins.module_utils.probes.nvlink import Links
 from ansible_collections.muster.cluster.plugins.module_utils.probes.topology import Topology
@@ -131,6 +132,15 @@ def _has_fabric_manager(places: Places, service: FabricManager, report: Gpus) ->
     raise Unreadable(f"nvidia-fabricmanager.service is {service.load}, and the GPUs have not joined a fabric")
 
 
+def _has_subnet_manager(places: Places, managers: Mapping[str, bool | None]) -> bool:
+    unread = [address for address, manages in managers.items() if manages is None]
+    if any(managers.values()):
+        return True
+    if unread:
+        raise Unreadable(f"whether a NIC manages NVSwitches could not be read of {', '.join(unread)}")
+    return False
+
+
 def _numa_nodes(places: Places) -> int:
     nodes = {gpu.numa_node for gpu in places.gpus}
     if None in nodes:
@@ -168,11 +178,23 @@ def _of_cpu(what: str, read: Callable[[Cpu], Any]) -> Callable[..., Any]:
 
 
 def _microcode(places: Places, cpus: Sequence[LogicalCpu]) -> Any:
+    # arm64 has none.
+    if all(cpu.microcode is None and (cpu.model or "").startswith("Arm ") for cpu in cpus):
+        return None
     return one("microcode", {f"CPU {cpu.number}": cpu.microcode for cpu in cpus})
 
 
-def _mib(places: Places, memory: Memory) -> int:
-    return memory.mib
+def _mib(places: Places, memory: Memory, nodes: Mapping[int, Node]) -> int:
+    """Return the memory without that of GPUs, which is the system's where they are coherent (Grace)."""
+    return memory.mib - sum(node.mib for node in nodes.values() if not node.cpus)
+
+
+def _gpu_memory_nodes(places: Places, nodes: Mapping[int, Node]) -> int | None:
+    without = [node for node in nodes.values() if not node.cpus]
+    found = sum(node.mib > 0 for node in without)
+    if found not in (0, len(places.gpus)):
+        raise Unreadable(f"{found} NUMA nodes without CPUs hold memory, expected one for each of the GPUs, or none")
+    return found if without else None
 
 
 def _of_modules(what: str, read: Callable[[Module], Any]) -> Callable[..., Any]:
@@ -231,6 +253,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question("nvlink.link_gb_per_s", ("nvlink",), _link_speed),
     Question("nvlink.fabric", ("nvidia_smi",), _in_fabric),
     Question("nvlink.fabric_manager", ("fabric_manager", "nvidia_smi"), _has_fabric_manager),
+    Question("nvlink.subnet_manager", ("nvswitch_nics",), _has_subnet_manager),
     Question("affinity.numa_nodes", (), _numa_nodes),
     Question("affinity.nic_connection", ("topology", "rail_names"), _farthest_nic),
     *_questions(
@@ -250,6 +273,7 @@ QUESTIONS: tuple[Question, ...] = (
         "cpu",
         ["lscpu"],
         {
+            "architecture": _of_cpu("architecture", lambda cpu: cpu.architecture),
             "sockets": _of_cpu("number of sockets", lambda cpu: cpu.sockets),
             "cores": _of_cpu("number of cores", lambda cpu: cpu.cores),
             "threads_per_core": _of_cpu("threads per core", lambda cpu: cpu.threads_per_core),
@@ -257,7 +281,7 @@ QUESTIONS: tuple[Question, ...] = (
         },
     ),
     Question("cpu.microcode", ("cpuinfo",), _microcode),
-    Question("memory.mib", ("meminfo",), _mib),
+    Question("memory.mib", ("meminfo", "numa"), _mib),
     *_questions(
         "memory.dimms",
         ["dmidecode_memory"],
@@ -271,7 +295,8 @@ QUESTIONS: tuple[Question, ...] = (
         ["dmidecode_memory", "lscpu"],
         {"count": lambda places, modules, cpu: len(_all_fitted(modules, cpu)), "slots": _slots},
     ),
-    Question("numa.nodes", ("numa",), lambda places, nodes: len(nodes)),
+    Question("numa.nodes", ("numa",), lambda places, nodes: sum(node.cpus > 0 for node in nodes.values())),
+    Question("numa.gpu_memory_nodes", ("numa",), _gpu_memory_nodes),
     Question("clock.clocksource", ("clocksource",), lambda places, name: name),
     *_questions(
         "firmware",

@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.collecting.archive import Collected
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.probes import net_devices, rail_names
+from ansible_collections.muster.cluster.plugins.module_utils.probes import net_devices, nvswitch_nics, rail_names
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, rail_name
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.cables import Cable, block_of, seen_cables
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.node_names import expand
@@ -22,7 +22,7 @@ class Network:
 
     ``block`` is ``switches`` and ``ports`` of the rails of the fleet's nodes, None unless every node was seen and
     patterns give its cables; ``system`` is that of all these switches, None where it is not known or not one.
-    ``interfaces`` are up on every host and none of a rail.
+    ``interfaces`` are up on every host and none of a rail, nor of a NIC that manages NVSwitches.
     """
 
     cables: Mapping[str, Mapping[str, Cable | None]]
@@ -52,5 +52,14 @@ def _interfaces(host: Collected, rails: Sequence[str]) -> set[str]:
         names = rail_names.parse(host.outputs[rail_names.NAME])
     except (KeyError, Unreadable):
         return set()
-    taken = {_LOOPBACK, *(name for address in rails for name in names.interfaces.get(address, ()))}
+    taken = {_LOOPBACK, *(name for at in (*rails, *_managing(host)) for name in names.interfaces.get(at, ()))}
     return {name for name, each in found.items() if each.operstate == "up"} - taken
+
+
+def _managing(host: Collected) -> list[str]:
+    """Return the NICs that manage NVSwitches; none where that was not collected."""
+    try:
+        found = nvswitch_nics.parse(host.outputs[nvswitch_nics.NAME])
+    except (KeyError, Unreadable):
+        return []
+    return [address for address, manages in found.items() if manages]

@@ -2,6 +2,7 @@
 
 A rail's NIC is told by the PCIe switch that it shares with a GPU, else by ``nvidia-smi topo -m``, else by there being
 as many NICs of one kind as GPUs. What none of them tells is an error that lists the NICs: a person has to name them.
+A NIC that manages NVSwitches is none, whatever it lies beside.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ class _Host:
     names: Names | None
     # By PCI address of the GPU.
     rows: Mapping[str, Row]
+    # NICs that manage NVSwitches.
+    managing: frozenset[str]
 
 
 _Fit = Callable[[Sequence[str], Sequence[str], _Host], list[str]]
@@ -73,7 +76,9 @@ def places_of(seen: ProbeValues, rails: Sequence[str] | None = None) -> Places:
     rows = topology.gpus if topology else ()
     # NVML counts GPUs in the order of their addresses.
     known = dict(zip(gpus, rows, strict=True)) if len(rows) == len(gpus) else {}
-    host = _Host(seen.value_or_none("lspci"), seen.value_or_none("rail_names"), known)
+    managers = seen.value_or_none("nvswitch_nics") or {}
+    managing = frozenset(address for address, manages in managers.items() if manages)
+    host = _Host(seen.value_or_none("lspci"), seen.value_or_none("rail_names"), known, managing)
     chosen = _named(seen.host, rails, host) if rails is not None else _rails(seen, gpus, host)
     beside = _nearest(gpus, chosen, host)
     numbers = {address: number for number, address in enumerate(chosen)}
@@ -113,6 +118,9 @@ def _named(host: str, rails: Sequence[str], known: _Host) -> list[str]:
             raise DraftError(f"{host}: rail {address} is named twice, expected each once")
         if known.devices is not None and address not in known.devices:
             raise DraftError(f"{host}: rail {address} is no device that lspci lists, NICs are {_listed(known)}")
+        if address in known.managing:
+            why = f"manages NVSwitches (SW_MNG in its VPD) and is no rail, NICs are {_listed(known)}"
+            raise DraftError(f"{host}: rail {address} {why}")
         chosen.append(address)
     return chosen
 
@@ -155,7 +163,9 @@ def _candidates(host: _Host) -> list[str]:
     virtual = {address for address, device in devices.items() if "Virtual Function" in device.name}
     with_rdma = [address for address in (host.names.devices if host.names else ()) if pci_address(address) == address]
     fast = [address for address, device in devices.items() if is_fast_nic(device)]
-    return sorted({*(with_rdma or fast)} - virtual)
+    # Without a driver of the rails, those of the NVSwitches may be the only RDMA devices.
+    rdma = {*with_rdma} - host.managing
+    return sorted((rdma or {*fast}) - virtual - host.managing)
 
 
 def _kinds(seen: ProbeValues, candidates: Iterable[str], host: _Host) -> list[list[str]]:

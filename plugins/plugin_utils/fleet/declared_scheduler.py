@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import (
     Converted,
@@ -37,7 +37,8 @@ CONTROLLER, DATABASE, LOGIN = "controller", "database", "login"
 # Muster's own partition, in which nodes under test run, and the user and account under which it runs there.
 ACCEPTANCE_PARTITION = "acceptance"
 MUSTER = "muster"
-TREE, BLOCK, NONE = "tree", "block", "none"
+TREE, NONE = "tree", "none"
+BLOCK: Final = "block"
 EXPLICIT = "explicit"
 END = "end"
 # Debian 12's release, and where its slurmctld keeps its state.
@@ -311,8 +312,13 @@ def shipped_health_interval() -> float:
     return float(defaults()["hooks"]["health_interval"])
 
 
-def read_scheduler(data: Any, classes: Collection[str], services: Services, file: str = "muster_fleet") -> Scheduler:
-    """Return the section ``scheduler``, filled up with the defaults. Raises FleetError."""
+def read_scheduler(
+    data: Any, classes: Collection[str], services: Services, file: str = "muster_fleet", *, blocks: bool = False
+) -> Scheduler:
+    """Return the section ``scheduler``, filled up with the defaults. Raises FleetError.
+
+    ``blocks`` says that racks are NVLink domains, so that topology/block is the default where the release has it.
+    """
     with faults_of(file, "scheduler"):
         check_keys(data, [each.name for each in fields(Scheduler)])
     if (data.get("accounting") is None) != (services.database is None):
@@ -332,6 +338,8 @@ def read_scheduler(data: Any, classes: Collection[str], services: Services, file
     with faults_of(file, "scheduler"):
         given = {key: filled(data[key], known) for key, known in shipped.items() if data.get(key) is not None}
         scheduler = read(Scheduler, {**data, **given})
+        if blocks and "topology" not in data and not no_blocks(scheduler.version):
+            scheduler = replace(scheduler, topology=BLOCK)
         for index, partition in enumerate(scheduler.partitions):
             for number, wanted in enumerate(partition.hardware_classes or ()):
                 choice(f"partitions[{index}].hardware_classes[{number}]", wanted, sorted(classes))
@@ -345,6 +353,11 @@ def read_scheduler(data: Any, classes: Collection[str], services: Services, file
             hosts = (*services.controllers, *filter(None, (services.database,)), *services.logins)
             choice("rest.host", scheduler.rest.host, hosts)
     return scheduler
+
+
+def no_blocks(version: str) -> str:
+    """Return why a release has no topology/block, nothing where it has."""
+    return lacking(version, "slurm.conf", "TopologyPlugin", "topology/block")
 
 
 def _plain(value: Any) -> Any:
@@ -414,7 +427,7 @@ def _check_known(scheduler: Scheduler) -> None:
 
 def _check_parameters(scheduler: Scheduler) -> None:
     """Raise ReadError for what keys say only together."""
-    why = lacking(scheduler.version, "slurm.conf", "TopologyPlugin", "topology/block")
+    why = no_blocks(scheduler.version)
     if scheduler.topology == BLOCK and why:
         raise ReadError("topology", shown(BLOCK), f"{TREE} or {NONE}: {why}")
     if why := lacking(scheduler.version, "gres.conf", "AutoDetect", scheduler.gres):

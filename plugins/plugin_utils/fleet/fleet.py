@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, NvLinkDomain
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import (
     Converted,
     Positive,
@@ -69,6 +69,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_compa
     weaker_policy,
     weaker_scheduler,
     weaker_storage,
+    weaker_topology,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.storage_of_host import exports_of, with_storage
 
@@ -360,9 +361,10 @@ class Fleet:
         with faults_of(file):
             check_servers(storage, {node.name: node.role for node in nodes if node.role != COMPUTE})
             _check_together(nodes, fabric)
+            domains = _check_nvlink_domains(nodes, classes)
         services = Services.of(((node.name, node.role) for node in nodes), file)
         check_cabling(nodes, fabric, file)
-        scheduler = read_scheduler(top.scheduler, classes, services, file)
+        scheduler = read_scheduler(top.scheduler, classes, services, file, blocks=domains)
         check_gpus(scheduler, classes, file)
         policy = read_policy(top.policy, fabric, storage, scheduler, file)
         count = Counter(node.hardware_class for node in nodes)
@@ -428,7 +430,10 @@ class Fleet:
             *weaker_fabric(self.fabric),
             *weaker_storage(self.storage),
         )
-        return {name: (*common, *weaker_class(expect, self.bases.get(name))) for name, expect in self.classes.items()}
+        return {
+            name: (*common, *weaker_topology(self.scheduler, expect), *weaker_class(expect, self.bases.get(name)))
+            for name, expect in self.classes.items()
+        }
 
     @property
     def far_floors(self) -> tuple[str, ...]:
@@ -545,6 +550,37 @@ def _check_together(nodes: Sequence[Node], fabric: Fabric) -> None:
         found = f"{', '.join(managers) or 'no host'} with role {SUBNET_MANAGER}"
         wanted = "none, as fabric.subnet_manager is not declared" if managers else "one or more, first the master"
         raise ReadError("hosts", found, wanted)
+
+
+def _check_nvlink_domains(nodes: Sequence[Node], classes: Mapping[str, Expectations]) -> bool:
+    """Return whether any rack is an NVLink domain; raises ReadError for one that cannot be, as its nodes' class is."""
+    domains: dict[str, NvLinkDomain] = {
+        name: expect.nvlink.domain for name, expect in classes.items() if expect.nvlink and expect.nvlink.domain
+    }
+    racks: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.hardware_class not in domains:
+            continue
+        if node.rack is None:
+            found = f'node "{node.name}" of class {node.hardware_class} in no rack'
+            raise ReadError("nodes", found, "a rack for each, as the nodes of one are an NVLink domain")
+        in_rack = racks.setdefault(node.rack, [])
+        in_rack.append(node.hardware_class)
+        kinds = sorted(set(in_rack))
+        if len(kinds) > 1:
+            found = f'rack "{node.rack}" with nodes of classes {" and ".join(kinds)}'
+            raise ReadError("nodes", found, "one class in each rack that is an NVLink domain")
+        most = domains[node.hardware_class].hosts
+        if len(in_rack) > most:
+            found = f'more than {most} nodes of class {node.hardware_class} in rack "{node.rack}"'
+            raise ReadError("nodes", found, f"at most {most}, as nvlink.domain.hosts of the class says")
+    for rack, in_rack in racks.items():
+        imex = domains[in_rack[0]].imex
+        if imex and imex.nodes not in (None, len(in_rack)):
+            found = f'{len(in_rack)} nodes of class {in_rack[0]} in rack "{rack}"'
+            wanted = f"{imex.nodes}, as nvlink.domain.imex.nodes of the class says, or null there"
+            raise ReadError("nodes", found, wanted)
+    return bool(racks)
 
 
 def _anchored(ledger: LedgerAddress, directory: Path) -> LedgerAddress:

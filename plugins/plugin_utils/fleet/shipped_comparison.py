@@ -17,8 +17,10 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabr
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import Policy, longest_heartbeat
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import (
     ADOPT,
+    BLOCK,
     OPEN,
     Scheduler,
+    no_blocks,
     shipped_health_interval,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import Storage
@@ -132,6 +134,14 @@ def weaker_scheduler(scheduler: Scheduler) -> tuple[str, ...]:
         names = ", ".join(scheduler.staff_partitions)
         found.append(f"staff_partitions: nodes that are not admitted may be in {names}")
     return tuple(found)
+
+
+def weaker_topology(scheduler: Scheduler, expect: Expectations) -> tuple[str, ...]:
+    """Return how jobs are placed where racks are NVLink domains and Slurm could be told so."""
+    in_domains = expect.nvlink is not None and expect.nvlink.domain is not None
+    if not in_domains or scheduler.topology == BLOCK or no_blocks(scheduler.version):
+        return ()
+    return (f"topology is {scheduler.topology}, shipped {BLOCK}: jobs may be placed across NVLink domains needlessly",)
 
 
 def _weaker_hook_parameters(scheduler: Scheduler) -> Iterator[str]:

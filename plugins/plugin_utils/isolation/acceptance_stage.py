@@ -16,8 +16,11 @@ from ansible_collections.muster.cluster.plugins.module_utils.collectives.link_wo
 )
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import (
     CARRIER_CHECK,
+    NVLINK_RACK_CHECK,
     STALL_CHECK,
+    TRANSPORT_CHECK,
     collective_checks,
+    owes_nvlink_rack,
     owes_transport,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.nic.declared_nics import rails_of
@@ -36,6 +39,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
     most_of,
     places_of,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.nvlink_racks import NvLinkRacks, with_racks
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import (
     details,
     round_summary,
@@ -53,6 +57,8 @@ SPARE_FACTOR = 4
 # Rounds that ask suspects again, or fill up mini-clusters, wait for partners in service; a sweep goes without those
 # that are busy.
 WAITING = (CONFIRM, SUSPECTS, MINI_CLUSTERS)
+# The stages whose evidence tells in which NVLink domain a node in service was when it was examined last.
+_EXAMINED = ("preflight", "acceptance")
 
 
 class Acceptance(StageWork):
@@ -68,11 +74,21 @@ class Acceptance(StageWork):
         self.fabric = request.fleet.fabric.kind
         self.settings: Settings | None = None
         self.planner: Planner | None = None
-        self.owed = (*collective_checks(cohort.expect), STALL_CHECK, CARRIER_CHECK)
+        transport = (TRANSPORT_CHECK,) if owes_transport(cohort.expect) else ()
+        in_domains = owes_nvlink_rack(cohort.expect)
+        rack = (NVLINK_RACK_CHECK,) if in_domains else ()
+        self.owed = (*collective_checks(cohort.expect), *transport, *rack, STALL_CHECK, CARRIER_CHECK)
+        self.racks = {
+            node.name: node.rack
+            for node in request.fleet.compute.values()
+            if node.hardware_class == cohort.hardware_class
+        }
+        # Of nodes in service what their evidence says, of those under test what this run's preflight does.
+        self.told = self._told_domains() if in_domains else {}
         profile, places = LatencyProfile.of(cohort.expect.mini_clusters), places_of(request.fleet)
         try:
             settings = Settings.of(cohort.expect.collective, places, self._baseline(), profile)
-            self.settings = replace(settings, most_gb_per_s=most_of(cohort.expect))
+            self.settings = replace(settings, most_gb_per_s=most_of(cohort.expect), nvlink_racks=in_domains)
             self.planner = Planner(cohort.members, cohort.partners, self.settings)
         except ValueError as exc:
             self.fault = f"hardware class {cohort.hardware_class}: {exc}"
@@ -81,9 +97,7 @@ class Acceptance(StageWork):
         """Return what was adopted for this class on this fabric; raises ValueError where there is no such proposal."""
         if not self.request.baselines:
             return None
-        fleet = self.request.fleet
-        ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=True)
-        with ledger.reading() as reader:
+        with self._ledger().reading() as reader:
             kept = [
                 stored.plan["baseline"]
                 for campaign in self.request.baselines
@@ -97,9 +111,35 @@ class Acceptance(StageWork):
             raise ValueError(f"no baseline for hardware class {what[0]} on {what[1]} was proposed by campaign {named}")
         return adopted(mine[-1])
 
+    def _ledger(self) -> Ledger:
+        fleet = self.request.fleet
+        return Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=True)
+
+    def _told_domains(self) -> dict[str, str | None]:
+        """Return the NVLink domain of the nodes in service that share a rack with a node under test."""
+        asked = {self.racks.get(node) for node in self.cohort.members} - {None}
+        partners = [node for node in self.cohort.partners if self.racks.get(node) in asked]
+        if not partners:
+            return {}
+        with self._ledger().reading() as reader:
+            records = reader.records(_EXAMINED, partners)
+        found: dict[str, str | None] = {}
+        for node in partners:
+            evidence = [each.evidence for each in records[node] if "nvlink_domain" in each.evidence.fingerprint]
+            if evidence:
+                found[node] = max(evidence, key=lambda each: each.started).fingerprint["nvlink_domain"]
+        return found
+
+    def _nvlink_racks(self) -> NvLinkRacks:
+        """Return what is known of the domains of the racks with nodes under test."""
+        own = {node: each.fingerprint.get("nvlink_domain") for node, each in self.cohort.preflight.items()}
+        return NvLinkRacks(self.racks, {**self.told, **own})
+
     def surroundings(self) -> Mapping[str, Any]:
-        """Return what the ranks are given, and what was adopted to judge them by."""
-        asked = {"environment": self.environment, "socket_interface": self.interface}
+        """Return what the ranks are given, and what was adopted, or told by nodes in service, to judge them by."""
+        asked: dict[str, Any] = {"environment": self.environment, "socket_interface": self.interface}
+        if self.told:
+            asked["nvlink_domains"] = self.told
         return {**asked, "baselines": sorted(self.request.baselines)} if self.request.baselines else asked
 
     def proposal(self, seen: Seen, conclusion: Conclusion) -> dict[str, Any]:
@@ -136,14 +176,17 @@ class Acceptance(StageWork):
         return Conclusion(dict.fromkeys(self.cohort.members, findings))
 
     def _completed(self, conclusion: Conclusion, seen: Seen) -> Conclusion:
-        """Add to each node's findings by which road its collectives went, whether they stalled, what its links did."""
+        """Add to each node's findings its collectives' road, its NVLink domain, its stalls and what its links did."""
         assert self.settings is not None
         observed = ranks_by_node(item for _, _, item in seen)
         findings = {
-            node: (*own, *transport_findings(node, observed.get(node, ()), self.cohort.expect))
+            node: (*own, *transport_findings(node, observed.get(node, ()), self.cohort.expect, self.racks))
             for node, own in conclusion.findings.items()
         }
-        conclusion = with_stalls(replace(conclusion, findings=findings), seen, self.settings)
+        conclusion = replace(conclusion, findings=findings)
+        if owes_nvlink_rack(self.cohort.expect):
+            conclusion = with_racks(conclusion, self._nvlink_racks())
+        conclusion = with_stalls(conclusion, seen, self.settings)
         names = list(map(link_name, self._links()))
         return with_links(conclusion, Owed(CARRIER_CHECK, {SUBJECT: names}, self.settings.hold), _told(seen, names))
 

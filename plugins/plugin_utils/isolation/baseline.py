@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels import LEAST_SPREAD, MAD_SIGMA
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels import LEAST_SPREAD, MAD_SIGMA, Topology
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
     SENDRECV,
     Settings,
     bus_bandwidth,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Seen, matrix_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Matrix, Seen, matrix_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def proposed(key: tuple[str, str, str], healthy: Iterable[str], seen: Seen, sett
     )
     matrix = matrix_of(nodes, seen, settings.pairs.sizes_bytes, settings.ranks_per_node, spread=False)
     sound = np.array([node in good for node in matrix.nodes])
-    rows = sound[matrix.exchanges.one] & sound[matrix.exchanges.other]
+    rows = _compared(matrix, sound[matrix.exchanges.one] & sound[matrix.exchanges.other], settings)
     figures = []
     for at, size in enumerate(matrix.sizes):
         speeds = np.median(matrix.exchanges.gb[rows, at], axis=1)
@@ -70,6 +70,20 @@ def proposed(key: tuple[str, str, str], healthy: Iterable[str], seen: Seen, sett
             groups.setdefault((group.collective, len(group.nodes), group.size_bytes), []).append(speed)
     figures += [_figure(*what, np.array(speeds)) for what, speeds in sorted(groups.items())]
     return Proposal(*key, tuple(figures))
+
+
+def _compared(matrix: Matrix, rows: Any, settings: Settings) -> Any:
+    """Return the exchanges that one figure may stand for.
+
+    Where NVLink joins the hosts of a rack, that are those between racks: a baseline has one figure for all pairs, and
+    what is usual inside a rack is several times what any others reach.
+    """
+    if not settings.nvlink_racks:
+        return rows
+    exchanges = matrix.exchanges
+    distances = Topology.of(matrix.nodes, settings.places).distances(exchanges.one, exchanges.other)
+    between = rows & (distances > 0)
+    return between if between.any() else rows
 
 
 def _figure(collective: str, nodes: int, size_bytes: int, speeds: Any) -> Figure:

@@ -451,7 +451,7 @@ def _two_units(sweep: Sweep, speeds: Any) -> tuple[list[str], bool]:
     cohort = sweep.settings.cohort
     for level in ("rack", "pod"):
         unit, names = sweep.topology.units[level], sweep.topology.names[level]
-        if len(names) != 2:
+        if len(names) != 2 or (level == "rack" and sweep.settings.nvlink_racks):
             continue
         one, other = unit[sweep.exchanges.one], unit[sweep.exchanges.other]
         known = ~np.isnan(speeds) & (one >= 0) & (other >= 0)

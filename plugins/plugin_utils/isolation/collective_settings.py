@@ -46,7 +46,8 @@ class Settings:
     ``places`` tells the ``rack`` and ``pod`` of each node. ``baseline`` is what was adopted of a healthy fleet: GB/s by
     collective, nodes and size (see baseline.py); it stands in for peers where there are too few of them.
     ``mini_clusters`` is what groups as large as those that serve one model have to keep, None: nothing.
-    ``most_gb_per_s`` is what no bus bandwidth exceeds (see most_of), None where that is not known.
+    ``most_gb_per_s`` is what no bus bandwidth exceeds (see most_of), None where that is not known. ``nvlink_racks``:
+    NVLink joins the hosts of a rack, so that they are several times as fast with each other as with any others.
     """
 
     ranks_per_node: int
@@ -64,6 +65,7 @@ class Settings:
     baseline: Mapping[tuple[str, int, int], float] = field(default_factory=dict)
     mini_clusters: LatencyProfile | None = None
     most_gb_per_s: float | None = None
+    nvlink_racks: bool = False
 
     @classmethod
     def of(
@@ -156,7 +158,9 @@ def most_of(expect: Expectations) -> float | None:
     if expect.collective.backend != "nccl" or expect.gpu is None or expect.nvlink is None:
         return None
     # A lane of generation 3 carries 8 GT/s, about 1 GB/s, each other one half or twice of the next; coding left out.
-    pcie = expect.gpu.pcie_width * 2.0 ** (expect.gpu.pcie_generation - 3)
+    width, generation = expect.gpu.pcie_width, expect.gpu.pcie_generation
+    # Where the class states no PCIe link, its GPUs have a faster one to their processor: its share is within the twice.
+    pcie = width * 2.0 ** (generation - 3) if width is not None and generation is not None else 0
     return 2 * (expect.nvlink.links * expect.nvlink.link_gb_per_s + pcie)
 
 

@@ -2,6 +2,10 @@
 
 A collective can reach its floor over the wrong devices, through host memory or, where the floor is low, over sockets;
 users' jobs then meet the difference.
+
+Inside a rack that is one NVLink domain everything goes over NVLink, and no channel over the network is the right road.
+FORMAT_UNVERIFIED: what NCCL writes there of NVLink is not read. That it writes no channel over the network there (as of
+any that is not ``via NET``) follows from NCCL's source and documentation, and was not seen on such a rack.
 """
 
 from __future__ import annotations
@@ -9,7 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import owes_transport
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import (
+    owes_nvlink_rack,
+    owes_transport,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names import NamedRail
 from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_log import RDMA_NETWORK, LogError, NcclLog
 from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_version import older
@@ -37,11 +44,14 @@ def ranks_by_node(items: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str
     return found
 
 
-def transport_findings(node: str, items: Sequence[Mapping[str, Any]], expect: Expectations) -> list[Finding]:
+def transport_findings(
+    node: str, items: Sequence[Mapping[str, Any]], expect: Expectations, racks: Mapping[str, str | None] | None = None
+) -> list[Finding]:
     """Return the finding about the node's road, none where its class owes none.
 
     ``items`` are the observations of all jobs. Every step that the node's own ranks came to the end of counts, whatever
-    became of others, and the worst of its ranks; a rank whose log says too little leaves the answer open.
+    became of others, and the worst of its ranks; a rank whose log says too little leaves the answer open. ``racks`` is
+    the rack of each node, which matters where the rack is one NVLink domain.
     """
     if not owes_transport(expect):
         return []
@@ -64,7 +74,11 @@ def transport_findings(node: str, items: Sequence[Mapping[str, Any]], expect: Ex
             used = (rank.get("versions") or {}).get("nccl")
             wrong.update(dict.fromkeys(wrong_roads(log, expect, used)))
             unknown.update(dict.fromkeys(unanswered(log, expect, used)))
-        if not channels and len(item["group"]) > 1:
+        rack = _one_rack(item["group"], racks or {}) if owes_nvlink_rack(expect) else None
+        if rack is not None:
+            if channels:
+                wrong[f"{channels} channels over the network inside rack {rack}, expected NVLink"] = None
+        elif not channels and len(item["group"]) > 1:
             unknown["NCCL's log names no channel over the network"] = None
     if not finished:
         unknown["no collective with this node was finished"] = None
@@ -129,7 +143,14 @@ def _expected(expect: Expectations) -> str:
     words = [f"{len(rails_of(expect))} rails over {_LINKS[stated(expect.fabric).kind]}"]
     words += ["GPUDirect RDMA"] if asked and asked.gpu_direct else []
     words += ["NVLS" if asked.nvls else "no NVLS"] if asked and asked.nvls is not None else []
+    words += ["NVLink alone inside a rack"] if owes_nvlink_rack(expect) else []
     return ", ".join(words)
+
+
+def _one_rack(group: Sequence[str], racks: Mapping[str, str | None]) -> str | None:
+    """Return the rack that holds all of these nodes, None where they are in several or nobody says."""
+    found = {racks.get(node) for node in group}
+    return found.pop() if len(found) == 1 else None
 
 
 def _listed(rails: Iterable[NamedRail]) -> str:

@@ -445,6 +445,90 @@ def test_single_partner_in_service_convicts_nobody_alone_and_is_doubted(
     assert (doubt.node, doubt.reason) == ("gpu-05", "bad with gpu-04, and no other node could tell which of them is")
 
 
+IN_A_DOMAIN = "9c6f5af3-53bf-49b5-a436-b66766c413c3/1"
+IN_ANOTHER = "9c6f5af3-53bf-49b5-a436-b66766c413c3/2"
+
+
+def in_racks(tmp_path: Path, nodes: tuple[str, ...] = NAMES, **told: Any) -> Request:
+    """Return the request with all nodes in one rack that is an NVLink domain, and which domain each says."""
+    asked = request(tmp_path, nodes, partners=told.pop("partners", ()))
+    evidence = {}
+    for node in nodes:
+        given = preflight(node)
+        domain = told.get(node.replace("-", "_"), IN_A_DOMAIN)
+        evidence[node] = [{**given, "fingerprint": {**given["fingerprint"], "nvlink_domain": domain}}]
+    domain = {"hosts": 18, "imex": None}
+    nvlink = {**LAB["nvlink"], "fabric_manager": False, "fabric_manager_log": None, "domain": domain}
+    asked = expecting(replace(asked, evidence=evidence), nvlink=nvlink)
+    placed = tuple(replace(node, rack="r1") if node.role == "compute" else node for node in asked.fleet.nodes)
+    return replace(asked, fleet=replace(asked.fleet, nodes=placed))
+
+
+def test_nodes_of_a_rack_are_held_against_one_another(ledger: Ledger, tmp_path: Path) -> None:
+    asked = in_racks(tmp_path, gpu_04=IN_ANOTHER)
+    result = Cluster(set()).accept(asked)
+    found = {node: acceptance_of(result, node)["nvlink_rack"] for node in NAMES}
+    said = f"2 of 4 nodes of rack r1 are in NVLink domain {IN_A_DOMAIN}"
+    assert found == {
+        "gpu-01": (PASS, said),
+        "gpu-02": (PASS, said),
+        "gpu-04": (FAIL, f"{said}, this one in {IN_ANOTHER}"),
+    }
+    expect = asked.fleet.classes["lab_h100"]
+    assert list(acceptance_of(result, "gpu-01")) == [check for check, _ in required("acceptance", expect)]
+
+
+def test_node_alone_in_its_rack_is_held_until_another_is_in_service(ledger: Ledger, tmp_path: Path) -> None:
+    result = Cluster(set()).accept(in_racks(tmp_path, ("gpu-01",), partners=["gpu-02"]))
+    assert acceptance_of(result, "gpu-01")["nvlink_rack"][0] == INCOMPLETE
+    assert "no other of the 4 nodes of rack r1" in result["campaigns"][0]["held"]["gpu-01"]
+    cluster = Cluster(set())
+    cluster.accept(in_racks(tmp_path))
+    served(ledger, "gpu-02", "gpu-04")
+    for own, verdict in ((IN_A_DOMAIN, PASS), (IN_ANOTHER, FAIL)):
+        again = in_racks(tmp_path, ("gpu-01",), partners=["gpu-02", "gpu-04", "gpu-05"], gpu_01=own)
+        assert acceptance_of(cluster.accept(again), "gpu-01")["nvlink_rack"][0] == verdict
+
+
+def test_campaign_is_not_taken_up_once_nodes_in_service_tell_of_another_domain(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster(set())
+    cluster.accept(in_racks(tmp_path))
+    served(ledger, "gpu-02", "gpu-04")
+    cluster.calls = []
+
+    def trouble(number: int) -> None:
+        raise Killed
+
+    asked = in_racks(tmp_path, ("gpu-01",), partners=["gpu-02", "gpu-04"])
+    for moved in (False, False, True):
+        if moved:
+            cluster.trouble = lambda number: None
+            cluster.accept(in_racks(tmp_path, gpu_02=IN_ANOTHER))
+        cluster.trouble = trouble
+        with pytest.raises(Killed):
+            cluster.accept(asked)
+    mine = [call["campaign"] for call in cluster.calls if {"gpu-01"} <= {*call["groups"][0]}]
+    assert mine[0] == mine[1] != mine[-1]
+
+
+def test_domain_is_said_of_a_campaign_that_had_to_stop_and_of_one_that_cannot_begin(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    cluster = Cluster(set())
+
+    def trouble(number: int) -> None:
+        raise RoundError("the nodes are busy")
+
+    cluster.trouble = trouble
+    found = acceptance_of(cluster.accept(in_racks(tmp_path)), "gpu-01")
+    assert found["nvlink_rack"][0] == PASS
+    assert found["data"][0] == INCOMPLETE
+    asked = replace(in_racks(tmp_path), baselines=["of nobody"])
+    found = acceptance_of(cluster.accept(asked), "gpu-01")
+    assert list(found) == [check for check, _ in required("acceptance", asked.fleet.classes["lab_h100"])]
+    assert {verdict for verdict, _ in found.values()} == {INCOMPLETE}
+
+
 class Doubting(Acceptance):
     """Acceptance that ends with a doubt about a node in service."""
 

@@ -68,7 +68,7 @@ EXPECT: dict[str, Any] = {
         **{"model": "GPU", "count": 1, "memory_mib": 1, "row_remap": None, "retired_pages": None, "nvml": None},
         "parts": [{"slot": "SXM1", "address": "0000:1b:00.0"}],
     },
-    "cpu": {**undeclared(Cpu), "sockets": 1, "cores": 1},
+    "cpu": {**undeclared(Cpu), "architecture": "x86_64", "sockets": 1, "cores": 1},
     "memory": {**undeclared(Memory), "mib": 1, "tolerance_percent": 5},
     "clock": {**undeclared(Clock), "offset_ms": 100},
     "disk": {"paths": [{"path": "/var", "free_gib": 5}]},

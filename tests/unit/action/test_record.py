@@ -39,7 +39,7 @@ EXPECT: dict[str, Any] = {
     # What a class may state as null, it does.
     **undeclared(Expectations),
     "gpu": None,
-    "cpu": {**undeclared(Cpu), "sockets": 1, "cores": 1},
+    "cpu": {**undeclared(Cpu), "architecture": "x86_64", "sockets": 1, "cores": 1},
     "memory": {**undeclared(Memory), "mib": 1, "tolerance_percent": 5},
     "clock": {**undeclared(Clock), "offset_ms": 100},
     "disk": {"paths": []},

@@ -164,7 +164,8 @@ def test_faulty_file_is_one_error_and_nothing_runs(tmp_path: Path, config: str) 
     assert run.returncode == 1
     assert run.stderr.strip() == (
         f'[ERROR]: {path}: nodes[0].hardware_class: found "hgx_h1000", '
-        "expected one of dgx_h100, dgx_h200, grand_teton_h100, hgx_h100, hgx_h200, lab_h100, xe9680_h100"
+        "expected one of dgx_h100, dgx_h200, gb200_nvl72, grand_teton_h100, "
+        "hgx_b200, hgx_h100, hgx_h200, lab_h100, xe9680_h100"
     )
     assert run.stdout == ""
     assert not (tmp_path / "touched").exists()

@@ -111,9 +111,11 @@ def test_missing_version_is_named_with_those_there_are():
     ("packages", "said"),
     [
         ({**WANTED, "nvidia-fabricmanager-570": "570.124.06-1"}, "the driver as 570.86.15"),
+        ({**WANTED, "nvidia-imex-570": "570.124.06-1"}, "the driver as 570.86.15"),
         ({"libnccl2": "2.26.2-1+cuda12.8"}, "none of the packages libnccl2 is the driver"),
         # A fabric manager alone is no driver.
         ({"nvidia-fabricmanager-570": "570.86.15-1"}, "is the driver 570.86.15"),
+        ({"nvidia-imex-570": "570.86.15-1"}, "is the driver 570.86.15"),
         ({}, r"none of the packages \(none\)"),
         ({**WANTED, "libnccl2": "latest"}, "exact version"),
         ({**WANTED, "-o=x": "1"}, "expected a Debian package's name"),

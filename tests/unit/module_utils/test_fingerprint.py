@@ -115,7 +115,7 @@ def test_what_a_class_does_not_have_is_none_and_not_unread(fake_host, expect):
     none = {name for name, value in found.items() if value == "none"}
     assert none == {
         *("gpu_serials", "gpu_vbios", "gpu_driver", "fabric_manager", "nic_guids", "nic_firmware", "cables"),
-        *("rdma_core", "drives", "drive_firmware", "dimms", "bmc_firmware", "container_runtime"),
+        *("rdma_core", "drives", "drive_firmware", "dimms", "bmc_firmware", "container_runtime", "nvlink_domain"),
     }
     assert {found[name] for name in set(COMPONENTS) - none} == {None}
 
@@ -317,3 +317,13 @@ def test_preflight_asks_cables_and_bmc_for_no_more_than_who_they_are():
 )
 def test_parts_are_those_whose_serial_number_is_their_own(component, text, parts):
     assert parts_of({component: text}) == parts
+
+
+def test_nvlink_domain_is_read_of_classes_that_have_one(fake_host, expect):
+    assert of(fake_host, expect)["nvlink_domain"] == "none"
+    domain = {"hosts": 18, "imex": None}
+    expect["nvlink"] |= {"fabric_manager": False, "fabric_manager_log": None, "domain": domain}
+    assert of(fake_host, expect)["nvlink_domain"] == "00000000-0000-0000-0000-000000000000/0"
+    fake_host.outputs["nvidia-smi -q -x"] = Output("")
+    assert of(fake_host, expect)["nvlink_domain"] is None
+    assert [stage for stage, names in DEPENDS.items() if "nvlink_domain" in names] == ["preflight", "acceptance"]

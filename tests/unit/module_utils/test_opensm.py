@@ -26,6 +26,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.nic.opensm import (
     unknown,
 )
 
+from tests.fake_host import FakeHost
+
 # The layout of OpenSM 3.3.23; tests/infiniband holds the real one against the same functions.
 DUMP = """#
 # DEVICE ATTRIBUTES OPTIONS
@@ -165,6 +167,20 @@ def test_infiniband_ports_leave_out_ethernet_and_know_their_guid():
     host.files["/sys/class/infiniband/mlx5_0/ports/1/gids/0"] = "fe80:0000:0000:0000:0000:0000:0000:0000\n"
     with pytest.raises(OpensmError, match="expected one with the port's GUID"):
         infiniband_ports(host)
+
+
+def test_port_that_manages_nvswitches_is_none_of_a_fabric():
+    pci = "/sys/bus/pci/devices"
+    files = {}
+    for number, (device, vpd) in enumerate((("mlx5_0", "SN MT1"), ("mlx5_1", "V3 SW_MNG"))):
+        base, port = f"{pci}/0000:0{number}:00.0", f"/sys/class/infiniband/{device}/ports/1"
+        files |= {f"{base}/vendor": "0x15b3\n", f"{base}/class": "0x020700\n", f"{base}/vpd": vpd}
+        files |= {f"{base}/infiniband/{device}": "", f"{port}/link_layer": "InfiniBand\n"}
+        files[f"{port}/gids/0"] = f"fe80:0000:0000:0000:946d:ae03:0011:223{number}\n"
+    ports = infiniband_ports(FakeHost({path: Output(text) for path, text in files.items()}))
+    assert ports == [Port("mlx5_0", "1", "0x946dae0300112230")]
+    with pytest.raises(OpensmError, match="expected one port of mlx5_1"):
+        port_of(ports, "mlx5_1")
 
 
 SMINFO = "sminfo: sm lid 1 sm guid 0x100001, activity count 116 priority 14 state 3 SMINFO_MASTER\n"

@@ -9,7 +9,7 @@ import yaml
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import REBOOTS
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import PROBES, STRESSES
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
-from ansible_collections.muster.cluster.plugins.module_utils.probes import nccl
+from ansible_collections.muster.cluster.plugins.module_utils.probes import imex, nccl
 
 from tests.typed import typed
 
@@ -38,6 +38,8 @@ NVIDIA = {
     "mstconfig": "mstflint, a package of role rdma; or mlxconfig of MFT",
     "mlxlink": "MFT, with the NICs' drivers; or mstlink of mstflint, a package of role rdma",
     "nv-fabricmanager": "nvidia-fabricmanager, a package of role gpu_stack",
+    "nvidia-imex": "nvidia-imex, a package of role gpu_stack",
+    "nvidia-imex-ctl": "as above",
     "nvbandwidth": "built from source by role gpu_stack",
     "nvidia-smi": "the driver's own package, by role gpu_stack",
     "smpquery": "infiniband-diags, a package of role rdma on InfiniBand",
@@ -87,6 +89,8 @@ def run_by(fake_host, expect):
     fake_host.outputs["/proc/meminfo"] = Output("MemAvailable: 1024000 kB\n")
     expect["nic"]["firmware_settings"] = [{"key": "SRIOV_EN", "wanted": "0"}]
     expect["mounts"] = [MOUNT]
+    expect["nvlink"].update(fabric_manager=False, domain={"hosts": 18, "imex": {"nodes": 18, "channels": 1}})
+    fake_host.outputs[" ".join(imex.ARGV)] = Output("ActiveState=active\n")
     expect["collective"]["container"] = "/images/pytorch.sqsh"
     redfish = {**expect, "bmc": {**expect["bmc"], "interface": "redfish", "redfish": REDFISH}}
 

@@ -567,6 +567,30 @@ def test_error_of_a_gpu_closes_a_node_in_service_and_its_end_does_not() -> None:
     assert judge(case("0000:1b:00.0 Xid 13", "none"), POLICY, NOW).state == "admitted"
 
 
+@pytest.mark.parametrize(("now", "passes"), [("none", True), ("9c6f5af3/1", False)])
+def test_evidence_from_before_a_component_was_read_counts_where_the_class_has_no_such_part(
+    now: str, passes: bool
+) -> None:
+    before = evidence("acceptance")
+    known: dict[str, str | None] = {
+        name: value for name, value in before.fingerprint.items() if name != "nvlink_domain"
+    }
+    seen = {**FINGERPRINT, "nvlink_domain": now}
+    preflight = evidence("preflight", fingerprint=seen)
+    burn_in = evidence("burn_in")
+
+    def case(fingerprint: dict[str, str | None]) -> Case:
+        kept = records(preflight, burn_in, replace(before, fingerprint=fingerprint))
+        return replace(WHOLE, records=kept, fingerprint=seen)
+
+    assert outcome(case(known)) == (("admitted" if passes else "testing"), "acceptance")
+    # One that was there and unread says nothing of what it was.
+    assert outcome(case({**known, "nvlink_domain": None})) == ("testing", "acceptance")
+    # A node in service is never closed by it, and owes its proof where there is something to compare.
+    due = judge(replace(case(known), admitted_since=NOW - 60), POLICY, NOW)
+    assert (due.state, list(due.due)) == ("admitted", [] if passes else ["acceptance"])
+
+
 @pytest.mark.parametrize("stage", ["burn_in", "acceptance"])
 def test_check_that_came_with_later_rules_closes_no_node_in_service_but_is_owed(stage: str) -> None:
     whole = evidence(stage)

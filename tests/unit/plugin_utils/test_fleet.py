@@ -264,7 +264,7 @@ def drop(*path: str | int) -> Callable[[dict[str, Any]], None]:
     return change(*path, to=None)
 
 
-CLASSES = "dgx_h100, dgx_h200, grand_teton_h100, hgx_h100, hgx_h200, lab_h100, xe9680_h100"
+CLASSES = "dgx_h100, dgx_h200, gb200_nvl72, grand_teton_h100, hgx_b200, hgx_h100, hgx_h200, lab_h100, xe9680_h100"
 SPARE = {"name": "gpu-[04-05]", "hardware_class": "lab_h100", "address": "10.77.0.50", "rails": BESIDE}
 SECOND_POD = {"name": "gpu-09", "hardware_class": "lab_h100", "address": "10.77.0.19", "rails": BESIDE}
 SECOND_POD |= {"pods": {"name": "p2"}, "racks": {"name": "r2"}}

@@ -1,14 +1,17 @@
 import gzip
 import re
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, read_expectations
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet import hardware_class
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import (
     HARDWARE,
     expectations_of,
@@ -23,7 +26,8 @@ from tests.recorded.judged import RECORDED
 
 def expect(name: str, overrides: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return a class of a fleet that declares where the parts of a board lie."""
-    return expectations_of(name, placed(overrides or {}), "x.fleet.yml")
+    own = overrides or {}
+    return expectations_of(name, placed(own if name in own or name not in PLACED else {**own, name: {}}), "x.fleet.yml")
 
 
 @pytest.mark.parametrize("name", shipped_classes())
@@ -39,12 +43,12 @@ def test_shipped_class_suits_the_checks_on_the_nodes(name: str) -> None:
     read_expectations(expect(name))
 
 
-BOARDS = ("grand_teton_h100", "hgx_h100", "hgx_h200")
+BOARDS = ("grand_teton_h100", "hgx_b200", "hgx_h100", "hgx_h200")
 
 
 def test_shipped_class_says_where_its_parts_lie_or_is_that_of_a_board() -> None:
     assert placed_classes() == ("dgx_h100", "dgx_h200", "xe9680_h100")
-    assert {*shipped_classes()} == {*placed_classes(), *BOARDS, "lab_h100"}
+    assert {*shipped_classes()} == {*placed_classes(), *BOARDS, "gb200_nvl72", "lab_h100"}
     for name in (*placed_classes(), "lab_h100"):
         read_expectations(expectations_of(name, {}, "test"))
 
@@ -72,6 +76,128 @@ def test_board_without_places_is_refused(name: str, declared: dict[str, Any], ke
         f"x.fleet.yml: hardware_classes.{name}.{key}: found nothing, expected {what}: they differ between host vendors "
         "(dgx_h100, dgx_h200 and xe9680_h100 have theirs; docs/fleet.md says how to read them)"
     )
+
+
+def test_tray_says_where_its_gpus_lie_and_not_its_nics() -> None:
+    with pytest.raises(FleetError, match=r"hardware_classes\.gb200_nvl72\.nic\.rails: found nothing, expected number"):
+        expectations_of("gb200_nvl72", {}, "x.fleet.yml")
+    tray = read_expectations(expect("gb200_nvl72"))
+    assert tray.gpu and tray.nvlink and tray.nvlink.domain and tray.nvlink.domain.imex
+    assert [part.address for part in tray.gpu.parts] == [f"{at}:01:00.0" for at in ("0008", "0009", "0018", "0019")]
+    assert (tray.collective.ranks_per_node, tray.nvlink.domain.hosts, tray.nvlink.domain.imex.nodes) == (4, 18, 18)
+    assert (tray.nvlink.fabric_manager, tray.nvlink.fabric_manager_log, tray.nvlink.subnet_manager) == (
+        False,
+        None,
+        False,
+    )
+
+
+def test_board_of_b200_needs_both_managers_of_its_nvswitches() -> None:
+    board = read_expectations(expect("hgx_b200"))
+    assert board.nvlink and (board.nvlink.fabric_manager, board.nvlink.subnet_manager) == (True, True)
+    assert board.nvlink.domain is None
+
+
+def owed(name: str) -> set[str]:
+    return {check for check, _part in required("burn_in", read_expectations(expect(name)), ())}
+
+
+def test_classes_of_blackwell_owe_what_runs_their_nvswitches() -> None:
+    assert owed("hgx_b200") - owed("hgx_h100") == {"nvlink_subnet_manager"}
+    assert owed("gb200_nvl72") - owed("hgx_h100") == {"nvlink_domain", "imex"}
+
+
+DOCS = (HARDWARE.parents[3] / "docs" / "fleet.md").read_text()
+
+
+def test_fleet_of_one_rack_in_the_documentation_is_one(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```yaml\n(plugin: muster\.cluster\.fleet\ncluster: west\n.*?)```", DOCS, re.DOTALL)
+    file = tmp_path / "west.fleet.yml"
+    file.write_text(text)
+    fleet = Fleet.load(file)
+    assert {node.rack for node in fleet.nodes if node.hardware_class == "gb200_nvl72"} == {"rack-1"}
+    assert len([node for node in fleet.nodes if node.hardware_class == "gb200_nvl72"]) == 18
+    assert (fleet.scheduler.topology, fleet.weaker["gb200_nvl72"]) == ("block", ())
+
+
+def test_declarations_of_hgx_b200_in_the_documentation_are_what_a_class_takes() -> None:
+    texts = re.findall(r"```yaml\n(hardware_classes:\n  hgx_b200:\n.*?)```", DOCS, re.DOTALL)
+    assert len(texts) == 2
+    for text in texts:
+        read_expectations(expect("hgx_b200", yaml.safe_load(text)["hardware_classes"]))
+
+
+# What depends on the generation of a GPU: a class of another one states each value itself, be it null. A whole section
+# is here, so that a key which is added to it is too; the others name their keys.
+BOUND_SECTIONS = ("gpu_stress", "telemetry", "nvbandwidth", "nvlink", "collective.floors", "collective.latency")
+BOUND_KEYS = (
+    *("gpu.model", "gpu.memory_mib", "gpu.power_limit_watts", "gpu.pcie_generation", "gpu.pcie_width"),
+    *("gpu.pcie_replays", "gpu.idle_memory_mib", "gpu.ecc", "gpu.row_remap"),
+)
+# Texts and switches, which are no measure of a GPU, and what all generations have.
+FREE_KEYS = (
+    *("gpu_stress.device", "gpu_stress.python", "gpu_stress.python_path", "gpu_stress.fp8", "telemetry.directory"),
+    *("nvlink.fabric", "nvlink.fabric_manager", "nvlink.fabric_manager_log", "nvlink.subnet_manager"),
+    "nvlink.domain",
+)
+# Numbers of the section gpu that count parts.
+COUNTED = ("gpu.count", "gpu.parts")
+GENERATIONS = {"H100": "Hopper", "H200": "Hopper", "B200": "Blackwell", "GB200": "Blackwell"}
+
+
+def generation_of(name: str) -> str:
+    model = shipped_values(name)["gpu"]["model"]
+    (found,) = {GENERATIONS[word] for word in model.split() if word in GENERATIONS}
+    return found
+
+
+def numbers_of(data: Any, key: str = "") -> Iterator[str]:
+    """Yield the keys of a class whose values are numbers; a list counts as one."""
+    if isinstance(data, dict):
+        for name, value in data.items():
+            yield from numbers_of(value, f"{key}.{name}" if key else name)
+    elif isinstance(data, list | int | float) and not isinstance(data, bool):
+        yield key
+
+
+def states(data: Any, key: str) -> bool:
+    """Return whether a class' own file says a value, or that a section around it is null."""
+    for name in key.split("."):
+        if not isinstance(data, dict) or name not in data:
+            return False
+        data = data[name]
+        if data is None:
+            return True
+    return True
+
+
+def stated_by(name: str, key: str) -> str:
+    """Return the class from which a shipped class has a value: itself, or the nearest that it extends."""
+    while True:
+        data = yaml.safe_load((HARDWARE / f"{name}.yml").read_text())
+        if states(data, key):
+            return name
+        name = data["extends"]
+
+
+def bound(key: str) -> bool:
+    inside = any(key.startswith(f"{section}.") or key == section for section in BOUND_SECTIONS)
+    free = key in FREE_KEYS or key.startswith("nvlink.domain.")
+    return not free and (inside or any(key == own or key.startswith(f"{own}.") for own in BOUND_KEYS))
+
+
+@pytest.mark.parametrize("name", shipped_classes())
+def test_no_number_of_a_gpu_is_taken_from_another_generation(name: str) -> None:
+    known = {key for each in shipped_classes() for key in numbers_of(shipped_values(each)) if bound(key)}
+    assert {"gpu_stress.bf16_floor_tflops", "telemetry.temperature_celsius", "nvbandwidth.floors"} <= known
+    inherited = {key: stated_by(name, key) for key in sorted(known)}
+    foreign = {key: each for key, each in inherited.items() if generation_of(each) != generation_of(name)}
+    assert foreign == {}
+
+
+def test_every_number_of_the_section_gpu_is_bound_or_counts_parts() -> None:
+    known = {key for name in shipped_classes() for key in numbers_of({"gpu": shipped_values(name)["gpu"]})}
+    assert [key for key in sorted(known) if not bound(key) and not key.startswith(COUNTED)] == []
 
 
 def test_board_without_gpus_and_rails_needs_no_places() -> None:
@@ -224,7 +350,7 @@ def test_bad_override_names_file_key_found_and_expected(override: dict[str, Any]
     [
         (
             {"c": {"extends": "hgx_h1000"}},
-            'c.extends: found "hgx_h1000", expected one of c, dgx_h100, dgx_h200, grand_teton',
+            'c.extends: found "hgx_h1000", expected one of c, dgx_h100, dgx_h200, gb200_nvl7',
         ),
         ({"c": {"extends": "d"}, "d": {"extends": "c"}}, "c.extends: found c -> d -> c, expected no circle"),
         ({"c": {"memory": {"mib": 1}}}, "hardware_classes.c.gpu: found nothing, expected a mapping, or null"),

@@ -143,6 +143,38 @@ def test_what_the_scheduler_lets_pass_is_named(scheduler: dict[str, Any], said: 
     assert small_fleet(2, scheduler={**BATCH, **scheduler}).weaker["hgx_h100"] == (said,)
 
 
+IN_DOMAINS = {
+    "hgx_h100": {
+        "nvlink": {"fabric_manager": False, "fabric_manager_log": None, "domain": {"hosts": 18, "imex": None}},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "topology", "said"),
+    [
+        ({"version": "23.11"}, "block", ()),
+        ({"version": "23.11", "topology": "block"}, "block", ()),
+        ({"version": "23.11", "topology": "tree"}, "tree", ("topology is tree, shipped block",)),
+        ({"version": "23.11", "topology": "none"}, "none", ("topology is none, shipped block",)),
+        # Releases that have no blocks.
+        ({"version": "23.02"}, "tree", ()),
+        ({}, "tree", ()),
+        ({"topology": "none"}, "none", ()),
+    ],
+)
+def test_racks_that_are_nvlink_domains_are_blocks_unless_a_site_declares_others(
+    scheduler: dict[str, Any], topology: str, said: tuple[str, ...]
+) -> None:
+    found = small_fleet(4, scheduler={**BATCH, **scheduler}, hardware_classes=IN_DOMAINS)
+    assert found.scheduler.topology == topology
+    weaker = [text.partition(":")[0] for text in found.weaker["hgx_h100"] if text.startswith("topology")]
+    assert weaker == [*said]
+    plainly = small_fleet(4, scheduler={**BATCH, **scheduler})
+    assert plainly.scheduler.topology == scheduler.get("topology", "tree")
+    assert [text for text in plainly.weaker["hgx_h100"] if text.startswith("topology")] == []
+
+
 @pytest.mark.parametrize(
     "parameters",
     [

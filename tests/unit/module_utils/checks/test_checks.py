@@ -33,7 +33,7 @@ def by_subject(findings):
     [(2, 96, "pass"), (2, 95, "fail"), (2, 97, "fail"), (1, 96, "fail"), (3, 96, "fail")],
 )
 def test_cpu(expect, sockets, cores, verdict):
-    (finding,) = cpu.decide({"lscpu": Cpu(sockets, cores, None)}, typed(expect))
+    (finding,) = cpu.decide({"lscpu": Cpu(sockets, cores, None, architecture="x86_64")}, typed(expect))
     assert finding.verdict == verdict
 
 

@@ -164,3 +164,51 @@ def test_class_without_nvbandwidth_or_gpus_owes_nothing(four, without):
     assert gpu_bandwidth.subjects(typed(four))[-1] == "host"
     four[without] = None
     assert list(gpu_bandwidth.subjects(typed(four))) == []
+
+
+@pytest.fixture
+def floorless(four):
+    """Return the class without any floor."""
+    floors = [{**floor, "gb_per_s": None} for floor in four["nvbandwidth"]["floors"]]
+    four["nvbandwidth"] = {**four["nvbandwidth"], "floors": floors}
+    return four
+
+
+def test_gpus_without_a_class_floor_are_compared_with_each_other_and_it_is_said(floorless):
+    findings = decide(floorless, run())
+    assert verdicts(findings) == ["pass"] * 5
+    assert f"{PEER}, no class floor, 396.0 GB/s" in findings[0].reason
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(52.63, "pass"), (52.62, "fail")])
+def test_slow_to_the_host_without_a_class_floor(floorless, value, verdict):
+    # 5 % below the median of 55.4.
+    findings = decide(floorless, run(h2d=(value, 55.4, 55.4, 55.4)))
+    assert verdicts(findings) == [verdict, "pass", "pass", "pass", "pass"]
+    if verdict == "fail":
+        assert "over 5 % below the 55.4 GB/s that is usual here" in findings[0].reason
+        assert findings[0].expected == pytest.approx(52.63)
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(376.2, "pass"), (376.1, "fail")])
+def test_gpu_slow_with_all_others_is_found_without_a_class_floor(floorless, value, verdict):
+    slow = {pair: value for other in (0, 1, 3) for pair in ((2, other), (other, 2))}
+    findings = decide(floorless, run(peer=peers(slow)))
+    assert verdicts(findings) == ["pass", "pass", verdict, "pass", "pass"]
+
+
+def test_one_slow_pair_is_found_without_a_class_floor(floorless):
+    findings = decide(floorless, run(peer=peers({(0, 1): 200.0})))
+    assert verdicts(findings) == ["fail", "fail", "pass", "pass", "pass"]
+
+
+def test_number_that_cannot_be_is_no_measurement_without_a_class_floor(floorless):
+    findings = decide(floorless, run(h2d=(5540.0, 55.4, 55.4, 55.4)))
+    assert verdicts(findings) == ["incomplete", "pass", "pass", "pass", "pass"]
+
+
+@pytest.mark.parametrize("none", [{"h2d": (55.4, 55.4, None, None)}, {"peer": peers(value=None)}])
+def test_too_few_to_compare_do_not_pass_without_a_class_floor(floorless, none):
+    findings = decide(floorless, run(**none))
+    assert verdicts(findings) == ["incomplete"] * 4 + ["pass"]
+    assert "too few GPUs were measured to compare them" in findings[0].reason

@@ -251,7 +251,7 @@ def test_nvlinks_of_fewer_gpus_blame_nobody_by_guess(expect):
 
 def row(index, nics=None, node=None, **more):
     nics = {"mlx5_0": "PIX", "mlx5_1": "SYS"} if nics is None else nics
-    fields = {"cpus": "0-47", "numa_node": index if node is None else node, **more}
+    fields = {"cpus": "0-47", "numa_nodes": (index if node is None else node,), **more}
     return Row(index, {1 - index: "NV18"}, nics, **fields)
 
 
@@ -286,7 +286,8 @@ def test_numa_off_fails_the_host(expect, report):
     assert (findings["host"].verdict, findings["host"].measured) == ("fail", 1)
     assert "numa=off" in findings["host"].reason
     assert affinity(expect, row(1), report)["host"].verdict == "pass"
-    assert affinity(expect, replace(row(1), numa_node=None), report)["host"].verdict == "incomplete"
+    assert affinity(expect, replace(row(1), numa_nodes=None), report)["host"].verdict == "incomplete"
+    assert affinity(expect, replace(row(1), numa_nodes=(0, 1)), report)["host"].verdict == "incomplete"
 
 
 def test_declared_places_are_exact(expect, report):
@@ -342,7 +343,24 @@ def test_fabric_manager(service, verdict, expect, report):
     assert (finding.subject, finding.verdict) == ("host", verdict)
 
 
+@pytest.mark.parametrize("owed", [False, True])
+def test_fabric_manager_that_starts_a_subnet_manager_names_what_it_needs(owed, expect, report):
+    expect = {**expect, "nvlink": {**expect["nvlink"], "subnet_manager": owed}}
+    service = replace(RUNNING, active="failed", sub="failed")
+    (finding,) = found("fabric_manager", expect, fabric_manager=service, nvidia_smi=report).values()
+    assert finding.verdict == "fail" and ("ib_umad" in finding.reason) is owed
+
+
 def test_fabric_manager_is_not_compared_with_an_unread_driver(expect, report):
     unread = replace(report, driver=None)
     (finding,) = found("fabric_manager", expect, fabric_manager=RUNNING, nvidia_smi=unread).values()
     assert finding.verdict == "incomplete"
+
+
+@pytest.mark.parametrize(
+    ("link", "verdict"), [(Pcie(1, 1, 1, 1, 1, 0), "pass"), (Pcie(None, None, None, None, None, 0), "pass"),
+                          (Pcie(1, 1, 1, 1, 1, 10001), "fail"), (Pcie(1, 1, 1, 1, 1, None), "incomplete")],
+)  # fmt: skip
+def test_link_that_the_class_does_not_state_is_not_judged(expect, report, link, verdict):
+    expect["gpu"] |= {"pcie_generation": None, "pcie_width": None}
+    assert second("gpu_pcie", expect, report, pcie=link).verdict == verdict

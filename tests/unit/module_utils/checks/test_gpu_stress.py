@@ -1,5 +1,6 @@
 """Loads judged: wrong bits, the odd one out, what was not measured, floors and spread."""
 
+import statistics
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import gpu_stress as check
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_stress as stress
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
 from tests.placed import PLACED
@@ -141,7 +143,7 @@ def test_fp8_that_cannot_be_run_is_incomplete_unless_the_class_expects_none(load
     loads = replace(loads, gpus={**loads.gpus, BAD: one})
     finding = alone(loads)
     assert finding.verdict == "incomplete" and "compute capability below 8.9" in finding.reason
-    expect = {**HGX, "gpu_stress": {**HGX["gpu_stress"], "fp8_floor_tflops": None}}
+    expect = {**HGX, "gpu_stress": {**HGX["gpu_stress"], "fp8": False}}
     finding = alone(loads, expect)
     assert finding.verdict == "pass" and "fp8 not supported: compute capability" in finding.reason
 
@@ -163,6 +165,61 @@ def test_floor_and_spread_on_both_sides(loads, change, floor, verdict, words):
     expect = {**HGX, "gpu_stress": {**HGX["gpu_stress"], **floor}}
     finding = alone(changed(loads, **change), expect)
     assert finding.verdict == verdict and words in finding.reason
+
+
+UNKNOWN = {"bf16_floor_tflops": None, "fp8_floor_tflops": None, "memory_copy_floor_gb_per_s": None}
+FLOORLESS = {**HGX, "gpu_stress": {**HGX["gpu_stress"], **UNKNOWN}}
+
+
+def test_gpus_without_a_class_floor_are_compared_with_each_other_and_it_is_said(loads):
+    finding = alone(loads, FLOORLESS)
+    assert (finding.verdict, finding.expected) == ("pass", None)
+    assert "no class floor for bf16, fp8, memory copy: compared with the node's other GPUs alone" in finding.reason
+    assert "no class floor" not in alone(loads).reason
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "words"),
+    [
+        ({"product": {"tflops": 697.45}}, "pass", ""),
+        ({"product": {"tflops": 697.43}}, "fail", "697.4 TFLOP/s bf16, spread across the node's GPUs: median 726.5"),
+        ({"product": {"tflops": 1.0}, "kind": "fp8"}, "fail", "1 TFLOP/s fp8, spread across the node's GPUs"),
+        ({"memory": {"copy_gb_per_s": 1.0}}, "fail", "memory copies 1 GB/s, spread across the node's GPUs"),
+        ({"memory": {"wrong_words": 3}}, "fail", "memory lost 3 words"),
+        ({"product": {"tflops": None}}, "incomplete", "too few repetitions"),
+    ],
+)
+def test_gpu_that_stands_apart_is_found_without_a_class_floor(loads, change, verdict, words):
+    finding = alone(changed(loads, **change), FLOORLESS)
+    assert finding.verdict == verdict and words in finding.reason
+
+
+def test_copies_on_both_sides_of_the_spread_without_a_class_floor(loads):
+    copies = [load.memory.copy_gb_per_s for load in loads.gpus.values()]
+    least = statistics.median([*sorted(copies)[1:], 0]) * 0.96
+    for copy, verdict in ((least + 0.01, "pass"), (least - 0.01, "fail")):
+        slowest = min(loads.gpus, key=lambda gpu: loads.gpus[gpu].memory.copy_gb_per_s)
+        found = judged(changed(loads, slowest, memory={"copy_gb_per_s": copy}), FLOORLESS)
+        assert [each.verdict for subject, each in found.items() if slowest in subject] == [verdict]
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(3, "pass"), (2, "incomplete")])
+def test_too_few_gpus_to_compare_do_not_pass_without_a_class_floor(loads, count, verdict):
+    some = dict(list(loads.gpus.items())[:count])
+    parts = [part for part in HGX["gpu"]["parts"] if part["address"] in some]
+    expect = {**FLOORLESS, "gpu": {**HGX["gpu"], "count": count, "parts": parts}, "affinity": None}
+    found = judged(replace(loads, gpus=some), expect)
+    assert {finding.verdict for finding in found.values()} == {verdict}
+    if verdict == "incomplete":
+        assert all("2 GPUs are too few to compare" in finding.reason for finding in found.values())
+
+
+@pytest.mark.parametrize("floor", UNKNOWN)
+def test_class_with_neither_floor_nor_spread_is_refused(floor):
+    own = {**HGX["gpu_stress"], "spread_percent": None}
+    typed({**HGX, "gpu_stress": {**own, "fp8": False, "fp8_floor_tflops": None}})
+    with pytest.raises(ReadError, match="spread_percent: found nothing, expected a number where a floor is null"):
+        typed({**HGX, "gpu_stress": {**own, floor: None}})
 
 
 def test_class_that_loads_no_gpu_owes_nothing():

@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import gpu_telemetry as check
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_telemetry as stress
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
 from tests.placed import PLACED
@@ -166,3 +167,46 @@ def test_class_may_leave_limits_open():
 
 def test_class_without_telemetry_owes_nothing():
     assert check.subjects(typed({**HGX, "telemetry": None})) == []
+
+
+UNKNOWN = {"power_percent": None, "temperature_celsius": None, "memory_temperature_celsius": None}
+OPEN = {**HGX, "telemetry": {**HGX["telemetry"], **UNKNOWN}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "words"),
+    [
+        ({}, "pass", ""),
+        ({"temperature_celsius__max": 101}, "pass", ""),
+        ({"temperature_celsius": 77}, "fail", "77 C, spread across the node's GPUs"),
+        ({"power_watts": 628}, "pass", ""),
+        ({"power_watts__median": 627}, "fail", "power 627 W, spread across the node's GPUs"),
+        ({"temperature_celsius": None}, "incomplete", "temperature_celsius was not reported"),
+    ],
+)
+def test_gpus_without_class_limits_are_compared_with_each_other(changes, verdict, words):
+    finding = judged(expect=OPEN, **changes)[PART]
+    assert finding.verdict == verdict and words in finding.reason
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(3, "pass"), (2, "incomplete")])
+def test_too_few_gpus_to_compare_do_not_pass_without_class_limits(count, verdict):
+    summary = copy.deepcopy(HEALTHY)
+    parts = [part for part in HGX["gpu"]["parts"] if part["address"] == BAD]
+    parts += [part for part in HGX["gpu"]["parts"] if part not in parts][: count - 1]
+    kept = [part["address"] for part in parts]
+    summary["gpus"] = {gpu: value for gpu, value in summary["gpus"].items() if gpu in kept}
+    expect = {**OPEN, "gpu": {**HGX["gpu"], "count": count, "parts": parts}, "affinity": None}
+    found = judged(expect=expect, summary=summary)
+    assert {finding.verdict for finding in found.values()} == {verdict}
+    if verdict == "incomplete":
+        assert "no class limit of power_watts is known, and 2 GPUs are too few to compare" in found[PART].reason
+
+
+@pytest.mark.parametrize(
+    ("limit", "spread"),
+    [("power_percent", "power_spread_percent"), ("temperature_celsius", "temperature_spread_celsius")],
+)
+def test_class_with_neither_limit_nor_spread_is_refused(limit, spread):
+    with pytest.raises(ReadError, match=f"{spread}: found nothing, expected a number where {limit} is null"):
+        typed({**HGX, "telemetry": {**HGX["telemetry"], limit: None, spread: None}})

@@ -27,6 +27,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes.hugepages im
 from ansible_collections.muster.cluster.plugins.module_utils.probes.lscpu import Cpu
 from ansible_collections.muster.cluster.plugins.module_utils.probes.meminfo import Memory
 from ansible_collections.muster.cluster.plugins.module_utils.probes.numa import Node
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
 from tests.placed import PLACED
@@ -62,10 +63,22 @@ def by_subject(findings):
 )
 def test_cpu_threads_model_and_what_is_off(expect, found, declared, verdict):
     expect["cpu"].update(declared)
-    (finding,) = cpu.decide({"lscpu": found}, typed(expect))
+    (finding,) = cpu.decide({"lscpu": replace(found, architecture="x86_64")}, typed(expect))
     assert finding.verdict == verdict
     said = f"number of cores is {found.cores}, none declared" in finding.reason
     assert said == (verdict == "pass" and "cores" in declared)
+
+
+@pytest.mark.parametrize(("found", "verdict"), [("x86_64", "pass"), ("aarch64", "fail"), (None, "incomplete")])
+def test_cpu_of_another_architecture(expect, found, verdict):
+    (finding,) = cpu.decide({"lscpu": Cpu(2, 96, "X", 2, architecture=found)}, typed(expect))
+    assert finding.verdict == verdict
+
+
+def test_class_of_arm64_declares_no_microcode(expect):
+    expect["cpu"] |= {"architecture": "aarch64", "microcode": "0x2b000603"}
+    with pytest.raises(ReadError, match="aarch64 has none"):
+        typed(expect)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +168,30 @@ def test_clock_source(expect, found, verdict):
 def test_numa_nodes_and_their_balance(expect, nodes, verdict, action):
     (finding,) = numa.decide({"numa": nodes}, typed(expect))
     assert (finding.verdict, finding.action) == (verdict, action)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "declared", "verdict", "measured"),
+    [
+        ({2: Node(0, 500), 3: Node(0, 0)}, 1, "pass", 2),
+        ({2: Node(0, 0)}, 1, "fail", 0),
+        ({2: Node(0, 500), 3: Node(0, 500)}, 1, "fail", 2),
+        ({2: Node(0, 0)}, 0, "pass", 2),
+        ({2: Node(0, 500)}, 0, "fail", 1),
+        # Not declared: every node has CPUs.
+        ({2: Node(0, 500)}, None, "fail", 3),
+        ({2: Node(0, 0)}, None, "fail", 3),
+    ],
+)
+def test_numa_nodes_of_gpu_memory(expect, nodes, declared, verdict, measured):
+    expect["numa"] |= {"gpu_memory_nodes": declared}
+    (finding,) = numa.decide({"numa": {0: Node(96, 1000), 1: Node(96, 1000), **nodes}}, typed(expect))
+    assert (finding.verdict, finding.measured) == (verdict, measured)
+
+
+def test_host_on_which_no_numa_node_has_cpus(expect):
+    expect["numa"] |= {"gpu_memory_nodes": 1}
+    assert numa.decide({"numa": {0: Node(0, 500)}}, typed(expect))[0].verdict == "fail"
 
 
 def edac(correctable=0, uncorrectable=0, of_dimm=True):

@@ -334,6 +334,16 @@ def test_silent_log_passes_the_host(check, expect):
         ),
         ("kernel_crash", "rcu: INFO: rcu_sched self-detected stall on CPU", "host", "fail", "investigate"),
         ("kernel_crash", "BUG: unable to handle page fault for address: ffff", "host", "fail", "investigate"),
+        # As arm64 words it.
+        (
+            "kernel_crash",
+            "Unable to handle kernel NULL pointer dereference at virtual address 0000000000000008",
+            "host",
+            "fail",
+            "investigate",
+        ),
+        ("kernel_crash", "Internal error: Oops: 0000000096000004 [#1] SMP", "host", "fail", "investigate"),
+        ("kernel_crash", "SError Interrupt on CPU17, code 0xbe000011 -- SError", "host", "fail", "investigate"),
         ("kernel_crash", "Kernel panic - not syncing: Fatal exception", "host", "fail", "investigate"),
         ("kernel_crash", "NMI watchdog: Enabled. Permanently consumes one hw-PMU counter.", None, "pass", "none"),
         (
@@ -344,6 +354,14 @@ def test_silent_log_passes_the_host(check, expect):
             "investigate",
         ),
         ("program_crash", "python[12]: segfault at 0 ip 0 sp 0 error 4 in libc.so.6[7f+1]", None, "pass", "none"),
+        (
+            "program_crash",
+            "python[12]: unhandled exception: DABT (lower EL), ESR 0x0000000092000006, level 2 translation fault in "
+            "libnccl.so.2[ffff+1]",
+            "host",
+            "fail",
+            "investigate",
+        ),
         (
             "sxid",
             "nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 20034, Fatal, Link 48 LTSSM Fault Up",

@@ -191,6 +191,41 @@ def test_sick_rail_is_named_by_what_the_system_calls_it(number_of, expect):
     assert sick.verdict == "fail" and sick.reason.startswith(f"rail 3 ({name}) PCIe link runs at Gen5 x8")
 
 
+RAILS = dict.fromkeys(NAMES.devices, False)
+
+
+@pytest.mark.parametrize(
+    ("owed", "managers", "verdict"),
+    [
+        (False, None, "pass"),
+        (False, {**RAILS, "0000:5e:00.0": None}, "pass"),
+        (False, {**RAILS, "0000:5e:00.0": True}, "fail"),
+        (True, {**RAILS, "0000:05:00.0": True}, "pass"),
+        (True, {**RAILS, "0000:5e:00.0": True}, "fail"),
+        (True, {**RAILS, "0000:5e:00.0": None}, "incomplete"),
+        (True, {address: False for address in RAILS if address != "0000:5e:00.0"}, "incomplete"),
+    ],
+)
+def test_nic_that_manages_nvswitches_is_no_rail(owed, managers, verdict, expect):
+    expect["nvlink"] = {**expect["nvlink"], "subnet_manager": owed}
+    values = {"infiniband": DEVICES, "rail_names": NAMES, "nvswitch_nics": managers}
+    found = {finding.subject: finding for finding in nic_inventory.decide(values, typed(expect))}
+    sick = found.pop(SICK)
+    assert {finding.verdict for finding in found.values()} == {"pass"}
+    assert sick.verdict == verdict and (verdict == "pass" or "rail 3 (mlx5_3) manages NVSwitches" in sick.reason)
+
+
+def test_manager_without_a_driver_is_no_rail_either(expect):
+    values = {"infiniband": DEVICES, "rail_names": without_rail_3("devices"), "nvswitch_nics": {"0000:5e:00.0": True}}
+    found = {finding.subject: finding for finding in nic_inventory.decide(values, typed(expect))}
+    assert (found[SICK].verdict, found[SICK].measured) == ("fail", "manages NVSwitches")
+
+
+def test_unread_managers_pass_no_rail_of_a_host_that_has_some(expect):
+    expect["nvlink"] = {**expect["nvlink"], "subnet_manager": True}
+    assert {finding.verdict for finding in judged(nic_inventory, DEVICES, expect).values()} == {"incomplete"}
+
+
 def test_declared_model_and_firmware_hold(expect):
     expect["nic"].update(model="MT4131", firmware="28.43.1014")
     assert {item.action for item in judged(nic_inventory, DEVICES, expect).values()} == {"replace"}

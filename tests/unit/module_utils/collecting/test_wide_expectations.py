@@ -76,6 +76,20 @@ def test_virtual_functions_are_no_rails_unless_they_are_all_there_is() -> None:
     assert [rail.address for rail in beside.rails] == ["0000:1a:00.0", "0000:1a:00.2"]
 
 
+def test_nic_that_manages_nvswitches_is_no_rail() -> None:
+    found = host(*((f"0000:0{number}:00.0", "0x15b3", "0x020700") for number in range(3)))
+    found.outputs[f"{PCI}/0000:01:00.0/vpd"] = Output("V3 SMDL=SW_MNG")
+    found.outputs[f"{PCI}/0000:02:00.0/vpd"] = Output("SN MT1")
+    nic = wide_expectations(found, "/usr/bin", "/").nic
+    assert nic is not None
+    assert [rail.address for rail in nic.rails] == ["0000:00:00.0", "0000:02:00.0"]
+
+
+def test_imex_is_asked_for() -> None:
+    nvlink = wide_expectations(host(), "/usr/bin", "/").nvlink
+    assert nvlink is not None and nvlink.domain is not None and nvlink.domain.imex is not None
+
+
 def test_host_without_devices_has_nothing_to_ask_for() -> None:
     expect = wide_expectations(host(), "/opt/bin", "/host")
     assert expect.gpu is None and expect.nic is not None and expect.nic.rails == ()

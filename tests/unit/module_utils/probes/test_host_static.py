@@ -20,6 +20,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes import (
     numa,
 )
 
+from tests.fake_host import FakeHost
+
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy"
 ALL = (
     *(chrony, clocksource, cmdline, cpufreq, cpuinfo, dmidecode_memory, edac, hugepages),
@@ -74,7 +76,7 @@ def test_this_machines_own_files_are_understood(path):
 
 def test_recorded_lscpu_table(recorded):
     found = lscpu.parse(Output(recorded("numa/lscpu-3.txt")))
-    assert found == lscpu.Cpu(2, 2, "Intel Core Processor (Haswell, no TSX, IBRS)", 1, "")
+    assert found == lscpu.Cpu(2, 2, "Intel Core Processor (Haswell, no TSX, IBRS)", 1, "", "x86_64")
 
 
 def test_lscpu_tells_cpus_that_are_off():
@@ -224,3 +226,49 @@ def test_a_bridge_that_is_not_listed_leaves_no_way_to_the_root():
     assert lspci.above("0000:0b:00.0", lspci.parse(Output(text)))
     without = "".join(f"{block}\n\n" for block in text.split("\n\n") if "secondary=0b," not in block and block.strip())
     assert not lspci.above("0000:0b:00.0", lspci.parse(Output(without)))
+
+
+ARM = """processor\t: 0
+BogoMIPS\t: 2000.00
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x0
+CPU part\t: 0xd4f
+CPU revision\t: 1
+
+"""
+SOCKET = "/sys/devices/system/cpu/cpu0/topology/physical_package_id"
+
+
+def test_cpu_of_arm64_has_numbers_for_a_name_and_its_socket_from_sysfs():
+    host = FakeHost({cpuinfo.PATH: Output(ARM), SOCKET: Output("1\n")})
+    (cpu,) = cpuinfo.parse(cpuinfo.collect(host, None))
+    assert (cpu.number, cpu.socket, cpu.model, cpu.microcode) == (0, "1", "Arm 0x41 0xd4f r0p1", None)
+
+
+@pytest.mark.parametrize("line", ["CPU implementer", "CPU part", "CPU variant", "CPU revision"])
+def test_cpu_of_arm64_without_one_of_its_numbers_has_no_model(line):
+    text = "".join(each for each in ARM.splitlines(keepends=True) if not each.startswith(line))
+    (cpu,) = cpuinfo.parse(Output(text))
+    assert cpu.model is None
+
+
+@pytest.mark.parametrize("socket", [Output("-1\n"), Output("", rc=None, error="gone")])
+def test_cpu_of_arm64_whose_socket_cannot_be_read_is_unreadable(socket):
+    host = FakeHost({cpuinfo.PATH: Output(ARM), SOCKET: socket})
+    with pytest.raises(Unreadable):
+        cpuinfo.parse(cpuinfo.collect(host, None))
+
+
+def test_cpu_of_arm64_without_any_socket_is_unreadable():
+    with pytest.raises(Unreadable, match="physical_package_id"):
+        cpuinfo.parse(cpuinfo.collect(FakeHost({cpuinfo.PATH: Output(ARM)}), None))
+
+
+def test_file_of_x86_alone_is_kept_as_it_is():
+    host = FakeHost({cpuinfo.PATH: Output(healthy(cpuinfo)), SOCKET: Output("0\n")})
+    assert cpuinfo.collect(host, None).stdout == healthy(cpuinfo)
+
+
+def test_architecture_is_what_the_kernel_calls_it():
+    assert lscpu.parse(Output(healthy(lscpu))).architecture == "x86_64"

@@ -94,6 +94,15 @@ def test_each_infiniband_port_asks_its_own_other_end(expect):
     assert len(host.runs) == 4 and set(host.limits) == {infiniband_neighbours.TIMEOUT_SECONDS}
 
 
+def test_nvswitch_is_not_asked_through_the_nic_that_manages_it(expect):
+    host = replies()
+    base = "/sys/bus/pci/devices/0000:05:00.0"
+    host.outputs |= {f"{base}/vendor": Output("0x15b3\n"), f"{base}/class": Output("0x020700\n")}
+    host.outputs |= {f"{base}/vpd": Output("V3 SW_MNG"), f"{base}/infiniband/mlx5_1": Output()}
+    assert found(host, expect) == {"mlx5_0": Neighbour("leaf-1", ("5",))}
+    assert not [command for command in host.commands if "mlx5_1" in command]
+
+
 def test_healthy_output_names_a_leaf_for_each_rail():
     found = infiniband_neighbours.parse(Output(healthy("infiniband_neighbours")))
     assert found == {f"mlx5_{rail}": Neighbour(f"leaf-{rail + 1}", ("1",)) for rail in range(8)}

@@ -166,6 +166,30 @@ def test_host_that_does_not_say_how_much_memory_is_available_is_not_loaded(fake_
     assert cpu_stress.collect(host, typed(expect), 60, NoSettings()).rc is None and not host.runs
 
 
+def with_gpu_memory(fake_host, expect, node):
+    """Return a host of Grace with 1000 MiB free, of which 400 are of a GPU, and that it was asked."""
+    expect["numa"] = {**expect["numa"], "gpu_memory_nodes": 1}
+    nodes = "/sys/devices/system/node/node"
+    fake_host.outputs |= {
+        "/proc/meminfo": Output("MemTotal: 2048000 kB\nMemAvailable: 1024000 kB\n"),
+        f"{nodes}2/cpulist": Output("\n"),
+        f"{nodes}2/meminfo": node,
+    }
+    host = Loaded(fake_host, Output(CPU))
+    return host, cpu_stress.collect(host, typed(expect), 60, NoSettings())
+
+
+def test_memory_of_gpus_is_left_to_them(fake_host, expect):
+    host, _ = with_gpu_memory(fake_host, expect, Output("Node 2 MemTotal: 409600 kB\nNode 2 MemFree: 409600 kB\n"))
+    ((command, _),) = host.runs
+    assert command[command.index("--vm-bytes") + 1] == "360M"
+
+
+def test_host_that_does_not_tell_what_memory_is_the_gpus_is_not_loaded(fake_host, expect):
+    host, output = with_gpu_memory(fake_host, expect, Output("Node 2 MemTotal: 409600 kB\n"))
+    assert output.rc is None and not host.runs
+
+
 def judged(text, expect, rc=0):
     values = {"cpu_stress": cpu_stress.parse(joined({"stress-ng": Output(text, rc=rc)}))}
     return [(finding.verdict, finding.action) for finding in cpu_check.decide(values, typed(expect))]

@@ -218,8 +218,8 @@ def test_wrong_word_is_named_and_no_file_is_written(
 
 def test_unknown_class_to_extend_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main(["draft", "gpu-01.tar.gz", *WORDS, "--extends=hgx_b200"])
-    assert "invalid choice: 'hgx_b200'" in capsys.readouterr().err
+        main(["draft", "gpu-01.tar.gz", *WORDS, "--extends=hgx_b300"])
+    assert "invalid choice: 'hgx_b300'" in capsys.readouterr().err
 
 
 def test_file_that_is_there_stays_and_no_host_is_asked(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

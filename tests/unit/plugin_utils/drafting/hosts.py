@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from ansible_collections.muster.cluster.plugins.module_utils.collecting.archive 
 from ansible_collections.muster.cluster.plugins.module_utils.collecting.collect import collected_probes
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import PROBES, judge_stage
 from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge import rejudged
-from ansible_collections.muster.cluster.plugins.module_utils.host.blocks import joined
+from ansible_collections.muster.cluster.plugins.module_utils.host.blocks import joined, listed, split
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.probes.nvlsm import PROGRAM
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.drafted_class import DraftedClass
@@ -68,6 +70,40 @@ def recorded(file: str) -> bytes:
     if not path.exists():
         pytest.skip(f"no recorded output at {path}")
     return path.read_bytes()
+
+
+# Where the NICs that manage the NVSwitches lie.
+MANAGERS = tuple(f"0000:a8:00.{function}" for function in range(4))
+
+
+def hgx_b200_outputs() -> dict[str, Output]:
+    """Return outputs of a host whose GPU board has four functions of a ConnectX-7 besides the eight rails' NICs."""
+    outputs = healthy_outputs()
+    devices, infiniband = outputs["lspci"].stdout, split(outputs["infiniband"].stdout)
+    (rail,) = re.findall(r"(?ms)^0000:1a:00\.0 .*?\n\n", devices)
+    (bridge,) = re.findall(r"(?ms)^0000:00:02\.0 PCI bridge(?:[^\n]|\n(?!\n))*secondary=1a.*?\n\n", devices)
+    devices += bridge.replace("0000:00:02.0", "0000:00:1d.0").replace("=1a", "=a8")
+    names, managers = outputs["rail_names"].stdout, ""
+    files = {path: output for path, output in infiniband.items() if "/mlx5_0/" in path and "/net/" not in path}
+    for number, address in enumerate(MANAGERS, 8):
+        devices += rail.replace("0000:1a:00.0 Ethernet", f"{address} Infiniband")
+        names += f"/sys/bus/pci/devices/{address}/infiniband/mlx5_{number}\n"
+        names += f"/sys/bus/pci/devices/{address}/net/ibp{number}\n"
+        managers += f"{address} SW_MNG\n"
+        for path, output in files.items():
+            text = output.stdout.replace("Ethernet", "InfiniBand")
+            infiniband[path.replace("/mlx5_0/", f"/mlx5_{number}/")] = Output(text)
+    up = {"operstate": "up", "mtu": "2044", "speed": "400000", "carrier_changes": "1"}
+    interfaces = split(outputs["net_devices"].stdout)
+    interfaces |= {f"/sys/class/net/ibp8/{name}": Output(f"{value}\n") for name, value in up.items()}
+    nics = outputs["nvswitch_nics"].stdout.replace("8 in all", "12 in all")
+    texts = {"lspci": devices, "rail_names": names, "nvswitch_nics": managers + nics}
+    process = {"process": Output("    0 Ssl\n"), "files": Output(f"/sys/module/ib_umad yes\n{PROGRAM} yes\n")}
+    return {
+        **outputs,
+        **{probe: Output(text) for probe, text in texts.items()},
+        **{"infiniband": listed(infiniband), "net_devices": listed(interfaces), "nvlsm": joined(process)},
+    }
 
 
 def xe9680_outputs() -> dict[str, Output]:

@@ -10,11 +10,15 @@ from ansible_collections.muster.cluster.plugins.module_utils.host import blocks
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import read
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.cables import Cable, block_of, seen_cables
+from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.drafted_class import draft_class
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.name_pattern import pattern_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.network import network_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.node_names import expand
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.rails import BlockRails, places_of_block
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from .hosts import collected, expectations, hgx_b200_outputs
 
 RAILS = ("0000:1a:00.0", "0000:3c:00.0")
 NAMES = Output(
@@ -231,3 +235,11 @@ def test_exchanged_cables_are_in_the_block_or_there_is_none(
 )
 def test_cables_that_no_block_gives_have_none(cables: Sequence[Sequence[Cable | None]]) -> None:
     assert block_of(cables) is None
+
+
+def test_interface_of_a_nic_that_manages_nvswitches_is_no_front_end() -> None:
+    outputs = hgx_b200_outputs()
+    expect = expectations(draft_class([collected(outputs)]))
+    without = {name: output for name, output in outputs.items() if name != "nvswitch_nics"}
+    assert "ibp8" in network_of([collected(without)], expect, "gpu-01").interfaces
+    assert "ibp8" not in network_of([collected(outputs)], expect, "gpu-01").interfaces

@@ -13,6 +13,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.draft_erro
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.drafted_class import draft_class
 
 from .hosts import (
+    MANAGERS,
     changed,
     collected,
     dgx_documents,
@@ -21,6 +22,7 @@ from .hosts import (
     fleet_of,
     h200_outputs,
     healthy_outputs,
+    hgx_b200_outputs,
     judged,
     judged_in,
     recorded,
@@ -204,12 +206,28 @@ def test_guest_with_one_h200_and_no_rail_extends_the_board_of_that_gpu() -> None
 
 
 def test_gpu_model_without_a_shipped_class_has_no_floors_to_inherit() -> None:
-    outputs = changed(healthy_outputs(), "nvidia_smi", ("NVIDIA H100 80GB HBM3", "NVIDIA B200"))
-    expected = r"^GPU model is NVIDIA B200, expected one .* NVIDIA H100 80GB HBM3, NVIDIA H200$"
+    outputs = changed(healthy_outputs(), "nvidia_smi", ("NVIDIA H100 80GB HBM3", "NVIDIA B300 SXM6 AC"))
+    expected = r"^GPU model is NVIDIA B300 SXM6 AC, expected one .* NVIDIA H100 80GB HBM3, NVIDIA H200"
     with pytest.raises(DraftError, match=expected):
         draft_class([collected(outputs)])
     with pytest.raises(DraftError, match=expected):
         draft_class([collected(outputs)], extends="hgx_h100")
+
+
+def test_nvswitches_that_nics_of_the_host_manage_are_learned() -> None:
+    outputs = hgx_b200_outputs()
+    drafted = draft_class(fleet_of(2, outputs))
+    assert drafted.values["nvlink"] == {"subnet_manager": True}
+    assert not {rail["address"] for rail in drafted.values["nic"]["rails"]} & {*MANAGERS}
+    assert judged_in("burn_in", drafted, asked_by_address(outputs)) == {}
+    stopped = changed(outputs, "nvlsm", ("process <==\n    0 Ssl\n", "process <== (exit status 1: )\n"))
+    assert ("nvlink_subnet_manager", "host") in judged(drafted, stopped)
+
+
+def test_nics_that_may_manage_nvswitches_are_told() -> None:
+    text = re.sub("SW_MNG|none", "unread", hgx_b200_outputs()["nvswitch_nics"].stdout)
+    drafted = draft_class([collected({**hgx_b200_outputs(), "nvswitch_nics": Output(text)})])
+    assert "whether a NIC manages NVSwitches could not be read" in drafted.unseen["nvlink.subnet_manager"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.draft_erro
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.part_places import Places, places_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.probe_values import ProbeValues
 
-from .hosts import changed, collected, healthy_outputs, xe9680_outputs
+from .hosts import MANAGERS, changed, collected, healthy_outputs, hgx_b200_outputs, xe9680_outputs
 
 NICS = ("1a", "3c", "4d", "5e", "9c", "bc", "cc", "dc")
 
@@ -42,6 +42,37 @@ def test_as_many_nics_of_one_kind_as_gpus_are_rails_without_neighbours() -> None
     places = placed(outputs)
     assert buses(places) == list(NICS)
     assert {gpu.rail for gpu in places.gpus} == {None}
+
+
+@pytest.mark.parametrize("without", ["", "topology", "lspci"])
+def test_nics_that_manage_nvswitches_are_no_rails(without: str) -> None:
+    outputs = {name: output for name, output in hgx_b200_outputs().items() if name != without}
+    assert buses(placed(outputs)) == list(NICS)
+
+
+def test_nics_that_manage_nvswitches_count_as_any_where_nobody_tells_them() -> None:
+    outputs = {name: output for name, output in hgx_b200_outputs().items() if name not in ("topology", "nvswitch_nics")}
+    ethernet = Output(outputs["infiniband"].stdout.replace("InfiniBand", "Ethernet"))
+    lspci = Output(outputs["lspci"].stdout.replace("Infiniband controller", "Ethernet controller"))
+    assert buses(placed(outputs)) == list(NICS)
+    with pytest.raises(DraftError, match="which NICs are the rails of 8 GPUs cannot be told"):
+        placed({**outputs, "infiniband": ethernet, "lspci": lspci})
+
+
+def test_nic_that_manages_nvswitches_stays_none_where_it_alone_has_a_driver() -> None:
+    outputs = {name: output for name, output in hgx_b200_outputs().items() if name != "topology"}
+    lines = outputs["rail_names"].stdout.splitlines(keepends=True)
+    alone = "".join(line for line in lines if any(address in line for address in MANAGERS))
+    assert buses(placed({**outputs, "rail_names": Output(alone)})) == list(NICS)
+
+
+@pytest.mark.parametrize("address", MANAGERS)
+def test_named_rail_that_manages_nvswitches_is_refused(address: str) -> None:
+    with pytest.raises(DraftError) as caught:
+        placed(hgx_b200_outputs(), ["0000:1a:00.0", address])
+    said = str(caught.value)
+    assert said.startswith(f"gpu-01: rail {address} manages NVSwitches (SW_MNG in its VPD) and is no rail, NICs are ")
+    assert not any(each in said.partition("NICs are ")[2] for each in MANAGERS) and "0000:dc:00.0" in said
 
 
 def test_nics_of_which_nobody_knows_are_listed() -> None:

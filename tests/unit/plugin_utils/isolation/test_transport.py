@@ -46,8 +46,10 @@ def observation(*logs: Any, phase: str = "end") -> dict[str, Any]:
     return {"group": ["gpu-1", "gpu-2"], "ranks": ranks}
 
 
-def verdict(*observations: dict[str, Any], expect: dict[str, Any] = EXPECT) -> tuple[str, str]:
-    (finding,) = transport_findings("gpu-1", observations, typed(expect))
+def verdict(
+    *observations: dict[str, Any], expect: dict[str, Any] = EXPECT, racks: dict[str, str | None] | None = None
+) -> tuple[str, str]:
+    (finding,) = transport_findings("gpu-1", observations, typed(expect), racks)
     assert (finding.check, finding.subject) == ("transport", "network")
     return finding.verdict, finding.reason
 
@@ -147,3 +149,24 @@ def test_owed_on_an_rdma_fabric_with_nccl_and_nowhere_else() -> None:
     for expect, owed in ((EXPECT, True), (gloo, False), ({**EXPECT, "fabric": None}, False)):
         assert (("transport", "network") in required("acceptance", typed(expect))) is owed
         assert bool(transport_findings("gpu-1", [], typed(expect))) is owed
+
+
+NVLINK = {**CLASS["nvlink"], "fabric_manager": False, "fabric_manager_log": None}
+IN_DOMAINS = {**EXPECT, "nvlink": {**NVLINK, "domain": {"hosts": 18, "imex": None}}}
+QUIET = replace(GOOD, direct={})
+
+
+def test_inside_a_rack_that_is_a_domain_no_channel_over_the_network_is_the_right_road() -> None:
+    one, two = {"gpu-1": "r1", "gpu-2": "r1"}, {"gpu-1": "r1", "gpu-2": "r2"}
+    assert verdict(observation(QUIET), expect=IN_DOMAINS, racks=one) == (PASS, "")
+    found = verdict(observation(GOOD, QUIET), expect=IN_DOMAINS, racks=one)
+    assert found == (FAIL, "4 channels over the network inside rack r1, expected NVLink")
+    # Between racks, and where nobody says which, channels over the network are owed as of any class.
+    for racks in (two, {}, {"gpu-1": None, "gpu-2": None}):
+        assert verdict(observation(GOOD), expect=IN_DOMAINS, racks=racks) == (PASS, "")
+        said = (INCOMPLETE, "NCCL's log names no channel over the network")
+        assert verdict(observation(QUIET), expect=IN_DOMAINS, racks=racks) == said
+    assert verdict(observation(QUIET), racks=one)[0] == INCOMPLETE
+    assert verdict(observation(GOOD), racks=one)[0] == PASS
+    (finding,) = transport_findings("gpu-1", [observation(QUIET)], typed(IN_DOMAINS), one)
+    assert finding.expected == "8 rails over RoCE, GPUDirect RDMA, NVLS, NVLink alone inside a rack"

@@ -1,11 +1,14 @@
 import json
+from copy import deepcopy
 from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
-from .clusters import FILE, MORE_HOSTS, WHOLE, site, variables_of
+from tests.placed import placed
+
+from .clusters import FILE, MORE_HOSTS, WHOLE, files, site, variables_of
 
 
 def test_silence_gives_the_defaults() -> None:
@@ -27,6 +30,84 @@ def test_silence_gives_the_defaults() -> None:
     )
     assert scheduler.hooks.health and scheduler.hooks.prolog and scheduler.hooks.epilog
     assert fleet.policy.heartbeat_seconds == 900
+
+
+SIZES = "BlockSizes=2,4"
+NVLINK = {"fabric_manager": False, "fabric_manager_log": None, "domain": {"hosts": 2, "imex": None}}
+
+
+def in_domains(**block: Any) -> dict[str, Any]:
+    """Return a fleet of eight nodes whose racks are NVLink domains of two hosts."""
+    return {**site({"version": "24.11"}, **block), "hardware_classes": placed({"hgx_h100": {"nvlink": NVLINK}})}
+
+
+def test_racks_that_are_nvlink_domains_are_blocks_by_default_and_read_back() -> None:
+    data = in_domains()
+    fleet = Fleet.from_data(data, FILE)
+    assert fleet.scheduler.topology == "block"
+    assert Fleet.from_variables(json.loads(json.dumps(variables_of(data)))) == fleet
+    lines = files(data)["topology.conf"].splitlines()
+    assert lines[1:] == [*(f"BlockName=rack-{at} Nodes=gpu-[0{2 * at - 1}-0{2 * at}]" for at in (1, 2, 3, 4)), SIZES]
+    # One rack is one block, of which there is nothing to say.
+    alone = in_domains(name="gpu-[1-2]", racks={"name": "rack-1"}, pods=None)
+    assert "topology.conf" not in files(alone)
+    assert "TopologyPlugin" not in files(alone)["slurm.conf"]
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        (
+            {"racks": None},
+            'site.fleet.yml: nodes: found node "gpu-01" of class hgx_h100 in no rack, expected a rack for each, as the '
+            "nodes of one are an NVLink domain",
+        ),
+        (
+            {"racks": {"name": "rack-[1-2]", "nodes_each": 4}},
+            'site.fleet.yml: nodes: found more than 2 nodes of class hgx_h100 in rack "rack-1", expected at most 2, as '
+            "nvlink.domain.hosts of the class says",
+        ),
+    ],
+)
+def test_rack_that_cannot_be_an_nvlink_domain_is_refused(block: dict[str, Any], message: str) -> None:
+    with pytest.raises(FleetError) as caught:
+        Fleet.from_data(in_domains(**block), FILE)
+    assert str(caught.value) == message
+    assert Fleet.from_data(site(**block), FILE).scheduler.topology == "tree"
+
+
+def test_rack_of_fewer_nodes_than_imex_lists_is_refused_until_the_class_says_so() -> None:
+    data = deepcopy(in_domains())
+    nvlink = data["hardware_classes"]["hgx_h100"]["nvlink"]
+    nvlink["domain"] = {**nvlink["domain"], "imex": {"nodes": 18, "channels": 1}}
+    with pytest.raises(FleetError) as caught:
+        Fleet.from_data(data, FILE)
+    found = 'site.fleet.yml: nodes: found 2 nodes of class hgx_h100 in rack "rack-1"'
+    assert str(caught.value) == f"{found}, expected 18, as nvlink.domain.imex.nodes of the class says, or null there"
+    for nodes in (2, None):
+        nvlink["domain"]["imex"]["nodes"] = nodes
+        assert Fleet.from_data(data, FILE).scheduler.topology == "block"
+
+
+@pytest.mark.parametrize("domain", [NVLINK["domain"], None])
+def test_two_classes_share_a_rack_unless_both_are_in_nvlink_domains(domain: Any) -> None:
+    data = in_domains(name="gpu-[01-07]", racks={"name": "rack-[1-7]", "nodes_each": 1}, pods=None)
+    nvlink = {**NVLINK, "domain": domain, "fabric_manager": domain is None}
+    data["hardware_classes"]["other"] = {"extends": "hgx_h100", "nvlink": nvlink}
+    data["nodes"].append(
+        {"name": "more-1", "hardware_class": "other", "address": "10.1.17.1", "racks": {"name": "rack-7"}}
+    )
+    if domain is None:
+        assert Fleet.from_data(data, FILE).scheduler.topology == "block"
+        return
+    with pytest.raises(FleetError, match='found rack "rack-7" with nodes of classes hgx_h100 and other'):
+        Fleet.from_data(data, FILE)
+
+
+def test_class_that_no_node_is_of_makes_no_blocks() -> None:
+    data = site({"version": "24.11"})
+    data["hardware_classes"] = {**placed({}), "other": {"extends": "hgx_h100", "nvlink": NVLINK}}
+    assert Fleet.from_data(data, FILE).scheduler.topology == "tree"
 
 
 def test_services_are_named_by_role() -> None:

@@ -1,0 +1,179 @@
+"""Racks that are one NVLink domain: who is in another, in none, or alone; and campaigns between two such racks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_planner import next_round
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline import proposed
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.nvlink_racks import NvLinkRacks, with_racks
+
+from tests.fleets import collectives
+from tests.isolation.campaign import plan_of
+from tests.isolation.fleet import Fleet, Spec, expectations
+from tests.placed import PLACED
+from tests.typed import typed
+
+ONE = "9c6f5af3-53bf-49b5-a436-b66766c413c3/1"
+OTHER = "2a7e1b8e-64f1-4f1d-b1f2-0d4f6f1f9a10/1"
+CLIQUE = f"{ONE.partition('/')[0]}/2"
+NONE = "00000000-0000-0000-0000-000000000000/0"
+TRAYS = [f"t{number}" for number in range(1, 5)]
+
+
+def racks(**domains: str | None) -> NvLinkRacks:
+    return NvLinkRacks({**dict.fromkeys(TRAYS, "r1"), "u1": "r2"}, domains)
+
+
+def verdict(node: str, **domains: str | None) -> tuple[str, str]:
+    found = racks(**domains).finding(node)
+    assert (found.check, found.subject) == ("nvlink_rack", "network")
+    assert found.action == ("none" if found.verdict == PASS else "investigate")
+    assert found.measured == (None if domains.get(node) == "none" else domains.get(node))
+    return found.verdict, found.reason
+
+
+def test_nodes_of_a_rack_in_one_domain_pass() -> None:
+    said = f"4 of 4 nodes of rack r1 are in NVLink domain {ONE}"
+    assert verdict("t1", **dict.fromkeys(TRAYS, ONE)) == (PASS, said)
+    # Another rack's domain is its own.
+    assert verdict("t1", **dict.fromkeys(TRAYS, ONE), u1=OTHER)[0] == PASS
+
+
+@pytest.mark.parametrize("own", [OTHER, CLIQUE])
+def test_node_in_another_domain_than_most_fails_and_costs_the_others_nothing(own: str) -> None:
+    domains = {**dict.fromkeys(TRAYS, ONE), "t4": own}
+    said = f"3 of 4 nodes of rack r1 are in NVLink domain {ONE}"
+    assert verdict("t4", **domains) == (FAIL, f"{said}, this one in {own}")
+    assert verdict("t1", **domains) == (PASS, said)
+
+
+def test_majority_is_more_than_half_of_those_heard_of() -> None:
+    three = {"t1": ONE, "t2": ONE, "t3": OTHER}
+    assert [verdict(node, **three)[0] for node in three] == [PASS, PASS, FAIL]
+    split = {**three, "t4": OTHER}
+    why = f"rack r1 has no NVLink domain that most of its nodes are in: 2 in {OTHER}, 2 in {ONE}"
+    assert {verdict(node, **split) for node in split} == {(INCOMPLETE, why)}
+
+
+def test_node_of_which_too_little_is_known_is_incomplete() -> None:
+    alone = "no other of the 4 nodes of rack r1 is known to be in an NVLink domain"
+    assert verdict("t1", t1=ONE, t2=None) == (INCOMPLETE, alone)
+    assert verdict("t1", t1=ONE, t2=NONE, u1=ONE) == (INCOMPLETE, alone)
+    assert verdict("t2", t1=ONE, t2=None, t3=ONE) == (INCOMPLETE, "the node's NVLink domain could not be read")
+    assert verdict("t2", t1=ONE, t3=ONE)[0] == INCOMPLETE
+    # Evidence from when the class had no domain.
+    assert verdict("t1", t1=ONE, t2="none") == (INCOMPLETE, alone)
+    assert verdict("t2", t1=ONE, t2="none", t3=ONE)[0] == INCOMPLETE
+    assert verdict("x", x=ONE) == (INCOMPLETE, "the fleet file declares no rack of the node")
+
+
+def test_domain_that_is_none_fails_by_itself_and_tells_nothing_of_others() -> None:
+    mixed = {"t1": ONE, "t2": ONE, "t3": NONE, "t4": f"{ONE},{OTHER}"}
+    assert verdict("t3", **mixed) == (FAIL, "the node's GPUs have joined no NVLink domain")
+    assert verdict("t4", **mixed) == (FAIL, f"the node's GPUs are in several NVLink domains: {ONE},{OTHER}")
+    assert verdict("t1", **mixed) == (PASS, f"2 of 4 nodes of rack r1 are in NVLink domain {ONE}")
+    assert verdict("t1", **dict.fromkeys(TRAYS, NONE))[0] == FAIL
+
+
+def test_who_cannot_be_told_right_from_wrong_is_held_unless_rejected() -> None:
+    good, bad = Finding("data", "network", PASS), Finding("data", "network", FAIL)
+    conclusion = Conclusion({"t1": (good,), "t2": (bad,), "t3": (good,)}, {"t3": "slow"})
+    found = with_racks(conclusion, racks(t1=ONE, t2=OTHER, t3=None))
+    assert [[each.check for each in owed] for owed in found.findings.values()] == [["data", "nvlink_rack"]] * 3
+    assert found.held == {"t1": found.findings["t1"][1].reason, "t3": "slow"}
+    sound = with_racks(Conclusion({"t1": (good,)}), racks(t1=ONE, t2=ONE))
+    assert sound.held == {}
+
+
+def test_acceptance_owes_it_of_classes_with_a_domain() -> None:
+    data = expectations_of("hgx_h100", PLACED, "test")
+    domain = {"hosts": 18, "imex": None}
+    nvlink = {**data["nvlink"], "fabric_manager": False, "fabric_manager_log": None, "domain": domain}
+    for expect, owed in ((data, False), ({**data, "nvlink": nvlink}, True), ({**data, "nvlink": None}, False)):
+        assert (("nvlink_rack", "network") in required("acceptance", typed(expect))) is owed
+
+
+class NvLinkFleet(Fleet):
+    """Hosts that are several times as fast inside their rack as between racks."""
+
+    FASTER = 8
+
+    def __init__(self, spec: Spec, slow_nvlink: str = "", effect: float = 0.2) -> None:
+        super().__init__(spec, 1)
+        self.slow_nvlink, self.effect = self.index.get(slow_nvlink, -1), effect
+
+    def _times(self, column: int, meets: Any, now_and_then: Any) -> Any:
+        times = super()._times(column, meets, now_and_then)
+        same = self.rack[meets.a] == self.rack[meets.b]
+        slow = (meets.a == self.slow_nvlink) | (meets.b == self.slow_nvlink)
+        factor = np.where(slow, 1 / (1 - self.effect), 1.0)[same] / self.FASTER
+        for side in (meets.one, meets.other):
+            times[meets.step[same], side[same]] *= factor[:, None]
+        return times
+
+
+def played(fleet: Fleet, **other: Any) -> tuple[Conclusion, list[Any], Settings]:
+    settings = Settings.of(collectives(expectations(fleet.spec)), fleet.places())
+    settings = replace(settings, **{"nvlink_racks": True, **other})
+    seen: list[Any] = []
+    while not isinstance(step := next_round(fleet.nodes, (), seen, settings), Conclusion):
+        plan = plan_of(step)
+        seen += [(step.number, plan, item) for item in fleet.run(plan)]
+    return step, seen, settings
+
+
+def passed(conclusion: Conclusion) -> set[str]:
+    return {node for node, owed in conclusion.findings.items() if all(each.verdict == PASS for each in owed)}
+
+
+def rejected(conclusion: Conclusion) -> set[str]:
+    return {node for node, owed in conclusion.findings.items() if any(each.verdict == FAIL for each in owed)}
+
+
+# Two racks of NVIDIA's GB200 NVL72: 18 trays with 4 GPUs each.
+SPEC = Spec(36, "clean", 0.01, rails=4, rack=18)
+
+
+@pytest.mark.parametrize("spec", [SPEC, replace(SPEC, hosts=18), replace(SPEC, hosts=54), replace(SPEC, hosts=20)])
+def test_sound_racks_are_admitted_whole(spec: Spec) -> None:
+    conclusion, _seen, _settings = played(NvLinkFleet(spec))
+    assert (rejected(conclusion), dict(conclusion.held)) == (set(), {})
+    assert len(passed(conclusion)) == spec.hosts
+
+
+def test_two_racks_faster_inside_are_slow_between_by_any_other_class() -> None:
+    conclusion, _seen, _settings = played(NvLinkFleet(SPEC), nvlink_racks=False)
+    assert passed(conclusion) == set()
+    assert any("slower between racks" in why for why in conclusion.held.values())
+
+
+@pytest.mark.parametrize("hosts", [18, 36])
+def test_tray_that_is_slow_over_nvlink_alone_is_found(hosts: int) -> None:
+    fleet = NvLinkFleet(replace(SPEC, hosts=hosts), "h07")
+    conclusion, _seen, _settings = played(fleet)
+    assert (rejected(conclusion), passed(conclusion)) == ({"h07"}, {*fleet.nodes} - {"h07"})
+
+
+@pytest.mark.parametrize("hosts", [18, 36])
+def test_tray_that_is_slow_everywhere_is_found(hosts: int) -> None:
+    fleet = NvLinkFleet(Spec(hosts, "one_slow_10", 0.01, rails=4, rack=18))
+    conclusion, _seen, _settings = played(fleet)
+    assert (rejected(conclusion), passed(conclusion)) == ({*fleet.truth.bad}, {*fleet.nodes} - {*fleet.truth.bad})
+
+
+@pytest.mark.parametrize(("hosts", "speed"), [(18, 8 * 46), (36, 45.54)])
+def test_baseline_is_of_pairs_between_racks_where_there_are_several(hosts: int, speed: float) -> None:
+    conclusion, seen, settings = played(NvLinkFleet(replace(SPEC, hosts=hosts)))
+    found = proposed(("gb200_nvl72", "ib", ""), passed(conclusion), seen, settings)
+    assert found is not None
+    (figure,) = [each for each in found.figures if (each.collective, each.size_bytes) == ("sendrecv", 268435456)]
+    assert figure.median == pytest.approx(speed, rel=0.02)
