@@ -129,11 +129,14 @@ def _judged(
 
 
 def _best(matrix: Matrix, between: bool) -> list[float]:
-    """Return the fastest that each GPU was measured at: one slow GPU lowers a pair of every other, but not this."""
+    """Return the fastest that each GPU was measured at: one slow GPU lowers a pair of every other, but not this.
+
+    A GPU at nothing is none to compare with.
+    """
     if not between:
-        return [value for value in matrix[0] if value is not None]
+        return [value for value in matrix[0] if value]
     pairs = _pairs(matrix)
-    own = [[value for pair, value in pairs.items() if gpu in pair and value is not None] for gpu in range(len(matrix))]
+    own = [[value for pair, value in pairs.items() if gpu in pair and value] for gpu in range(len(matrix))]
     return [max(values) for values in own if values]
 
 

@@ -172,8 +172,12 @@ def _below_floor(part: str, rate: _Rate) -> Iterator[Finding]:
 
 def _below_others(part: str, rate: _Rate, own: GpuStress) -> Iterator[Finding]:
     """Yield that a GPU is slower than those of its node, or that only they could tell and are too few."""
-    known = [each for each in rate.all if each is not None]
+    # A GPU at nothing is none to compare with.
+    known = [each for each in rate.all if each]
     if own.spread_percent is None:
+        return
+    if rate.floor is None and not rate.value:
+        yield Finding(NAME, part, FAIL, 0, None, rate.unit, f"{part}: {rate.said}", "investigate")
         return
     if len(known) < _COHORT:
         if rate.floor is None:

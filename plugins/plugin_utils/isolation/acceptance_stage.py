@@ -39,7 +39,12 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
     most_of,
     places_of,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.nvlink_racks import NvLinkRacks, with_racks
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.nvlink_racks import (
+    NvLinkRacks,
+    mates_by_rails,
+    rails_gb_per_s,
+    with_racks,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.round_summary import (
     details,
     round_summary,
@@ -178,14 +183,19 @@ class Acceptance(StageWork):
     def _completed(self, conclusion: Conclusion, seen: Seen) -> Conclusion:
         """Add to each node's findings its collectives' road, its NVLink domain, its stalls and what its links did."""
         assert self.settings is not None
-        observed = ranks_by_node(item for _, _, item in seen)
+        observed, racks = ranks_by_node(item for _, _, item in seen), self._nvlink_racks()
         findings = {
-            node: (*own, *transport_findings(node, observed.get(node, ()), self.cohort.expect, self.racks))
+            node: (
+                *own,
+                *transport_findings(node, observed.get(node, ()), self.cohort.expect, racks.racks, racks.domains),
+            )
             for node, own in conclusion.findings.items()
         }
         conclusion = replace(conclusion, findings=findings)
         if owes_nvlink_rack(self.cohort.expect):
-            conclusion = with_racks(conclusion, self._nvlink_racks())
+            rails = rails_gb_per_s(self.cohort.expect)
+            mates = mates_by_rails(racks, seen, self.settings, rails) if rails else {}
+            conclusion = with_racks(conclusion, racks, mates)
         conclusion = with_stalls(conclusion, seen, self.settings)
         names = list(map(link_name, self._links()))
         return with_links(conclusion, Owed(CARRIER_CHECK, {SUBJECT: names}, self.settings.hold), _told(seen, names))

@@ -1,6 +1,8 @@
 """Is each node in the NVLink domain of its rack? What the nodes say of their own GPUs, held against one another.
 
-A node alone cannot tell: its GPUs may agree on a domain that is another rack's, or a part of the rack's.
+A node alone cannot tell: its GPUs may agree on a domain that is another rack's, or a part of the rack's. And does it
+exchange data over NVLink there? Floors that hold between racks too are kept by rails, and the transport's finding says
+nothing of one rack in a job of several: no faster than rails can be is no NVLink.
 """
 
 from __future__ import annotations
@@ -10,11 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import NVLINK_RACK_CHECK
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Seen, matrix_of
 
 SUBJECT = "network"
+# An exchange measured as so many times what the rails carry cannot have gone over them.
+_BEYOND_RAILS = 1.1
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,11 @@ class NvLinkRacks:
         # Examined while its class had no domain.
         return None if domain == "none" else domain
 
+    def together(self, one: str, other: str) -> bool:
+        """Return whether two nodes are in one rack, and say nothing else of their domains."""
+        rack, domains = self.racks.get(one), {self._domain(one), self._domain(other)} - {None}
+        return rack is not None and rack == self.racks.get(other) and len(domains) < 2
+
     def finding(self, node: str) -> Finding:
         """Return the finding about one node."""
         rack, own = self.racks.get(node), self._domain(node)
@@ -72,15 +85,58 @@ class NvLinkRacks:
         return Finding(NVLINK_RACK_CHECK, SUBJECT, FAIL, own, major, "", f"{said}, this one in {own}", "investigate")
 
 
-def with_racks(conclusion: Conclusion, racks: NvLinkRacks) -> Conclusion:
+def rails_gb_per_s(expect: Expectations) -> float | None:
+    """Return what the rails of a node carry for each of its ranks, None where they take no part."""
+    if expect.nic is None or expect.collective.backend != "nccl":
+        return None
+    return expect.nic.speed_gbps / 8 * len(expect.nic.rails) / expect.collective.ranks_per_node
+
+
+def mates_by_rails(racks: NvLinkRacks, seen: Seen, settings: Settings, rails: float) -> dict[str, tuple[int, int]]:
+    """Return of how many nodes of its rack and domain each node exchanged data with, and with how many by rails alone.
+
+    What two nodes did best at the largest size counts.
+    """
+    nodes = sorted({str(node) for _number, plan, _item in seen for job in plan.get("groups", ()) for node in job})
+    matrix = matrix_of(nodes, seen, settings.pairs.sizes_bytes, settings.ranks_per_node, spread=False)
+    exchanges, at = matrix.exchanges, int(np.argmax(matrix.sizes))
+    place = np.array([racks.racks.get(node) or "" for node in matrix.nodes])
+    inside = np.flatnonzero(place[exchanges.one] == place[exchanges.other]) if len(exchanges.one) else ()
+    best: dict[tuple[str, str], float] = {}
+    for row in inside:
+        pair = matrix.nodes[exchanges.one[row]], matrix.nodes[exchanges.other[row]]
+        speed = np.median(exchanges.gb[row, at])
+        if not np.isnan(speed) and racks.together(*pair):
+            best[pair] = max(best.get(pair, 0.0), float(speed))
+    found: dict[str, tuple[int, int]] = {}
+    for pair, speed in best.items():
+        for node in pair:
+            met, slow = found.get(node, (0, 0))
+            found[node] = met + 1, slow + (speed <= _BEYOND_RAILS * rails)
+    return found
+
+
+def with_racks(
+    conclusion: Conclusion, racks: NvLinkRacks, by_rails: Mapping[str, tuple[int, int]] | None = None
+) -> Conclusion:
     """Return the conclusion with a finding on every node's domain; whoever cannot be told right from wrong is held."""
-    mine = {node: racks.finding(node) for node in conclusion.findings}
+    mine = {node: _driven(racks.finding(node), (by_rails or {}).get(node, (0, 0))) for node in conclusion.findings}
     findings = {node: (*own, mine[node]) for node, own in conclusion.findings.items()}
     held = dict(conclusion.held)
     for node, found in mine.items():
         if found.verdict == INCOMPLETE and all(each.verdict != FAIL for each in findings[node]):
             held.setdefault(node, found.reason)
     return replace(conclusion, findings=findings, held=held)
+
+
+def _driven(finding: Finding, mates: tuple[int, int]) -> Finding:
+    """Return the finding on a node, which does not pass if it was no faster with most of its rack than rails are."""
+    met, slow = mates
+    if finding.verdict != PASS or 2 * slow <= met:
+        return finding
+    why = f"no faster than rails with {slow} of {met} nodes of its rack, so not over NVLink; {finding.reason}"
+    # Of two nodes nobody knows which it is.
+    return replace(finding, verdict=FAIL if met > 1 else INCOMPLETE, reason=why, action="investigate")
 
 
 def _fault(domain: str) -> str:

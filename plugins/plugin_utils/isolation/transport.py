@@ -5,7 +5,8 @@ users' jobs then meet the difference.
 
 Inside a rack that is one NVLink domain everything goes over NVLink, and no channel over the network is the right road.
 FORMAT_UNVERIFIED: what NCCL writes there of NVLink is not read. That it writes no channel over the network there (as of
-any that is not ``via NET``) follows from NCCL's source and documentation, and was not seen on such a rack.
+any that is not ``via NET``) follows from NCCL's source and documentation, and was not seen on such a rack. With a node
+of another domain in the group some have to go over the network: nvlink_rack says which node is at the wrong place.
 """
 
 from __future__ import annotations
@@ -45,13 +46,17 @@ def ranks_by_node(items: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str
 
 
 def transport_findings(
-    node: str, items: Sequence[Mapping[str, Any]], expect: Expectations, racks: Mapping[str, str | None] | None = None
+    node: str,
+    items: Sequence[Mapping[str, Any]],
+    expect: Expectations,
+    racks: Mapping[str, str | None] | None = None,
+    domains: Mapping[str, str | None] | None = None,
 ) -> list[Finding]:
     """Return the finding about the node's road, none where its class owes none.
 
     ``items`` are the observations of all jobs. Every step that the node's own ranks came to the end of counts, whatever
     became of others, and the worst of its ranks; a rank whose log says too little leaves the answer open. ``racks`` is
-    the rack of each node, which matters where the rack is one NVLink domain.
+    the rack of each node, which matters where the rack is one NVLink domain, ``domains`` what each says of its own.
     """
     if not owes_transport(expect):
         return []
@@ -76,8 +81,12 @@ def transport_findings(
             unknown.update(dict.fromkeys(unanswered(log, expect, used)))
         rack = _one_rack(item["group"], racks or {}) if owes_nvlink_rack(expect) else None
         if rack is not None:
-            if channels:
-                wrong[f"{channels} channels over the network inside rack {rack}, expected NVLink"] = None
+            told, silent = _told(item["group"], domains or {})
+            said = f"{channels} channels over the network inside rack {rack}"
+            if channels and len(told) < 2 and not (told and silent):
+                wrong[f"{said}, expected NVLink"] = None
+            elif channels and len(told) < 2:
+                unknown[f"{said}, and the NVLink domain of {', '.join(silent)} is unknown"] = None
         elif not channels and len(item["group"]) > 1:
             unknown["NCCL's log names no channel over the network"] = None
     if not finished:
@@ -151,6 +160,14 @@ def _one_rack(group: Sequence[str], racks: Mapping[str, str | None]) -> str | No
     """Return the rack that holds all of these nodes, None where they are in several or nobody says."""
     found = {racks.get(node) for node in group}
     return found.pop() if len(found) == 1 else None
+
+
+def _told(group: Sequence[str], domains: Mapping[str, str | None]) -> tuple[set[str], list[str]]:
+    """Return which NVLink domains these nodes say that they are in, and which nodes say nothing."""
+    # "none": examined while its class had no domain.
+    own = {node: domains.get(node) for node in group}
+    known = {node: domain for node, domain in own.items() if domain not in (None, "none")}
+    return {str(domain) for domain in known.values()}, [node for node in own if node not in known]
 
 
 def _listed(rails: Iterable[NamedRail]) -> str:

@@ -529,6 +529,17 @@ def test_domain_is_said_of_a_campaign_that_had_to_stop_and_of_one_that_cannot_be
     assert {verdict for verdict, _ in found.values()} == {INCOMPLETE}
 
 
+def test_rack_that_is_no_faster_than_its_rails_is_not_in_a_domain(ledger: Ledger, tmp_path: Path) -> None:
+    asked = in_racks(tmp_path)
+    own = asked.fleet.classes["lab_h100"]
+    rails = typed({**CLASS, "nic": NIC}).nic
+    nccl = replace(own, nic=rails, collective=replace(own.collective, backend="nccl"))
+    found = Cluster(set()).accept(replace(asked, fleet=replace(asked.fleet, classes={"lab_h100": nccl})))
+    verdict, why = acceptance_of(found, "gpu-01")["nvlink_rack"]
+    assert verdict == FAIL
+    assert why.startswith("no faster than rails with 2 of 2 nodes of its rack, so not over NVLink; 3 of 4 nodes")
+
+
 class Doubting(Acceptance):
     """Acceptance that ends with a doubt about a node in service."""
 

@@ -212,3 +212,13 @@ def test_too_few_to_compare_do_not_pass_without_a_class_floor(floorless, none):
     findings = decide(floorless, run(**none))
     assert verdicts(findings) == ["incomplete"] * 4 + ["pass"]
     assert "too few GPUs were measured to compare them" in findings[0].reason
+
+
+@pytest.mark.parametrize("none", [{"h2d": (0.0, 0.0, 0.0, 0.0)}, {"peer": peers(value=0.0)}])
+def test_nothing_at_all_is_no_speed_to_compare_with(floorless, none):
+    assert verdicts(decide(floorless, run(**none))) == ["incomplete"] * 4 + ["pass"]
+
+
+def test_gpu_at_nothing_does_not_pass_without_a_class_floor(floorless):
+    findings = decide(floorless, run(h2d=(0.0, 55.4, 55.4, 55.4)))
+    assert verdicts(findings) == ["fail", "pass", "pass", "pass", "pass"]

@@ -203,6 +203,14 @@ def test_copies_on_both_sides_of_the_spread_without_a_class_floor(loads):
         assert [each.verdict for subject, each in found.items() if slowest in subject] == [verdict]
 
 
+@pytest.mark.parametrize("change", [{"product": {"tflops": 0}}, {"memory": {"copy_gb_per_s": 0}}])
+def test_nothing_at_all_is_no_rate_to_compare_with(loads, change):
+    nothing = loads
+    for gpu in loads.gpus:
+        nothing = changed(nothing, gpu, **change)
+    assert {each.verdict for each in judged(nothing, FLOORLESS).values()} == {"fail"}
+
+
 @pytest.mark.parametrize(("count", "verdict"), [(3, "pass"), (2, "incomplete")])
 def test_too_few_gpus_to_compare_do_not_pass_without_a_class_floor(loads, count, verdict):
     some = dict(list(loads.gpus.items())[:count])

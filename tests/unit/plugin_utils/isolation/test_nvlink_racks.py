@@ -14,7 +14,12 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_clas
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_planner import next_round
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline import proposed
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.nvlink_racks import NvLinkRacks, with_racks
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.nvlink_racks import (
+    NvLinkRacks,
+    mates_by_rails,
+    rails_gb_per_s,
+    with_racks,
+)
 
 from tests.fleets import collectives
 from tests.isolation.campaign import plan_of
@@ -177,3 +182,67 @@ def test_baseline_is_of_pairs_between_racks_where_there_are_several(hosts: int, 
     assert found is not None
     (figure,) = [each for each in found.figures if (each.collective, each.size_bytes) == ("sendrecv", 268435456)]
     assert figure.median == pytest.approx(speed, rel=0.02)
+
+
+class RailFleet(NvLinkFleet):
+    """Hosts of which some reach their rack over rails alone."""
+
+    def __init__(self, spec: Spec, *off: int) -> None:
+        super().__init__(spec)
+        self.off = off or range(spec.hosts)
+
+    def _times(self, column: int, meets: Any, now_and_then: Any) -> Any:
+        times = super()._times(column, meets, now_and_then)
+        rails = (self.rack[meets.a] == self.rack[meets.b]) & (np.isin(meets.a, self.off) | np.isin(meets.b, self.off))
+        for side in (meets.one, meets.other):
+            times[meets.step[rails], side[rails]] *= self.FASTER
+        return times
+
+
+def held_against_rails(fleet: Fleet, *elsewhere: int) -> tuple[set[str], set[str], set[str]]:
+    """Return who passed, who failed and who is held; nodes ``elsewhere`` say that they are in another domain."""
+    conclusion, seen, settings = played(fleet)
+    domains = {node: ONE if number not in elsewhere else OTHER for number, node in enumerate(fleet.nodes)}
+    placed = {node: str(place["rack"]) for node, place in fleet.places().items()}
+    known = NvLinkRacks(placed, {node: f"{placed[node]}{domain}" for node, domain in domains.items()})
+    found = with_racks(conclusion, known, mates_by_rails(known, seen, settings, 50))
+    by_verdict = {node: owed[-1].verdict for node, owed in found.findings.items()}
+    passing, failing, open_ = ({n for n, v in by_verdict.items() if v == each} for each in (PASS, FAIL, INCOMPLETE))
+    assert open_ <= {*found.held}
+    return passing, failing, open_
+
+
+@pytest.mark.parametrize("spec", [SPEC, replace(SPEC, hosts=18), replace(SPEC, hosts=6, rack=3)])
+def test_racks_no_faster_inside_than_their_rails_are_not_admitted(spec: Spec) -> None:
+    assert passed(played(RailFleet(spec))[0]) != set()
+    assert held_against_rails(RailFleet(spec)) == (set(), {*RailFleet(spec).nodes}, set())
+
+
+@pytest.mark.parametrize("hosts", [4, 6, 8, 18, 36])
+def test_node_no_faster_with_its_rack_than_its_rails_is_told_from_the_others(hosts: int) -> None:
+    fleet = RailFleet(replace(SPEC, hosts=hosts, rack=hosts // 2 if hosts < 18 else 18), 0)
+    bad, mate, nodes = fleet.nodes[0], fleet.nodes[1], {*fleet.nodes}
+    # A rack of two tells of neither.
+    wanted = (nodes - {bad}, {bad}, set()) if hosts > 4 else (nodes - {bad, mate}, set(), {bad, mate})
+    assert held_against_rails(fleet) == wanted
+
+
+def test_node_of_another_domain_is_no_fault_of_its_rack() -> None:
+    fleet = RailFleet(replace(SPEC, hosts=6, rack=3), 0, 1)
+    passing, failing, _open = held_against_rails(fleet, 0)
+    assert failing >= {fleet.nodes[0]}
+    assert fleet.nodes[2] not in failing
+    assert passing >= {*fleet.nodes[3:]}
+    assert held_against_rails(NvLinkFleet(replace(SPEC, hosts=36))) == ({*NvLinkFleet(SPEC).nodes}, set(), set())
+
+
+def test_rails_carry_their_share_for_each_rank() -> None:
+    data = expectations_of("hgx_h100", PLACED, "test")
+    assert rails_gb_per_s(typed(data)) == 50
+    gloo = {**data["collective"], "backend": "gloo"}
+    assert rails_gb_per_s(typed({**data, "collective": gloo})) is None
+
+
+def test_without_rounds_nothing_is_said_of_rails() -> None:
+    _conclusion, _seen, settings = played(NvLinkFleet(replace(SPEC, hosts=4, rack=2)))
+    assert mates_by_rails(racks(t1=ONE), [], settings, 50) == {}

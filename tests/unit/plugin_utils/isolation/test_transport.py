@@ -47,9 +47,12 @@ def observation(*logs: Any, phase: str = "end") -> dict[str, Any]:
 
 
 def verdict(
-    *observations: dict[str, Any], expect: dict[str, Any] = EXPECT, racks: dict[str, str | None] | None = None
+    *observations: dict[str, Any],
+    expect: dict[str, Any] = EXPECT,
+    racks: dict[str, str | None] | None = None,
+    domains: dict[str, str | None] | None = None,
 ) -> tuple[str, str]:
-    (finding,) = transport_findings("gpu-1", observations, typed(expect), racks)
+    (finding,) = transport_findings("gpu-1", observations, typed(expect), racks, domains)
     assert (finding.check, finding.subject) == ("transport", "network")
     return finding.verdict, finding.reason
 
@@ -170,3 +173,19 @@ def test_inside_a_rack_that_is_a_domain_no_channel_over_the_network_is_the_right
     assert verdict(observation(GOOD), racks=one)[0] == PASS
     (finding,) = transport_findings("gpu-1", [observation(QUIET)], typed(IN_DOMAINS), one)
     assert finding.expected == "8 rails over RoCE, GPUDirect RDMA, NVLS, NVLink alone inside a rack"
+
+
+def test_channels_over_the_network_to_a_node_of_another_domain_are_no_fault_of_this_one() -> None:
+    def judged(log: NcclLog, **domains: str | None) -> tuple[str, str]:
+        named = {name.replace("_", "-"): domain for name, domain in domains.items()}
+        return verdict(observation(log), expect=IN_DOMAINS, racks={"gpu-1": "r1", "gpu-2": "r1"}, domains=named)
+
+    # Whose fault it is, nvlink_rack tells.
+    for other in ("u/2", "u/1,u/2", "00000000-0000-0000-0000-000000000000/0"):
+        for log in (GOOD, QUIET):
+            assert judged(log, gpu_1="u/1", gpu_2=other) == (PASS, "")
+    assert judged(GOOD, gpu_1="u/1", gpu_2="u/1")[0] == FAIL
+    for unknown in (None, "none"):
+        answer, why = judged(GOOD, gpu_1="u/1", gpu_2=unknown)
+        assert answer == INCOMPLETE and why.endswith("inside rack r1, and the NVLink domain of gpu-2 is unknown")
+        assert judged(QUIET, gpu_1="u/1", gpu_2=unknown) == (PASS, "")
