@@ -45,7 +45,12 @@ def expectations(**over: Any) -> Expectations:
 
 def outputs(stage: str) -> dict[str, Output]:
     """Return what each probe of a stage finds on a healthy tray."""
-    return {name: OWN[name]() if name in OWN else Output(_moved(of_h100(name))) for name in probes_of(stage)}
+    return {name: output(name) for name in probes_of(stage)}
+
+
+def output(probe: str) -> Output:
+    """Return what one probe finds."""
+    return OWN[probe]() if probe in OWN else Output(_moved(of_h100(probe)))
 
 
 def _moved(text: str) -> str:

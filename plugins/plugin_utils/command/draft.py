@@ -46,6 +46,7 @@ _OPTIONS = {
     "cluster": "--cluster",
     "nodes[0].name": "--nodes",
     "nodes[0].address": "--address",
+    "nodes[0].racks.name": "--racks",
     "nodes[0].rails.addresses": "--rail-addresses",
     "hosts[0].name": "--controller",
     "hosts[0].address": "--controller",
@@ -66,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--extends", choices=shipped_classes(), help="class of the floors, by default the nearest")
     parser.add_argument("--rails", metavar="ADDRESS,...", help=rails)
     parser.add_argument("--rail-addresses", metavar="PATTERN", help="RoCE: the first node's, as 172.[16-23].0.1/16")
+    parser.add_argument("--racks", metavar="PATTERN", help="GB200: names of the racks, which nodes fill in order")
     parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="configuration of OpenSSH")
     parser.epilog = "Exit status: 0 every host passes, 1 something failed, 2 incomplete, undecided or wrong input."
 
@@ -125,6 +127,7 @@ def _declared(options: argparse.Namespace) -> Declared:
         controller_address=address,
         rail_addresses=options.rail_addresses,
         ledger_id=str(uuid.uuid4()),
+        racks=options.racks,
     )
     try:
         expand(options.rail_addresses or "")

@@ -18,7 +18,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_clas
 
 
 def nearest_class(model: str | None, places: Places, root: str, extends: str | None = None) -> str:
-    """Return the name of the class with the same places, else that of the board; ``extends`` asks for one by name.
+    """Return the class with the same places, else that of the board or model; ``extends`` asks for one by name.
 
     ``model`` is that of the GPUs (None: not seen), ``root`` what stands before every path that was read: a class whose
     host is in files has one of its own. Raises DraftError.
@@ -42,12 +42,15 @@ def nearest_class(model: str | None, places: Places, root: str, extends: str | N
     if model is None and len(exact) != 1:
         found = f"classes with the same places: {', '.join(exact) or 'none'}"
         raise DraftError(f"GPU model could not be read, {found}; expected one: name a class with --extends CLASS")
-    return exact[0] if exact else _board([name for name in of_model if not classes[name]["gpu"]["parts"]])
+    boards = [name for name in of_model if not classes[name]["gpu"]["parts"]]
+    # A model of GPU that is sold with its host alone has no class of a board.
+    return exact[0] if exact else _board(boards or of_model)
 
 
 def has_places(data: dict[str, Any], places: Places) -> bool:
-    """Return whether a class has its GPUs and rails exactly where these are."""
-    return has_gpus(data, places) and [rail["address"] for rail in _rails(data)] == list(places.rails)
+    """Return whether a class has its GPUs exactly where these are, and so the rails, where it says where they are."""
+    rails = [rail["address"] for rail in _rails(data)]
+    return has_gpus(data, places) and (not rails or rails == list(places.rails))
 
 
 def has_gpus(data: dict[str, Any], places: Places) -> bool:

@@ -13,6 +13,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.checks.gpu_affinity
 from ansible_collections.muster.cluster.plugins.module_utils.checks.nic_pcie import GENERATIONS
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names import Names, named
+from ansible_collections.muster.cluster.plugins.module_utils.judging.nvlink_domain import NO_CLUSTER, domain_of
 from ansible_collections.muster.cluster.plugins.module_utils.probes.cpuinfo import LogicalCpu
 from ansible_collections.muster.cluster.plugins.module_utils.probes.dmidecode import Firmware
 from ansible_collections.muster.cluster.plugins.module_utils.probes.dmidecode_memory import Module, Modules
@@ -123,6 +124,10 @@ def _in_fabric(places: Places, report: Gpus) -> bool:
 
 
 def _has_fabric_manager(places: Places, service: FabricManager, report: Gpus) -> bool:
+    domain = domain_of(report)
+    if domain and not domain.startswith(NO_CLUSTER):
+        # The NVSwitches lie outside the host. A tray may have the service all the same, which then has nothing to do.
+        return False
     if service.load == "loaded":
         return True
     joined = all((gpu.fabric_state or "").lower() == "completed" for gpu in report.gpus)

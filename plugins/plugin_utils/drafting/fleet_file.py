@@ -27,7 +27,7 @@ _KINDS = {"Ethernet": ROCE, "InfiniBand": INFINIBAND}
 
 @dataclass(frozen=True)
 class Declared:
-    """What no host can tell: names and addresses. ``nodes`` and ``rail_addresses`` are patterns of the fleet file."""
+    """What no host can tell: names and addresses. ``nodes``, ``racks`` and ``rail_addresses`` are patterns."""
 
     cluster: str
     nodes: str
@@ -36,10 +36,15 @@ class Declared:
     controller_address: str
     rail_addresses: str | None
     ledger_id: str
+    racks: str | None = None
 
-    def document(self, hardware_class: str, rails: Mapping[str, Any], fabric: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fleet, section by section, without classes of its own."""
-        block = {"name": self.nodes, "hardware_class": hardware_class, "address": self.address}
+    def document(
+        self, hardware_class: str, rails: Mapping[str, Any], fabric: Mapping[str, Any], in_rack: int | None = None
+    ) -> dict[str, Any]:
+        """Return the fleet, section by section, without classes of its own; ``in_rack``: nodes of each rack."""
+        block: dict[str, Any] = {"name": self.nodes, "hardware_class": hardware_class, "address": self.address}
+        if in_rack:
+            block["racks"] = {"name": self.racks, "nodes_each": in_rack}
         return {
             "plugin": PLUGIN,
             "cluster": self.cluster,
@@ -56,10 +61,10 @@ def fleet_text(declared: Declared, expect: Expectations, drafted: DraftedClass, 
     """Return the text of a whole fleet file; ``origin`` is its first line.
 
     Its only class is the drafted one, of which ``expect`` is. Raises DraftError for rails of which the kind or the
-    addresses are not known.
+    addresses are not known, and for racks that are not.
     """
     rails, fabric = _rails_and_fabric(declared, expect, drafted, network)
-    sections = declared.document(expect.class_, rails, fabric)
+    sections = declared.document(expect.class_, rails, fabric, _in_rack(declared, expect))
     sections["hardware_classes"] = {expect.class_: {"extends": drafted.extends, **drafted.values}}
 
     def text(key: str) -> str:
@@ -76,6 +81,20 @@ def fleet_text(declared: Declared, expect: Expectations, drafted: DraftedClass, 
             text("ledger"),
         ]
     )
+
+
+def _in_rack(declared: Declared, expect: Expectations) -> int | None:
+    """Return how many nodes a rack has; None for a class that does not say."""
+    domain = expect.nvlink.domain if expect.nvlink else None
+    if domain is None:
+        if declared.racks:
+            found, expected = f"found {declared.racks}", "none, as the hosts' GPUs are in no NVLink domain of a rack"
+            raise DraftError(f"--racks: {found}, expected {expected}")
+        return None
+    if not declared.racks:
+        expected = f"names of racks of {domain.hosts} nodes, which are NVLink domains, such as rack-[1-8]"
+        raise DraftError(f"--racks: found none, expected {expected}")
+    return domain.hosts
 
 
 def _rails_and_fabric(

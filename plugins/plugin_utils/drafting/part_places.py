@@ -61,6 +61,8 @@ class _Host:
     rows: Mapping[str, Row]
     # NICs that manage NVSwitches.
     managing: frozenset[str]
+    # NUMA nodes that have CPUs.
+    with_cpus: frozenset[int]
 
 
 _Fit = Callable[[Sequence[str], Sequence[str], _Host], list[str]]
@@ -78,7 +80,9 @@ def places_of(seen: ProbeValues, rails: Sequence[str] | None = None) -> Places:
     known = dict(zip(gpus, rows, strict=True)) if len(rows) == len(gpus) else {}
     managers = seen.value_or_none("nvswitch_nics") or {}
     managing = frozenset(address for address, manages in managers.items() if manages)
-    host = _Host(seen.value_or_none("lspci"), seen.value_or_none("rail_names"), known, managing)
+    nodes = seen.value_or_none("numa") or {}
+    with_cpus = frozenset(number for number, node in nodes.items() if node.cpus)
+    host = _Host(seen.value_or_none("lspci"), seen.value_or_none("rail_names"), known, managing, with_cpus)
     chosen = _named(seen.host, rails, host) if rails is not None else _rails(seen, gpus, host)
     beside = _nearest(gpus, chosen, host)
     numbers = {address: number for number, address in enumerate(chosen)}
@@ -224,10 +228,16 @@ def _only(ranked: Mapping[int, list[str]]) -> str | None:
 
 
 def _numa_node(gpu: str, host: _Host) -> int | None:
-    """Return the node by nvidia-smi, whose word the check of it takes, else by lspci."""
+    """Return the node by nvidia-smi, whose word the check of it takes, else by lspci.
+
+    Nodes without CPUs that nvidia-smi names beside it hold memory of GPUs.
+    """
     row, device = host.rows.get(gpu), (host.devices or {}).get(gpu)
     if row is not None and row.numa_node is not None:
         return row.numa_node
+    beside = host.with_cpus.intersection(row.numa_nodes or ()) if row is not None else frozenset()
+    if len(beside) == 1:
+        return next(iter(beside))
     return device.numa_node if device else None
 
 

@@ -17,7 +17,14 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.command.dispatch im
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 from tests.unit.plugin_utils.drafting.archives import archive_of, ssh_to
-from tests.unit.plugin_utils.drafting.hosts import changed, collected, healthy_outputs, whole_outputs
+from tests.unit.plugin_utils.drafting.hosts import (
+    changed,
+    collected,
+    healthy_outputs,
+    tray_collected,
+    tray_outputs,
+    whole_outputs,
+)
 
 from .test_dispatch import ROOT
 
@@ -235,3 +242,43 @@ def test_hosts_of_two_models_are_refused(here: Path, capsys: pytest.CaptureFixtu
     status, data = draft(capsys, "gpu-01.tar.gz", "gpu-02.tar.gz", *WORDS)
     assert status == 2 and "gpu-01" in data["error"] and "gpu-02" in data["error"]
     assert not Path("mysite.fleet.yml").exists()
+
+
+def test_trays_are_drafted_into_their_racks_and_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = tray_outputs()
+    sick = changed(found, "nvidia_smi", ("<cliqueId>4026", "<cliqueId>[N/A]"))
+    for name, own in (("tray-01", found), ("tray-02", found), ("tray-03", sick)):
+        archive_of(tray_collected(own, name), tmp_path)
+    words = ["tray-01.tar.gz", "tray-02.tar.gz", "--nodes=tray-[01-36]", "--racks=west-[1-2]", "--class=ours"]
+    words += ["--address=10.1.16.1", "--controller=ctl=10.1.0.10", "--rail-addresses=172.[16-19].0.1/16"]
+    assert main(["draft", *words, "--output=x.fleet.yml"]) == 0
+    fleet = Fleet.load("x.fleet.yml")
+    assert (fleet.compute["tray-18"].rack, fleet.compute["tray-19"].rack) == ("west-1", "west-2")
+    for archive, status in (("tray-01.tar.gz", 0), ("tray-03.tar.gz", 2)):
+        assert main(["judge", archive, "--class=ours", "--fleet=x.fleet.yml"]) == status, archive
+
+
+@pytest.mark.parametrize(
+    ("racks", "said"),
+    [
+        ([], "--racks: found none, expected names of racks of 18 nodes, which are NVLink domains, such as rack-[1-8]"),
+        (["--racks=west-[1-2]"], '--racks: found "west-[1-2]" (2 racks), expected 1 racks for 18 nodes, 18 in each'),
+    ],
+)
+def test_racks_that_are_not_known_are_asked_for(
+    racks: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    archive_of(tray_collected(tray_outputs(), "tray-01"), tmp_path)
+    words = ["--nodes=tray-[01-18]", *GIVEN[1:], "--rail-addresses=172.[16-19].0.1/16", *racks]
+    with pytest.raises(SystemExit, match="2"):
+        main(["draft", "tray-01.tar.gz", *words, "--output=x.fleet.yml"])
+    assert said in capsys.readouterr().err
+    assert not Path("x.fleet.yml").exists()
+
+
+def test_racks_of_hosts_in_no_domain_are_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["draft", "gpu-01.tar.gz", *WORDS, "--racks=rack-1"])
+    assert "--racks: found rack-1, expected none" in capsys.readouterr().err

@@ -21,6 +21,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.drafted_class import DraftedClass
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
+from tests.grace import tray
 from tests.recorded.gpu_static import section
 from tests.recorded.judged import RECORDED
 from tests.typed import typed
@@ -104,6 +105,23 @@ def hgx_b200_outputs() -> dict[str, Output]:
         **{probe: Output(text) for probe, text in texts.items()},
         **{"infiniband": listed(infiniband), "net_devices": listed(interfaces), "nvlsm": joined(process)},
     }
+
+
+def tray_outputs() -> dict[str, Output]:
+    """Return outputs of a GB200 tray, without the GPUs and NICs of the healthy host that a tray has no more."""
+    gone = [*tray.GONE_GPUS, *(f"0000:{bus}" for bus in ("9c", "bc", "cc", "dc"))]
+    texts = {name: tray.output(name).stdout for name in collected_probes() if name in PROBES}
+    for part in gone:
+        texts["lspci"] = re.sub(rf"(?ms)^{part}:00\.0 .*?\n\n", "", texts["lspci"])
+        texts["rail_names"] = re.sub(rf"(?m)^.*/{part}:.*\n", "", texts["rail_names"])
+    return {name: Output(text) for name, text in texts.items()}
+
+
+def tray_collected(outputs: Mapping[str, Output], host: str) -> Collected:
+    """Return a tray whose tools were asked of its four rails."""
+    probes = ("cables", "mlxlink", "nic_config")
+    taken = [Taken(probe, f"tool -d {at}:00.0", 0, 0) for probe in probes for at in tray.RAILS.values()]
+    return collected(outputs, host, taken)
 
 
 def xe9680_outputs() -> dict[str, Output]:

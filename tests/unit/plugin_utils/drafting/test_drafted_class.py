@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.judging.nvlink_domain import NO_CLUSTER
 from ansible_collections.muster.cluster.plugins.module_utils.probes import lspci
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import stated
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.draft_error import DraftError
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.drafted_class import draft_class
+
+from tests.grace import tray
 
 from .hosts import (
     MANAGERS,
@@ -27,6 +31,8 @@ from .hosts import (
     judged_in,
     recorded,
     rejudged,
+    tray_collected,
+    tray_outputs,
     xe9680_outputs,
 )
 
@@ -222,6 +228,35 @@ def test_nvswitches_that_nics_of_the_host_manage_are_learned() -> None:
     assert judged_in("burn_in", drafted, asked_by_address(outputs)) == {}
     stopped = changed(outputs, "nvlsm", ("process <==\n    0 Ssl\n", "process <== (exit status 1: )\n"))
     assert ("nvlink_subnet_manager", "host") in judged(drafted, stopped)
+
+
+def test_trays_of_an_nvlink_rack_are_drafted_and_pass() -> None:
+    outputs = tray_outputs()
+    drafted = draft_class([tray_collected(outputs, host) for host in ("tray-01", "tray-02")])
+    assert drafted.extends == "gb200_nvl72"
+    # The fabric manager that runs there has nothing to do: its class says none, and so do GPUs in a domain.
+    assert "nvlink" not in drafted.values
+    assert [rail["address"] for rail in drafted.values["nic"]["rails"]] == [f"{at}:00.0" for at in tray.RAILS.values()]
+    assert [part.numa_node for part in stated(stated(expectations(drafted).affinity).parts)] == [0, 0, 1, 1]
+    assert judged_in("burn_in", drafted, outputs) == {}
+    sick = changed(outputs, "nvidia_smi", (f"<clusterUuid>{tray.UUID}", f"<clusterUuid>{NO_CLUSTER}"))
+    assert set(judged_in("burn_in", drafted, sick)) == {("nvlink_domain", "host")}
+
+
+def test_trays_with_other_addresses_have_the_class_of_their_gpus() -> None:
+    outputs = {
+        probe: Output(re.sub(r"\b((?:0000)?00[01][89]):01:", r"\1:06:", output.stdout))
+        for probe, output in tray_outputs().items()
+    }
+    drafted = draft_class([tray_collected(outputs, "tray-01")])
+    assert drafted.extends == "gb200_nvl72"
+    assert [part["address"] for part in drafted.values["gpu"]["parts"]][:2] == ["0008:06:00.0", "0009:06:00.0"]
+    assert judged_in("burn_in", drafted, outputs) == {}
+
+
+def test_b200_has_the_class_of_its_board() -> None:
+    outputs = changed(hgx_b200_outputs(), "nvidia_smi", ("NVIDIA H100 80GB HBM3", "NVIDIA B200"))
+    assert draft_class([collected(outputs)]).extends == "hgx_b200"
 
 
 def test_nics_that_may_manage_nvswitches_are_told() -> None:
