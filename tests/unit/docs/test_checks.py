@@ -12,14 +12,10 @@ from pathlib import Path
 from types import ModuleType
 
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import (
-    CABLING_CHECK,
-    CARRIER_CHECK,
     CHECKS,
     PROBES,
-    RAIL_CHECKS,
+    ROUND_CHECKS,
     STAGE_CHECKS,
-    STALL_CHECK,
-    STORAGE_CHECKS,
     STRESS_CHECKS,
     STRESSES,
     collective_checks,
@@ -101,7 +97,7 @@ def test_the_page_names_what_rounds_owe() -> None:
     collective = {**data["collective"], "latency": [limit]}
     owed = collective_checks(typed({**data, "collective": collective, "mini_clusters": mini}))
     text = PAGE.read_text(encoding="utf-8")
-    names = (*RAIL_CHECKS, CABLING_CHECK, *STORAGE_CHECKS, *owed, CARRIER_CHECK, STALL_CHECK, "transport", "burn_in")
+    names = (*ROUND_CHECKS, *owed, "burn_in")
     assert [name for name in names if f"| `{name}` |" not in text] == []
 
 
