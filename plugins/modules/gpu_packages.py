@@ -79,6 +79,7 @@ reboot:
 
 import os
 import re
+from collections.abc import Mapping
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils.host.apt import (
@@ -141,6 +142,15 @@ def leave_burn_in_alone(host: Host) -> None:
         raise AptError(f"{BURN_IN} is at work on this host: wait for its end, or stop it with 'muster burn-in stop'")
 
 
+def check_files(files: Mapping[object, object]) -> None:
+    """Raise AptError unless these are texts by absolute path, none of them apt's own."""
+    for path, text in files.items():
+        if not isinstance(path, str) or not path.startswith("/") or path in (SOURCES, PREFERENCES):
+            raise AptError(f"files: found {path!r}, expected an absolute path, other than {SOURCES} and {PREFERENCES}")
+        if not isinstance(text, str):
+            raise AptError(f"files: {path}: found {text!r}, expected a text")
+
+
 def shown(planned: Plan) -> list[dict[str, str]]:
     """Return the packages before and after, as a diff shows them."""
     if not planned.steps():
@@ -160,6 +170,7 @@ def main() -> None:
     wanted = {package["name"]: package["version"] for package in params["packages"]}
     host, removed = LocalHost(root=params["root"]), []
     try:
+        check_files(params["files"])
         files = {
             SOURCES: sources_text(params["repositories"]),
             PREFERENCES: preferences_text(params["driver"], wanted),

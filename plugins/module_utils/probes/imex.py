@@ -2,7 +2,8 @@
 
 ``nvidia-imex-ctl -q`` tells the state of this host's daemon, ``nvidia-imex-ctl -N`` that of every node of its list and
 of the connection from each to each. ``-N -j`` gives the same as JSON, but does not tell which node this host is: the
-text marks it with ``*``. Both end with status 0 whatever they say, and ``-N`` waits without end where no daemon runs.
+text marks it with ``*``. Both may end with status 0 whatever they say. ``-N`` takes up to 4 s with nodes that do not
+answer, and half a minute where the list has no address of this host.
 
 Formats: nvidia-imex 580.178.04 and 615.71.09, run without a GPU (``--nogpu``) as domains of three and four nodes.
 """

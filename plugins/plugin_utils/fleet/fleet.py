@@ -41,6 +41,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_poli
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import (
     Scheduler,
     Services,
+    defaults,
     read_scheduler,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import (
@@ -366,6 +367,8 @@ class Fleet:
         check_cabling(nodes, fabric, file)
         scheduler = read_scheduler(top.scheduler, classes, services, file, blocks=domains)
         check_gpus(scheduler, classes, file)
+        with faults_of(file):
+            _check_container_plugin(scheduler, nodes, classes)
         policy = read_policy(top.policy, fabric, storage, scheduler, file)
         count = Counter(node.hardware_class for node in nodes)
         return cls(
@@ -581,6 +584,15 @@ def _check_nvlink_domains(nodes: Sequence[Node], classes: Mapping[str, Expectati
             wanted = f"{imex.nodes}, as nvlink.domain.imex.nodes of the class says, or null there"
             raise ReadError("nodes", found, wanted)
     return bool(racks)
+
+
+def _check_container_plugin(scheduler: Scheduler, nodes: Sequence[Node], classes: Mapping[str, Expectations]) -> None:
+    """Raise ReadError for the default path of pyxis' plugin, which is that of x86_64, where nodes are arm64."""
+    used = {node.hardware_class for node in nodes}
+    arm64 = sorted(name for name in classes if name in used and classes[name].cpu.architecture == "aarch64")
+    if arm64 and scheduler.containers and scheduler.containers.plugin == defaults()["containers"]["plugin"]:
+        expected = f"a path that the hosts of class {arm64[0]} (aarch64) have, and all other hosts of Slurm"
+        raise ReadError("scheduler.containers.plugin", shown(scheduler.containers.plugin), expected)
 
 
 def _anchored(ledger: LedgerAddress, directory: Path) -> LedgerAddress:

@@ -4,6 +4,7 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.apt import AptError
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost, Output
 from ansible_collections.muster.cluster.plugins.modules.gpu_packages import (
+    check_files,
     leave_burn_in_alone,
     loaded_driver,
     why_reboot,
@@ -39,6 +40,23 @@ def test_reboot_is_asked_for_where_another_driver_runs(tmp_path, files, said):
         (tmp_path / name).write_text(text)
     why = why_reboot(LocalHost(root=str(tmp_path)), "570.86.15")
     assert said in why and bool(why) is bool(said)
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (
+            {"etc/nvidia-imex/nodes_config.cfg": "10.0.0.1\n"},
+            "found 'etc/nvidia-imex/nodes_config.cfg', expected an absolute",
+        ),
+        ({"/etc/apt/preferences.d/muster-gpu-stack.pref": ""}, "expected an absolute path, other than"),
+        ({"/etc/nvidia-imex/nodes_config.cfg": ["10.0.0.1"]}, "found \\['10.0.0.1'\\], expected a text"),
+    ],
+)
+def test_files_are_texts_by_absolute_path(files, said):
+    check_files({"/etc/nvidia-imex/nodes_config.cfg": "10.0.0.1\n"})
+    with pytest.raises(AptError, match=said):
+        check_files(files)
 
 
 @pytest.mark.parametrize("active", [True, False])

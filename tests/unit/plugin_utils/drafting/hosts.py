@@ -114,6 +114,8 @@ def tray_outputs() -> dict[str, Output]:
     for part in gone:
         texts["lspci"] = re.sub(rf"(?ms)^{part}:00\.0 .*?\n\n", "", texts["lspci"])
         texts["rail_names"] = re.sub(rf"(?m)^.*/{part}:.*\n", "", texts["rail_names"])
+    for probe in ("mlxlink", "cables", "nic_config"):
+        texts[probe] = texts[probe].partition("==> rail4 <==")[0]
     return {name: Output(text) for name, text in texts.items()}
 
 

@@ -110,6 +110,18 @@ def test_class_that_no_node_is_of_makes_no_blocks() -> None:
     assert Fleet.from_data(data, FILE).scheduler.topology == "tree"
 
 
+def test_plugin_of_pyxis_for_arm64_is_declared() -> None:
+    data = site({"containers": {}})
+    assert Fleet.from_data(data, FILE).scheduler.containers is not None
+    data["hardware_classes"]["hgx_h100"]["cpu"] = {"architecture": "aarch64"}
+    with pytest.raises(
+        FleetError, match=r"scheduler.containers.plugin: .*x86_64.*, expected a path that the hosts of class"
+    ):
+        Fleet.from_data(data, FILE)
+    data["scheduler"]["containers"] = {"plugin": "/usr/lib/aarch64-linux-gnu/slurm/spank_pyxis.so"}
+    assert variables_of(data)["scheduler"]["containers"]["plugin"].startswith("/usr/lib/aarch64")
+
+
 def test_services_are_named_by_role() -> None:
     variables = variables_of(site(WHOLE, MORE_HOSTS))
     assert variables["controller"] == "ctl"
