@@ -33,4 +33,4 @@ def test_row_declares_parts_that_agree(row: Row) -> None:
 
 
 def test_tools_that_nobody_recorded_are_named() -> None:
-    assert {"fabric_manager", "ipmi_mc", "ipmi_sel (sel info)"} <= set(unverified_formats())
+    assert {"ipmi_mc", "ipmi_sel (sel info)", "nvlsm"} <= set(unverified_formats())
