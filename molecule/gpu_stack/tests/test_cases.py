@@ -227,27 +227,24 @@ def test_repaired_host_is_left_alone() -> None:
     assert (run.rc, run.changed) == (0, 0), run.text
 
 
-def test_hosts_of_an_nvlink_domain_know_each_other() -> None:
+def test_files_of_nvlink_are_written_under_a_drain_and_once() -> None:
     trays = ["10.78.0.11", "10.78.0.12"]
-    run = play(OLD, OLD_DRIVER, gpu_stack_imex_nodes=trays)
+    # A module that the lab shows as loaded: a container has none of its own to load.
+    given = {"gpu_stack_imex_nodes": trays, "gpu_stack_modules": ["ib_core"]}
+    run = play(OLD, OLD_DRIVER, **given)
     assert run.rc == 0 and run.changed, run.text
-    listed = on("stack-01", "cat /etc/nvidia-imex/nodes_config.cfg").splitlines()
-    assert [line for line in listed if not line.startswith("#")] == trays
-    assert "options nvidia NVreg_CreateImexChannel0=1" in on("stack-01", "cat /etc/modprobe.d/muster-nvidia-imex.conf")
-    # Whoever reads it is started anew, which no job may be beneath: the node was drained for it, and takes jobs again.
+    written = {
+        "/etc/nvidia-imex/nodes_config.cfg": trays,
+        "/etc/modprobe.d/muster-nvidia-imex.conf": ["options nvidia NVreg_CreateImexChannel0=1"],
+        "/etc/modules-load.d/muster-gpu-stack.conf": ["ib_core"],
+    }
+    for path, lines in written.items():
+        found = on("stack-01", f"cat {path}").splitlines()
+        assert [line for line in found if not line.startswith("#")] == lines, path
+    # Whoever reads them is started anew, no job beneath: the node was drained for it, and takes jobs again.
     drained = run.text.partition("Drain the node]")[2].partition("TASK")[0]
     assert "changed: [stack-01]" in drained and "DRAIN" not in node(), run.text
-    again = play(OLD, OLD_DRIVER, gpu_stack_imex_nodes=trays)
-    assert (again.rc, again.changed) == (0, 0), again.text
-
-
-def test_modules_of_the_services_are_loaded_at_every_boot() -> None:
-    # One that the lab shows as loaded: a container has no modules of its own to load.
-    run = play(OLD, OLD_DRIVER, gpu_stack_modules=["ib_core"])
-    assert run.rc == 0 and run.changed, run.text
-    listed = on("stack-01", "cat /etc/modules-load.d/muster-gpu-stack.conf").splitlines()
-    assert [line for line in listed if not line.startswith("#")] == ["ib_core"]
-    again = play(OLD, OLD_DRIVER, gpu_stack_modules=["ib_core"])
+    again = play(OLD, OLD_DRIVER, **given)
     assert (again.rc, again.changed) == (0, 0), again.text
 
 
