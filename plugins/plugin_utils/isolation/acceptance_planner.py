@@ -2,12 +2,14 @@
 
 Pure: the same nodes and observations always give the same answer, so an interrupted campaign goes on from its record.
 First one step in which every node meets every other (the pairwise sweep); then one that measures what is suspected
-again, with partners that are proven, and beside that the groups along the topology of everyone else. A third only where
-something is still open: the groups of who was cleared, the rest of a sweep that hung, those on whom it hung.
+again, with partners that are proven, and beside that the groups along the topology of everyone else, and racks that
+NVLink joins where somebody met too few of its own. A third only where something is still open: the groups of who was
+cleared, the rest of a sweep that hung, those on whom it hung.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,10 +35,16 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels 
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import SENDRECV, Settings
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import possible
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Halt, Readings, Seen, phase_pairs
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import (
+    Halt,
+    Readings,
+    Seen,
+    pairs_of_phases,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.mini_cluster import MiniClusters
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.network_findings import conclusion_of, unjudged
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.retests import (
+    IN_VAIN,
     PAIR_REPEATS,
     is_answered,
     permutations_of,
@@ -190,8 +198,8 @@ class Campaign:
             return None
         inside = programs.inside_phase(self.settings)
         phases = [inside] if inside and not any(each.kind == "inside" for each in self.matrix.groups) else []
-        shifts = programs.sweep_shifts(len(usable), self.settings)
-        return self._round(WALK, [usable], [*phases, programs.sweep_phase(shifts, self.settings)])
+        phases += programs.sweep_phases([self.place[node] for node in usable], self.settings)
+        return self._round(WALK, [usable], phases)
 
     def _rest(self, halt: Halt) -> Round | None:
         """Return the sweep from the permutation at which it hung, without those on whom it hung."""
@@ -202,17 +210,17 @@ class Campaign:
         phase = next((phase for phase in phases if phase["name"] == halt.phase), phases[0])
         if phase["kind"] != "pairs":
             return self._sweep_round()
-        step, one, other, steps = phase_pairs(phase, len(halt.group))
+        step, one, other, begins = pairs_of_phases(phases, len(halt.group))
         place = {node: at for at, node in enumerate(usable)}
         position = np.array([place.get(node, -1) for node in halt.group])
-        kept = (step >= halt.step) & (position[one] >= 0) & (position[other] >= 0)
+        kept = (step >= begins[phase["name"]] + halt.step) & (position[one] >= 0) & (position[other] >= 0)
         kept &= ~self._measured(halt, step, one, other)
-        rest: list[list[tuple[int, int]]] = [[] for _each in range(steps)]
+        rest: dict[int, list[tuple[int, int]]] = {}
         columns = (step[kept], position[one[kept]], position[other[kept]])
         for at, first, second in zip(*(each.tolist() for each in columns), strict=True):
-            rest[at].append((first, second))
-        rest = [pairs for pairs in rest if pairs]
-        return self._round(REST, [usable], [programs.pairs_phase(rest, self.settings)]) if rest else None
+            rest.setdefault(at, []).append((first, second))
+        steps = list(rest.values())
+        return self._round(REST, [usable], [programs.pairs_phase(steps, self.settings)]) if steps else None
 
     def _measured(self, halt: Halt, step: Any, one: Any, other: Any) -> Any:
         """Return which exchanges, by permutation and positions in the job that hung, were measured at every size."""
@@ -239,10 +247,10 @@ class Campaign:
             # Nobody in the campaign is proven: those in service have to be, by one another.
             proven = self._usable(self.partners)
         steps = permutations_of(retests, proven, self.place) if retests else []
-        groups = self._levels()
-        if not steps and not groups:
+        groups, racks = self._levels(), self._racks()
+        if not steps and not groups and not racks:
             return None
-        used = {node for step in steps for pair in step for node in pair}
+        used = {node for step in steps for pair in step for node in pair} | set(racks)
         used |= {node for level in groups.values() for group in level for node in group}
         job = [node for node in self.order if node in used]
         position = {node: index for index, node in enumerate(job)}
@@ -255,13 +263,54 @@ class Campaign:
         if steps:
             pairs = [[(position[one], position[other]) for one, other in step] for step in steps]
             phases.append(programs.pairs_phase(pairs, self.settings, "confirm"))
+        if racks:
+            within = programs.within_racks([self.place[node] if node in racks else None for node in job])
+            phases.append(programs.racks_phase(within, self.settings))
         placed = {level: [[position[node] for node in group] for group in found] for level, found in groups.items()}
         phases += programs.group_phases(placed, self.settings)
         if groups:
             phases += self.mini_clusters.phases(job, groups["all"][0])
-        if self.settings.train is not None and not steps and "all" in placed and len(placed["all"][0]) == len(job):
+        asks = bool(steps or racks)
+        if self.settings.train is not None and not asks and "all" in placed and len(placed["all"][0]) == len(job):
             phases.append(programs.train_phase(self.settings))
-        return self._round(CONFIRM if steps else GROUPS, [job], phases)
+        return self._round(CONFIRM if asks else GROUPS, [job], phases)
+
+    def _racks(self) -> frozenset[str]:
+        """Return who meets its rack in the next step, where NVLink joins racks: all of one where somebody met too few.
+
+        That is no more than half of those it can meet. Of a rack with few under test nodes in service make it three: of
+        two mates one may have gone bad meanwhile.
+        """
+        if not self.settings.nvlink_racks or len(self._rounds_of_racks()) >= IN_VAIN:
+            return frozenset()
+        met = self._met_in_racks()
+        by_rack: dict[str | None, list[str]] = {}
+        for node in self._usable(self.members):
+            by_rack.setdefault(self.place[node], []).append(node)
+        partners = [node for node in self._usable(self.partners) if node not in self.reference.doubted]
+        found: set[str] = set()
+        for rack, nodes in by_rack.items():
+            served = [node for node in partners if self.place[node] == rack]
+            mates = [*nodes, *served[: max(0, PARTNERS + 1 - len(nodes))]]
+            if rack is not None and len(mates) > 1 and any(2 * met[node] < len(mates) for node in nodes):
+                found.update(mates)
+        return frozenset(found)
+
+    def _rounds_of_racks(self) -> set[int]:
+        """Return the rounds after the sweep in which racks were to meet."""
+        return {
+            number
+            for number in self._of_kind(CONFIRM)
+            if any(phase["name"] == programs.WITHIN_RACKS for phase in self.plans[number]["program"]["moves"])
+        }
+
+    def _met_in_racks(self) -> Counter[str]:
+        """Return with how many others of its rack each node exchanged data."""
+        met: set[int] = set()
+        for exchanges in (self.facts.sweep.exchanges, self.facts.again):
+            near = self.facts.sweep.topology.distances(exchanges.one, exchanges.other) == 0
+            met |= set(exchanges.pairs[near & exchanges.known].tolist())
+        return Counter(self.matrix.nodes[node] for pair in met for node in divmod(pair, len(self.matrix.nodes)))
 
     def _train(self) -> Round | None:
         """Return the training step of all that are left, where others took part in the step of their groups."""
@@ -314,7 +363,9 @@ class Campaign:
         """Return whether these all ran together, well or without anybody who is to blame since."""
         wanted, groups = frozenset(eligible), self.facts.groups
         halted = {halt.number for halt in self.matrix.halts}
-        tried = self._together()
+        # A mate that did not come tells nothing of them.
+        lost = {halt.number for halt in self.matrix.halts if not halt.started} & self._rounds_of_racks()
+        tried = [(number, nodes) for number, nodes in self._together() if number not in lost]
         if any(group.doubtful for group in groups) and len({number for number, _nodes in tried}) < WITNESSES:
             return False
         same = [number not in halted for number, nodes in tried if nodes == wanted]

@@ -194,7 +194,7 @@ class Acceptance(StageWork):
         conclusion = replace(conclusion, findings=findings)
         if owes_nvlink_rack(self.cohort.expect):
             rails = rails_gb_per_s(self.cohort.expect)
-            mates = mates_by_rails(racks, seen, self.settings, rails) if rails else {}
+            mates = mates_by_rails(racks, seen, self.settings, rails) if rails else None
             conclusion = with_racks(conclusion, racks, mates)
         conclusion = with_stalls(conclusion, seen, self.settings)
         names = list(map(link_name, self._links()))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.collectives.pairing import rounds_of
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.pairing import pairs, rounds_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
     ALL_REDUCE,
@@ -21,6 +21,8 @@ INTERMITTENT_SHARE, CONFIDENCE, SHOWINGS = 0.3, 0.999, 5
 MOST_VALUES, USUAL_VALUES = 17_000_000, 4_000_000
 # A node that is always slow is measured so often again.
 STEADY_REPEATS = 8
+# The phase in which nodes meet those of their rack alone.
+WITHIN_RACKS = "racks"
 # A permutation is taken for hung after so many times what planning counts for it, and not before.
 HUNG_FACTOR, HUNG_SECONDS = 30, 30
 # The longest collective that is asked for, 16 GiB twenty times, takes seconds; making connections takes longer.
@@ -45,11 +47,40 @@ def _fewer(count: int) -> float:
     )
 
 
-def sweep_shifts(count: int, settings: Settings) -> list[int]:
+def sweep_phases(racks: Sequence[str | None], settings: Settings) -> list[dict[str, Any]]:
+    """Return the phases of a sweep of nodes in these racks.
+
+    Where NVLink joins the nodes of a rack and not all pairs meet, those within each rack do: of a few chosen
+    permutations most lie within some racks only.
+    """
+    within = within_racks(racks) if settings.nvlink_racks else []
+    shifts = sweep_shifts(len(racks), settings, len(within))
+    phases = [sweep_phase(shifts, settings)]
+    if within and len(set(shifts)) < rounds_of(len(racks)):
+        phases.append(racks_phase(within, settings))
+    return phases
+
+
+def within_racks(racks: Sequence[str | None]) -> list[list[tuple[int, int]]]:
+    """Return permutations in which each position meets every other of its rack once, all racks at the same time."""
+    by_rack: dict[str, list[int]] = {}
+    for position, rack in enumerate(racks):
+        if rack is not None:
+            by_rack.setdefault(rack, []).append(position)
+    steps: list[list[tuple[int, int]]] = []
+    for members in by_rack.values():
+        for shift in range(rounds_of(len(members))):
+            steps += [[]] if shift == len(steps) else []
+            steps[shift] += [(members[one], members[other]) for one, other in pairs(len(members), shift)]
+    return steps
+
+
+def sweep_shifts(count: int, settings: Settings, beside: int = 0) -> list[int]:
     """Return the permutations of the sweep of so many nodes: all of them, several times over for few nodes.
 
-    Where the budget or the number of values does not allow all, they are spread evenly. With nodes ordered by pod and
-    rack nearly all pairs of a permutation lie across racks; in which racks some are within goes on with the shift.
+    Where the budget or the number of values does not allow all, they are spread evenly, and so many others ``beside``
+    them count as well. With nodes ordered by pod and rack nearly all pairs of a permutation lie across racks; in which
+    racks some are within goes on with the shift.
     """
     whole = rounds_of(count)
     if whole < 1:
@@ -62,6 +93,7 @@ def sweep_shifts(count: int, settings: Settings) -> list[int]:
         spare = STEADY_REPEATS + 1
         most = min(most, max(1, int(seconds / settings.pairs.seconds) - spare))
     if most < whole:
+        most = max(1, most - beside)
         return sorted({(at * whole) // most for at in range(most)})
     cycles = max(1, min(math.ceil(least_exchanges() / (count - 1)), most // whole))
     return list(range(whole)) * cycles
@@ -72,9 +104,14 @@ def sweep_phase(shifts: Sequence[int], settings: Settings) -> dict[str, Any]:
     return {"name": "walk", **_pairs(settings), "shifts": list(shifts)}
 
 
-def pairs_phase(pairs: Sequence[Sequence[tuple[int, int]]], settings: Settings, name: str = "walk") -> dict[str, Any]:
+def pairs_phase(steps: Sequence[Sequence[tuple[int, int]]], settings: Settings, name: str = "walk") -> dict[str, Any]:
     """Return the phase of explicit permutations."""
-    return {"name": name, **_pairs(settings), "pairs": [[list(pair) for pair in step] for step in pairs]}
+    return {"name": name, **_pairs(settings), "pairs": [[list(pair) for pair in step] for step in steps]}
+
+
+def racks_phase(steps: Sequence[Sequence[tuple[int, int]]], settings: Settings) -> dict[str, Any]:
+    """Return the phase of permutations within racks."""
+    return pairs_phase(steps, settings, WITHIN_RACKS)
 
 
 def inside_phase(settings: Settings) -> dict[str, Any] | None:

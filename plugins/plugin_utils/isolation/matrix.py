@@ -79,9 +79,10 @@ class Halt:
 class Exchanges:
     """Exchanges of two of ``count`` nodes, a row each: ``gb`` is GB/s by (row, size, rail), NaN if not measured.
 
-    ``one`` and ``other`` are the nodes, the lower first, ``number`` is the round, ``step`` the permutation. Of the two
-    sides the slower counts. ``p99`` are its seconds and ``ratio`` its p99 over p50 by (row, size), medians over the
-    rails. Of what was not measured at any size ``unmeasured`` are the two nodes, and no row.
+    ``one`` and ``other`` are the nodes, the lower first, ``number`` is the round, ``step`` the permutation, numbered on
+    over the phases of a job. Of the two sides the slower counts. ``p99`` are its seconds and ``ratio`` its p99 over p50
+    by (row, size), medians over the rails. Of what was not measured at any size ``unmeasured`` are the two nodes, and
+    no row.
     """
 
     count: int
@@ -303,10 +304,12 @@ class _Reader:
             results = {}
         if finished and not phases:
             found.note_unreadable(group, f"{where}: no program")
+        before = 0
         for phase in phases:
-            job = _Job(number, phase, group, results, finished)
+            job = _Job(number, phase, group, results, finished, before)
             if phase["kind"] == "pairs":
                 self._pairs(job)
+                before += _steps(phase)
             else:
                 self._groups(job)
         if not finished:
@@ -384,7 +387,8 @@ class _Reader:
                 p99[:, column] = median_across(ns_p99.T) / 1e9
                 ratio[:, column] = median_across((ns_p99 / ns).T)
         nothing = np.isnan(gb[:, 0]).all(axis=0)
-        columns: list[Any] = [least, most, np.full(len(least), job.number), step, gb.transpose(2, 0, 1), p99, ratio]
+        number, step = np.full(len(least), job.number), step + job.before
+        columns: list[Any] = [least, most, number, step, gb.transpose(2, 0, 1), p99, ratio]
         unmeasured = least[nothing], most[nothing]
         if nothing.any():
             columns = [each[~nothing] for each in columns]
@@ -499,13 +503,17 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _Job:
-    """A phase of one job, and all results of that job by phase, permutation and size; ``finished``: it ended well."""
+    """A phase of one job, and all results of that job by phase, permutation and size; ``finished``: it ended well.
+
+    ``before`` are the permutations of the job's earlier phases.
+    """
 
     number: int
     phase: Mapping[str, Any]
     group: tuple[str, ...]
     results: Mapping[tuple[str, int, int], Mapping[str, Any]]
     finished: bool
+    before: int
 
 
 def _slower_of(block: Any, sides: tuple[Any, Any]) -> Any:
@@ -541,6 +549,19 @@ def phase_pairs(phase: Mapping[str, Any], count: int) -> tuple[Any, Any, Any, in
     step = np.repeat(np.arange(len(phase["pairs"])), [len(pairs) for pairs in phase["pairs"]])
     there = columns.max(axis=0, initial=0) < count
     return step[there], columns[0][there], columns[1][there], len(phase["pairs"])
+
+
+def pairs_of_phases(phases: Sequence[Mapping[str, Any]], count: int) -> tuple[Any, Any, Any, dict[str, int]]:
+    """Return the same of all phases of pairs, permutations numbered on, and by phase how many are before it."""
+    columns, first, before = [(np.zeros(0, np.int64),) * 3], {}, 0
+    for phase in phases:
+        first[str(phase["name"])] = before
+        if phase["kind"] == "pairs":
+            step, one, other, _steps_of_it = phase_pairs(phase, count)
+            columns.append((step + before, one, other))
+            before += _steps(phase)
+    step, one, other = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    return step, one, other, first
 
 
 def _steps(phase: Mapping[str, Any]) -> int:

@@ -2,7 +2,8 @@
 
 A node alone cannot tell: its GPUs may agree on a domain that is another rack's, or a part of the rack's. And does it
 exchange data over NVLink there? Floors that hold between racks too are kept by rails, and the transport's finding says
-nothing of one rack in a job of several: no faster than rails can be is no NVLink.
+nothing of one rack in a job of several: no faster than rails can be is no NVLink, and who met nobody of its rack has
+shown nothing.
 """
 
 from __future__ import annotations
@@ -119,8 +120,13 @@ def mates_by_rails(racks: NvLinkRacks, seen: Seen, settings: Settings, rails: fl
 def with_racks(
     conclusion: Conclusion, racks: NvLinkRacks, by_rails: Mapping[str, tuple[int, int]] | None = None
 ) -> Conclusion:
-    """Return the conclusion with a finding on every node's domain; whoever cannot be told right from wrong is held."""
-    mine = {node: _driven(racks.finding(node), (by_rails or {}).get(node, (0, 0))) for node in conclusion.findings}
+    """Return the conclusion with a finding on every node's domain; whoever cannot be told right from wrong is held.
+
+    ``by_rails`` is as ``mates_by_rails`` gives it, None where nobody knows what rails carry: speed tells nothing then.
+    """
+    mine = {node: racks.finding(node) for node in conclusion.findings}
+    if by_rails is not None:
+        mine = {node: _driven(found, *by_rails.get(node, (0, 0))) for node, found in mine.items()}
     findings = {node: (*own, mine[node]) for node, own in conclusion.findings.items()}
     held = dict(conclusion.held)
     for node, found in mine.items():
@@ -129,11 +135,13 @@ def with_racks(
     return replace(conclusion, findings=findings, held=held)
 
 
-def _driven(finding: Finding, mates: tuple[int, int]) -> Finding:
-    """Return the finding on a node, which does not pass if it was no faster with most of its rack than rails are."""
-    met, slow = mates
-    if finding.verdict != PASS or 2 * slow <= met:
+def _driven(finding: Finding, met: int, slow: int) -> Finding:
+    """Return the finding on a node, which passes if it was faster than rails are with half of those it met, or more."""
+    if finding.verdict != PASS or 0 < met >= 2 * slow:
         return finding
+    if not met:
+        said = "exchanged data with no other node of its rack, so nothing shows that it uses NVLink"
+        return replace(finding, verdict=INCOMPLETE, reason=f"{said}; {finding.reason}", action="investigate")
     why = f"no faster than rails with {slow} of {met} nodes of its rack, so not over NVLink; {finding.reason}"
     # Of two nodes nobody knows which it is.
     return replace(finding, verdict=FAIL if met > 1 else INCOMPLETE, reason=why, action="investigate")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.pairing import pairs, rounds_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_programs import (
     least_exchanges,
+    sweep_phases,
     sweep_shifts,
+    within_racks,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import permutation_pairs
@@ -60,3 +64,34 @@ def test_most_pairs_of_a_chosen_permutation_lie_across_racks() -> None:
     assert 50 < len(shifts) < 100
     _step, one, other = permutation_pairs(4096, shifts)
     assert (one // 16 != other // 16).mean() > 0.98
+
+
+@pytest.mark.parametrize("racks", [[18] * 3, [17, 18, 1], [1, 1], [5, 4], [2], []])
+def test_within_racks_everybody_meets_everybody_once(racks: list[int]) -> None:
+    places = [f"r{rack}" for rack, count in enumerate(racks) for _each in range(count)]
+    # Whose rack nobody declares is in none, wherever it stands.
+    places = [None, *places, None]
+    steps = within_racks(places)
+    assert all(steps)
+    assert all(len({*sum(step, ())}) == 2 * len(step) for step in steps)
+    met = [pair for step in steps for pair in step]
+    wanted = [(a, b) for a, b in combinations(range(len(places)), 2) if places[a] == places[b] is not None]
+    assert sorted(met) == wanted
+    assert len(steps) == max(map(rounds_of, racks), default=0)
+
+
+def test_sweep_cut_short_has_permutations_within_racks_that_nvlink_joins() -> None:
+    racks, cut = [f"r{at // 18}" for at in range(648)], settings(648, budget_minutes=10)
+    (plain,) = sweep_phases(racks, cut)
+    assert (plain["name"], len(plain["shifts"])) == ("walk", 51)
+    joined = replace(cut, nvlink_racks=True)
+    walk, inside = sweep_phases(racks, joined)
+    # They are counted against the budget, of which some is left for all others.
+    assert (walk["name"], len(walk["shifts"]), inside["name"], len(inside["pairs"])) == ("walk", 34, "racks", 17)
+    assert len(sweep_phases(racks, replace(joined, budget_minutes=1))[0]["shifts"]) == 1
+    # All pairs are all within racks too.
+    for few in (racks[:36], racks[:41]):
+        assert sweep_phases(few, replace(joined, budget_minutes=None)) == sweep_phases(
+            few, replace(cut, budget_minutes=None)
+        )
+    assert [phase["name"] for phase in sweep_phases([f"r{at}" for at in range(648)], joined)] == ["walk"]

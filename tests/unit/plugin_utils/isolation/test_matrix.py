@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Readings
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Readings, pairs_of_phases
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.packed_json import read_json
 
 from tests.isolation.fleet import SIZES, Fleet, Spec, as_json
@@ -29,6 +29,21 @@ def test_lists_and_arrays_of_json_are_the_same_exchanges(hosts: int) -> None:
     for column in ("one", "other", "gb", "p99", "ratio"):
         assert np.array_equal(getattr(lists, column), getattr(arrays, column))
     assert isinstance(read_json(text)["results"][0]["ns"], np.ndarray)
+
+
+def test_permutations_are_numbered_on_over_the_phases_of_a_job() -> None:
+    fleet, plan, _item = observed(4)
+    (walk,) = plan["program"]["moves"]
+    racks = {**{key: walk[key] for key in ("kind", "sizes", "seconds")}, "name": "racks", "pairs": [[[0, 1]], [[2, 3]]]}
+    phases = [{"name": "inside", "kind": "inside", "sizes": [SIZES[0]]}, walk, racks]
+    plan = {**plan, "program": {"moves": phases}}
+    exchanges = Readings(fleet.nodes, SIZES, 2).exchanges([(1, plan, fleet.run(plan)[0])])
+    assert exchanges.step.tolist() == [0, 0, 1, 1, 2, 3]
+    step, one, other, first = pairs_of_phases(phases, 4)
+    assert first == {"inside": 0, "walk": 0, "racks": 2}
+    columns = (exchanges.step, exchanges.one, exchanges.other)
+    assert all(np.array_equal(*each) for each in zip((step, one, other), columns, strict=True))
+    assert [each.tolist() for each in pairs_of_phases([], 4)[:3]] == [[], [], []]
 
 
 def test_an_observation_is_read_once() -> None:
