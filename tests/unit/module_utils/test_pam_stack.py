@@ -35,6 +35,8 @@ session\trequired\tpam_unix.so
 session\toptional\tpam_systemd.so
 # end of pam-auth-update config
 """
+# Of Ubuntu 22.04.
+SEEN = "unix\nsystemd\nmkhomedir\n"
 
 
 @pytest.fixture
@@ -117,7 +119,7 @@ def test_what_names_it_otherwise_does_not(rules: Path, line: str) -> None:
 
 
 def call(host: Updating, check: bool = False) -> bool:
-    return disable(host, Profile("systemd", MODULE, "sshd"), check, str(host.rules))
+    return disable(host, Profile("systemd", MODULE, "sshd"), check, str(host.rules.parent.parent))
 
 
 def test_it_is_disabled_once(rules: Path) -> None:
@@ -130,6 +132,62 @@ def test_it_is_disabled_once(rules: Path) -> None:
 def test_a_file_edited_by_hand_is_an_error_that_names_it(rules: Path) -> None:
     with pytest.raises(PamError, match=r"common-session still brings pam_systemd\.so .* edited by hand; remove"):
         call(Updating(rules, edited=True))
+
+
+class Jammy(Updating):
+    """A host with pam-auth-update 1.4.0, which ignores --disable and forgets what it removes; it may be killed then."""
+
+    def __init__(self, rules: Path, killed: bool = False) -> None:
+        super().__init__(rules)
+        root = rules.parent.parent
+        self.killed, self.seen, profiles = killed, root / "var/lib/pam/seen", root / "usr/share/pam-configs"
+        self.seen.parent.mkdir(parents=True)
+        self.seen.write_text(SEEN)
+        profiles.mkdir(parents=True)
+        (profiles / "systemd").touch()
+
+    def run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
+        if "--remove" not in argv:
+            self.ran.append(" ".join(argv))
+            return Output()
+        self.seen.write_text(SEEN.replace("systemd\n", ""))
+        output = super().run(argv, timeout_seconds)
+        if self.killed:
+            raise KeyboardInterrupt
+        return output
+
+
+def test_a_tool_without_disable_removes_the_profile_which_is_kept_as_seen(rules: Path) -> None:
+    host = Jammy(rules)
+    assert call(host, check=True) and host.ran == [] and host.seen.read_text() == SEEN
+    assert call(host) and found(rules) == []
+    tool = "env DEBIAN_FRONTEND=noninteractive pam-auth-update"
+    assert host.ran == [f"{tool} --disable systemd", f"{tool} --remove systemd"]
+    assert host.seen.read_text() == "unix\nmkhomedir\nsystemd\n"
+    written = host.seen.stat()
+    assert not call(host, check=True) and not call(host)
+    assert len(host.ran) == 2 and host.seen.stat() == written
+
+
+def test_a_profile_is_kept_as_seen_after_a_run_that_was_killed(rules: Path) -> None:
+    host = Jammy(rules, killed=True)
+    with pytest.raises(KeyboardInterrupt):
+        call(host)
+    forgotten = host.seen.read_text()
+    assert "systemd" not in forgotten
+    assert call(host, check=True) and host.seen.read_text() == forgotten
+    assert call(host) and not call(host)
+    assert host.seen.read_text() == "unix\nmkhomedir\nsystemd\n"
+
+
+@pytest.mark.parametrize("missing", ["var/lib/pam/seen", "usr/share/pam-configs/systemd"])
+def test_without_the_profile_or_the_list_of_seen_ones_nothing_is_kept(rules: Path, missing: str) -> None:
+    (rules / "common-session").write_text("")
+    host = Jammy(rules)
+    host.seen.write_text("unix\n")
+    (rules.parent.parent / missing).unlink()
+    assert not call(host) and host.ran == []
+    assert not host.seen.exists() or host.seen.read_text() == "unix\n"
 
 
 def test_a_tool_that_fails_is_an_error(rules: Path) -> None:
@@ -182,7 +240,10 @@ def test_debians_own_tool_takes_the_module_out_and_leaves_it_out(tmp_path: Path,
         with pytest.raises(PamError, match="edited by hand"):
             call(host)
         return
+    seen = tmp_path / "var/lib/pam/seen"
+    before = seen.read_text()
     assert call(host) and not call(host)
+    assert seen.read_text() == before
     # As a package does that is upgraded.
     host.run(["env", "DEBIAN_FRONTEND=noninteractive", "pam-auth-update", "--package"], 60)
     assert found(host.rules) == []
