@@ -11,7 +11,7 @@ export PYTHONUNBUFFERED := 1
 # Ansible's temporary files stay inside the checkout.
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 
-.PHONY: help demo test quick test-long lint types ansible-lint unit judged recorded packaging browser lock lab lab-down survival sanity bench bench-full clean
+.PHONY: help demo test quick test-long lint types ansible-lint unit judged contracts contracts-all recorded packaging browser lock lab lab-down survival sanity bench bench-full clean
 
 # Tests start thousands of interpreters: none of them shall compile Muster again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -19,6 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Files of tests stay together: their fixtures are made once. Some tests wait: two workers a core keep it busy.
 export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(nproc) * 2)))
 PARALLEL := --numprocesses=auto --dist=loadfile --no-loadscope-reorder
+CONTRACT_TOOLS := { command -v mmdebstrap && command -v gcc; } >/dev/null || { apt-get update -qq && apt-get install -y -qq mmdebstrap gcc libc6-dev >/dev/null; }
 BENCH := PYTHONPATH=collections:. $(BIN)/python -m tests.bench
 PARTS := PYTHONPATH=. $(BIN)/python -m tests.parts
 # One version of each package for all Pythons where there can be one: the tested set.
@@ -28,7 +29,7 @@ LOCK = uv pip compile --quiet --upgrade --python-version 3.11 --fork-strategy fe
 TORCH_CPU ?=
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.ready: pyproject.toml locks/dev.txt
 	@echo "Setting up Python packages in $(VENV)"
@@ -67,7 +68,16 @@ unit: $(VENV)/.ready ## Run the unit tests
 
 judged: $(VENV)/.ready ## Judge recorded, mutated and healthy outputs again; run PyTorch, OpenSM and a GPU, if any
 	pytest $(PARALLEL) -m pytorch tests/unit/module_utils
-	pytest $(PARALLEL) tests/oracle tests/rules tests/recorded tests/fuzz tests/infiniband tests/imex tests/grace tests/gpu
+	pytest $(PARALLEL) tests/oracle tests/rules tests/recorded tests/fuzz tests/infiniband tests/imex tests/grace tests/gpu \
+		tests/contracts/test_places.py tests/contracts/test_table.py
+
+contracts: $(VENV)/.ready ## Give every command line of Muster to the real programs of Debian 12 and 13
+	@$(CONTRACT_TOOLS)
+	CONTRACT_SYSTEMS="bookworm trixie" pytest tests/contracts/test_contracts.py
+
+contracts-all: $(VENV)/.ready ## The same with those of Ubuntu 22.04 and 24.04 too
+	@$(CONTRACT_TOOLS)
+	pytest tests/contracts/test_contracts.py
 
 recorded: $(VENV)/.ready ## Judge what real machines printed (RECORDED=DIR), beside the true verdicts
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded $(RECORDED)

@@ -8,11 +8,14 @@ from fnmatch import translate
 
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 
+from tests.contracts.table import refuse_unknown
+
 
 class FakeHost:
     """Plays back ``outputs`` by whole command, tool or path, which may be changed between runs.
 
-    ``answer`` is that of every command which is not among them; without it such a command is a KeyError.
+    ``answer`` is that of every command which is not among them; without it such a command is a KeyError. A command that
+    no real program was ever given (tests/contracts) is none that Muster may run.
     """
 
     def __init__(self, outputs: Mapping[str, Output] | None = None, answer: Output | None = None) -> None:
@@ -31,6 +34,7 @@ class FakeHost:
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
         assert timeout_seconds > 0
+        refuse_unknown(argv)
         self.runs.append(tuple(argv))
         self.limits.append(timeout_seconds)
         command = " ".join(argv)

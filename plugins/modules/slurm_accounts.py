@@ -10,7 +10,8 @@ version_added: 0.1.0
 author: The Muster developers (@muster-cluster)
 description:
   - Adds the cluster, declared accounts and their users, and sets declared limits, with C(sacctmgr) as root.
-  - Everything else is not changed, including limits that are no longer declared. Nothing is removed.
+  - Everything else is not changed, including limits that are no longer declared. No account or user is removed.
+  - A declared limit of TRES is the whole of it, so a kind that is not named has no limit. C(-1) is no limit.
   - A limit must have the form in which C(sacctmgr) prints it; any other form is an error.
 attributes:
   check_mode: {support: full, description: Shows what would change.}

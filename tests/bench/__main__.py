@@ -96,6 +96,7 @@ PARTS = (
         ("tests.recorded",),
         ("recorded_covered", "recorded_right", "recorded_sick_passed"),
     ),
+    Part("contracts", ("tests.bench.contracts",), ("argv_contracts", "argv_unverified")),
     Part("draft", ("tests.bench.draft",), ("draft_seconds", "draft_lines_typed", "recorded_hosts_drafted")),
     Part("fuzz", ("tests.fuzz",), ("fuzz_cases", "fuzz_false_pass", "fuzz_raised"), FUZZ_SEED),
     Part("scale", ("tests.isolation.scale",), ("scale_3072_seconds", "scale_3072_peak_mib")),

@@ -29,10 +29,13 @@ CANCEL_SECONDS = 15
 
 # Linux' MAX_ARG_STRLEN.
 ARGUMENT_LIMIT_BYTES = 128 * 1024
+# What can still hold nodes. One that is completing cannot be cancelled any more, and may be so for all of KillWait.
+LIVE_STATES = "PENDING,CONFIGURING,RUNNING,SUSPENDED"
 # Older campaigns' jobs are recognised by this beginning of the name.
 JOB_PREFIX = "muster-round"
-# Slurm states (``sinfo %T``) in which an exclusive job can start now; "completing" ends by itself within seconds,
-# "planned" is an idle node that the scheduler had in mind for a job, often our own of the round before.
+# Slurm states (``sinfo %T``) in which an exclusive job can start now, or by itself soon: "completing" ends with the job
+# before, until when Slurm keeps the next one pending; "planned" is an idle node that the scheduler had in mind for a
+# job, often our own of the round before.
 USABLE_STATES = ("idle", "completing", "planned")
 # States of a node on which somebody's job runs.
 BUSY_STATES = ("allocated", "mixed")
@@ -141,28 +144,36 @@ class Slurm:
                 return False
             return "allocated" not in unusable or not held_by(self._own_jobs())
 
-        return poll(self.states, settled, seconds, 5 * POLL_SECONDS)
+        states = poll(self.states, settled, seconds, 5 * POLL_SECONDS)
+        # A job that ended between the two answers held its nodes in the first, and was gone in the second.
+        return self.states() if "allocated" in unavailable_nodes(nodes, states).values() else states
 
     def jobs(self, campaign: str) -> list[str]:
-        """Return the ids of a campaign's jobs that are pending, running or completing."""
+        """Return the ids of a campaign's jobs that are pending or running."""
         return parse_jobs(self._own_jobs(), campaign)
 
     def pending(self) -> dict[str, str]:
         """Return why each pending job of the user waits, by job name."""
-        lines = self.ask("squeue", "--noheader", f"--user={self.user}", "--states=PENDING", "--format=%j|%r")
+        lines = self._squeue("PENDING", "%j|%r")
         return dict(line.strip().split("|", 1) for line in lines.splitlines() if "|" in line)
 
     def cancel(self, campaign: str) -> list[str]:
-        """Cancel a campaign's jobs, wait until they are gone and return their ids; raises SlurmError."""
+        """Cancel a campaign's jobs, wait until they are ending and return their ids; raises SlurmError."""
         cancelled = self.jobs(campaign)
         if cancelled:
-            self.ask("scancel", f"--user={self.user}", *cancelled)
+            # With --user it fails where one of them has ended meanwhile.
+            self.ask("scancel", *cancelled)
             if not wait_until(lambda: not self.jobs(campaign), CANCEL_SECONDS, POLL_SECONDS):
                 raise SlurmError(f"jobs {', '.join(cancelled)} of an earlier attempt did not end when cancelled")
         return cancelled
 
     def _own_jobs(self) -> str:
-        return self.ask("squeue", "--noheader", f"--user={self.user}", "--format=%i|%j")
+        return self._squeue(LIVE_STATES, "%i|%j")
+
+    def _squeue(self, states: str, form: str) -> str:
+        # Without --all squeue is silent about a hidden partition, to all but root and Slurm's own user.
+        filters = f"--user={self.user}", f"--states={states}"
+        return self.ask("squeue", "--noheader", "--all", *filters, f"--format={form}")
 
 
 class Running:

@@ -32,9 +32,10 @@ _FREE_TEXT = "Reason|Comment|Extra|InstanceId|InstanceType|ReservationName"
 _WORDS = rf"(?:\s+(?!(?:State|BootTime|{_FREE_TEXT})=)\w+=\S*)*"
 _STATE = re.compile(rf"\sState=(\S+){_WORDS}\s+BootTime=(\S+)")
 _BEHIND = re.compile(rf"{_WORDS}(?:\s+((?:{_FREE_TEXT})=.*))?\s*")
-# Who gave a reason and when stands behind its first line; further lines follow with more than one blank.
+# Who gave a reason and when stands behind its first line; further lines follow with more than one blank, and what is no
+# part of the reason with one.
 _STAMP = re.compile(r" \[([^\s\[\]]+)@([^\s@\[\]]+)\]")
-_NEXT_TEXT = re.compile(rf" (?:{_FREE_TEXT})=")
+_NEXT_TEXT = re.compile(rf"(?<!\s) (?:{_FREE_TEXT})=")
 
 
 class SlurmGateError(MusterError):
@@ -284,8 +285,7 @@ def _reason(text: str) -> tuple[str, str, str]:
     if len(stamps) != 1:
         return text.strip(), "", ""
     (stamp,) = stamps
-    more = text[stamp.end() :]
-    further = "" if _NEXT_TEXT.match(more) else more
+    further, *_others = _NEXT_TEXT.split(text[stamp.end() :], maxsplit=1)
     return " ".join([text[: stamp.start()].strip(), *further.split()]), stamp.group(1), stamp.group(2)
 
 

@@ -125,10 +125,27 @@ def parse_associations(text: str) -> tuple[Association, ...]:
 
 def same(limit: str, found: str, wanted: str) -> bool:
     """Return whether two values of a limit are the same: names and TRES in any order, -1 as none."""
-    parts = [sorted(part for part in text.lower().split(",") if part) for text in (found, wanted)]
-    if wanted == "-1":
-        return found == ""
-    return parts[0] == parts[1] or (limit == "Fairshare" and {found, wanted} == {"1", ""})
+    parts = [sorted(_parts(text.lower())) for text in (found, wanted)]
+    if limit == "Fairshare":
+        parts = [each or ["1"] for each in parts]
+    return parts[0] == parts[1]
+
+
+def _parts(value: str) -> list[str]:
+    return [part for part in value.split(",") if part and part != "-1" and not part.endswith("=-1")]
+
+
+def written(limit: str, found: str, wanted: str) -> str:
+    """Return what sacctmgr has to be told for a limit to become what is wanted, where something else is there."""
+    if limit == "QOS":
+        return ",".join(_parts(wanted))
+    if "TRES" not in limit:
+        return wanted
+    # sacctmgr merges TRES: a kind that is not named keeps its limit. It refuses -1 without a kind.
+    parts = _parts(wanted)
+    kept = {part.lower().partition("=")[0] for part in parts}
+    gone = [kind for kind in (part.partition("=")[0] for part in found.split(",")) if kind.lower() not in kept]
+    return ",".join([*parts, *(f"{kind}=-1" for kind in gone if kind)])
 
 
 def ordered(accounts: Sequence[Account], present: Present) -> list[Account]:
@@ -158,12 +175,12 @@ def plan(cluster: str, accounts: Sequence[Account], present: Present) -> list[St
         steps.append(Step(f"add cluster {cluster}", ("add", "cluster", cluster)))
     for account in ordered(accounts, present):
         there = present.account(account.name)
-        limits = {
-            key: value
+        has = there.limits if there else {}
+        words = [
+            f"{key}={written(key, has.get(key, ''), value)}"
             for key, value in sorted(account.limits.items())
-            if there is None or not same(key, there.limits.get(key, ""), value)
-        }
-        words = [f"{key}={value}" for key, value in limits.items()]
+            if not same(key, has.get(key, ""), value)
+        ]
         if there is None:
             described = [
                 f"Description={account.description or account.name}",
@@ -194,8 +211,9 @@ class Database:
     def read(self) -> Present:
         """Return what is there."""
         clusters = parse_clusters(self._list("cluster", "format=Cluster"))
-        named = f"Cluster={self.cluster}"
-        return Present(clusters, parse_associations(self._list("associations", named, f"format={','.join(_COLUMNS)}")))
+        # Without the parents' limits, which are printed as each account's own and cannot be taken away there.
+        named = (f"Cluster={self.cluster}", "WOPLimits", f"format={','.join(_COLUMNS)}")
+        return Present(clusters, parse_associations(self._list("associations", *named)))
 
     def take(self, step: Step) -> None:
         """Make one change."""

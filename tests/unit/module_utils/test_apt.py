@@ -23,6 +23,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.exact_packages
 )
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 
+from tests.contracts.table import refuse_unknown
+
 WANTED = {"nvidia-open-570": "570.86.15-0ubuntu1", "libnccl2": "2.26.2-1+cuda12.8"}
 SOUND = {name: Installed(version, held=True) for name, version in WANTED.items()}
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmDMEaA==\n=AbCd\n-----END PGP PUBLIC KEY BLOCK-----\n"
@@ -149,6 +151,7 @@ def test_sources_carry_the_key_and_a_lone_full_stop_for_its_empty_line():
 def test_host_without_dpkg_is_told_what_is_supported():
     class Other:
         def run(self, argv, timeout_seconds):
+            refuse_unknown(argv)
             return Output(rc=None, error=f"{argv[0]}: not found")
 
     with pytest.raises(AptError, match="Debian and Ubuntu only"):
@@ -170,6 +173,7 @@ class Tools:
         self.ran = []
 
     def run(self, argv, timeout_seconds):
+        refuse_unknown(argv)
         self.ran.append(list(argv))
         if argv[0] == "dpkg-query":
             lines = [

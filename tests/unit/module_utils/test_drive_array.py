@@ -22,6 +22,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.storage_setup.drive
 )
 from ansible_collections.muster.cluster.plugins.modules.storage_array import reconcile
 
+from tests.contracts.table import refuse_unknown
+
 OURS = Member("1:2:3:4", "muster-scratch", "raid0", 2)
 BLANK = [Disk(f"/dev/nvme{n}n1", f"nvme{n}n1 at 0000:0{n}:00.0 (serial A{n})") for n in range(2)]
 MEMBERS = [replace(disk, contents=("linux_raid_member",), member=OURS) for disk in BLANK]
@@ -182,6 +184,7 @@ class Machine:
         return sorted({path for path in self.files for pattern in patterns if fnmatch(path, pattern)})
 
     def run(self, argv, timeout_seconds):
+        refuse_unknown(argv)
         device = argv[-1]
         if argv[0] == "wipefs" and "--no-act" in argv:
             kind = self.contents.get(device)

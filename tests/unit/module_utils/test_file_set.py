@@ -23,6 +23,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.file_set impor
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost, Output
 from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import SystemdError
 
+from tests.contracts.table import refuse_unknown
+
 ME = getpass.getuser()
 PAM = "auth required pam_env.so\n@include common-account\nsession optional pam_motd.so\n"
 BLOCK = Block("ssh follows jobs (Muster)", "@include common-account")
@@ -41,6 +43,7 @@ class Units(LocalHost):
         self.done: list[str] = []
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
+        refuse_unknown(argv)
         verb, unit = argv[1], argv[-1]
         if verb == "show":
             began = int(self.began * 1e6)

@@ -28,6 +28,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_outp
     parse_node_jobs,
 )
 
+from tests.contracts.table import refuse_unknown
+
 USER, OTHER, MUSTER = 2001, 2002, 990
 JOB = Job("7", USER, "gpu-01")
 OVER = "7|2001|COMPLETING\n"
@@ -68,6 +70,7 @@ class Machine:
         self.users[pid], self.names[pid], self.titles[pid] = uid, title.partition(":")[0], title
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
+        refuse_unknown(argv)
         assert 0 < timeout_seconds <= leftover_processes.ASK_SECONDS
         self.asked.append(" ".join(argv))
         key = {"getent": " ".join(argv[1:]), "id": f"id {argv[-1]}"}.get(argv[0], argv[0])

@@ -26,6 +26,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.nic.opensm import (
     unknown,
 )
 
+from tests.contracts.table import refuse_unknown
 from tests.fake_host import FakeHost
 
 # The layout of OpenSM 3.3.23; tests/infiniband holds the real one against the same functions.
@@ -51,6 +52,7 @@ class Host:
         self.dump, self.rc, self.files = dump, rc, {}
 
     def run(self, argv, timeout_seconds):
+        refuse_unknown(argv)
         wanted = dict(line.split(" ", 1) for line in Path(argv[2]).read_text().splitlines() if line[:1].isalpha())
         lines = [
             f"{line.split(' ')[0]} {wanted[line.split(' ')[0]]}" if line.split(" ")[0] in wanted else line

@@ -17,6 +17,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.pam_stack impo
     files_with,
 )
 
+from tests.contracts.table import refuse_unknown
+
 MODULE = "pam_systemd.so"
 # As Debian 12 and Ubuntu 24.04 ship it, less comments.
 SSHD = """@include common-auth
@@ -59,6 +61,7 @@ class Updating:
         self.ran: list[str] = []
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
+        refuse_unknown(argv)
         self.ran.append(" ".join(argv))
         if not self.rc and not self.edited:
             (self.rules / "common-session").write_text(SESSION.replace("session\toptional\tpam_systemd.so\n", ""))

@@ -290,6 +290,11 @@ def test_answer_that_begins_with_no_node_is_refused():
         ("muster:boot:b1 [root@2026-11-20T10:00:00]        but keep", "muster:boot:b1 but keep", "root"),
         ("muster:boot:b1 [root@2026-11-20T10:00:00]        Comment=keep", "muster:boot:b1 Comment=keep", "root"),
         (
+            "first line [ann@2026-11-20T10:00:00]        second line Comment=free text State=DOWN Extra=more words",
+            "first line second line",
+            "ann",
+        ),
+        (
             "muster:boot:b1 [root@then] [ann@2026-11-20T10:00:00]",
             "muster:boot:b1 [root@then] [ann@2026-11-20T10:00:00]",
             "",

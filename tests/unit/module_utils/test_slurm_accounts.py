@@ -16,6 +16,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_account
     same,
 )
 
+from tests.contracts.table import refuse_unknown
 from tests.fake_host import FakeHost
 
 
@@ -66,8 +67,100 @@ def test_words_of_a_new_account():
 def test_limit_and_parent_are_set_where_they_differ():
     physics = Account("physics", parent="science", limits={"GrpTRES": "cpu=32"})
     steps = plan("lab", [Account("science"), physics], PRESENT)
-    assert [step.what for step in steps][1:] == ["set Parent=science GrpTRES=cpu=32 of physics"]
+    assert [step.what for step in steps][1:] == ["set Parent=science GrpTRES=cpu=32,gres/gpu=-1 of physics"]
     assert steps[1].words[:5] == ("modify", "account", "where", "Account=physics", "Cluster=lab")
+
+
+class Sacctmgr:
+    """A database that merges, refuses and passes down what Slurm's does, from 21.08 to 24.11."""
+
+    def __init__(self):
+        self.parents = {"root": ""}
+        self.own = {"root": {"QOS": "normal", "Fairshare": "1"}}
+
+    def run(self, argv, timeout_seconds):
+        refuse_unknown(argv)
+        words = argv[3:]
+        if words[:2] == ["list", "cluster"]:
+            return Output("lab\n", rc=0)
+        if words[:2] == ["list", "associations"]:
+            limits = self.own.get if "WOPLimits" in words else self.passed_down
+            return Output("\n".join(row(name, parent=up, **limits(name)) for name, up in self.parents.items()), rc=0)
+        new = words[:2] == ["add", "account"]
+        name = words[2] if new else words[3].partition("=")[2]
+        own = {"Fairshare": "1"} if new else dict(self.own[name])
+        parent = self.parents.get(name)
+        for word in words[3:] if new else words[6:]:
+            key, _, value = word.partition("=")
+            if key == "Parent":
+                parent = value
+            elif key in LIMITS:
+                if (value == "-1" and (key == "QOS" or "TRES" in key)) or (value == "" and key != "QOS"):
+                    return Output(stderr=f" Unknown option: {word}", rc=1)
+                own[key] = self.merged(own.get(key, ""), value) if "TRES" in key else value.replace("-1", "")
+        self.own[name], self.parents[name] = {**own, "Fairshare": own["Fairshare"] or "1"}, parent
+        return Output(rc=0)
+
+    def passed_down(self, name):
+        upper = self.passed_down(self.parents[name]) if self.parents[name] else {}
+        upper = {key: value for key, value in upper.items() if not key.startswith("Grp")}
+        own = {key: value for key, value in self.own[name].items() if value}
+        return {
+            **upper,
+            **{key: self.merged(upper.get(key, ""), own[key]) if "TRES" in key else own[key] for key in own},
+        }
+
+    @staticmethod
+    def merged(old, new):
+        kinds = dict(part.split("=") for part in f"{old},{new}".lower().split(",") if part)
+        return ",".join(f"{kind}={value}" for kind, value in sorted(kinds.items()) if value != "-1")
+
+
+def settle(host, **limits):
+    """Return the steps that bring an account to its limits, and what it has then; a second run has no step."""
+    database = Database(host, "lab", 5)
+    accounts = [Account("physics", limits={"MaxTRES": "node=4"}), Account("optics", parent="physics", limits=limits)]
+    steps = plan("lab", accounts, database.read())
+    for step in steps:
+        database.take(step)
+    present = database.read()
+    assert plan("lab", accounts, present) == []
+    return [step.what for step in steps], present.account("optics").limits
+
+
+@pytest.mark.parametrize("limit", [limit for limit in LIMITS if "TRES" in limit])
+@pytest.mark.parametrize(
+    ("wanted", "written", "left"),
+    [
+        ("cpu=8", "cpu=8,gres/gpu=-1", "cpu=8"),
+        ("node=2,CPU=64", "node=2,CPU=64,gres/gpu=-1", "cpu=64,node=2"),
+        ("cpu=-1,gres/gpu=4", "gres/gpu=4,cpu=-1", "gres/gpu=4"),
+        ("cpu=-1", "cpu=-1,gres/gpu=-1", None),
+        ("-1", "cpu=-1,gres/gpu=-1", None),
+    ],
+)
+def test_kind_that_is_no_longer_declared_loses_its_limit(limit, wanted, written, left):
+    host = Sacctmgr()
+    settle(host, **{limit: "cpu=64,gres/gpu=8"})
+    done, limits = settle(host, **{limit: wanted})
+    assert done == [f"set {limit}={written} of optics"] and limits.get(limit) == left
+
+
+def test_limits_of_none_are_taken_away_and_not_written_to_a_new_account():
+    host, none = Sacctmgr(), {"QOS": "-1", "MaxJobs": "-1", "GrpTRES": "-1", "DefaultQOS": "-1", "Fairshare": "-1"}
+    done, limits = settle(host, **none)
+    assert done == ["add account physics", "add account optics"] and limits == {"Fairshare": "1"}
+    settle(host, QOS="normal", MaxJobs="5", GrpTRES="cpu=1", DefaultQOS="normal", Fairshare="7")
+    done, limits = settle(host, **none)
+    assert done == ["set DefaultQOS=-1 Fairshare=-1 GrpTRES=cpu=-1 MaxJobs=-1 QOS= of optics"]
+    assert limits == {"Fairshare": "1"}
+
+
+def test_limit_of_a_parent_is_not_one_of_the_account():
+    host = Sacctmgr()
+    settle(host, MaxTRES="gres/gpu=8")
+    assert settle(host, MaxTRES="gres/gpu=8") == ([], {"Fairshare": "1", "MaxTRES": "gres/gpu=8"})
+    assert settle(host, MaxTRES="node=4")[0] == ["set MaxTRES=node=4,gres/gpu=-1 of optics"]
 
 
 def test_what_is_not_declared_stays():
@@ -87,7 +180,13 @@ def test_user_of_one_partition_alone_is_not_one_of_the_account():
         ("MaxJobs", "", "-1", True),
         ("MaxJobs", "5", "-1", False),
         ("Fairshare", "", "1", True),
+        ("Fairshare", "1", "-1", True),
+        ("Fairshare", "7", "-1", False),
         ("MaxWall", "7-00:00:00", "168:00:00", False),
+        ("GrpTRES", "gres/gpu=2", "cpu=-1,gres/gpu=2", True),
+        ("GrpTRES", "", "cpu=-1", True),
+        ("GrpTRES", "cpu=1", "cpu=-1", False),
+        ("GrpTRES", "cpu=1", "cpu=-10", False),
     ],
 )
 def test_same(limit, found, wanted, equal):

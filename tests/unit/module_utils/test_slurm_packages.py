@@ -22,6 +22,8 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_package
     release_of,
 )
 
+from tests.contracts.table import refuse_unknown
+
 CONTROLLER = ("munge", "slurmctld", "slurm-client")
 POLICY = """\
 slurmctld:
@@ -164,6 +166,7 @@ class Host:
         self.ran = []
 
     def run(self, argv, timeout_seconds):
+        refuse_unknown(argv)
         self.ran.append(argv)
         return Output(self.policy if "policy" in argv else "")
 

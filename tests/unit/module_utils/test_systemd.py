@@ -8,6 +8,8 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import Systemd, SystemdError
 
+from tests.contracts.table import refuse_unknown
+
 
 class Fake:
     def __init__(self, **outputs: Output) -> None:
@@ -15,6 +17,7 @@ class Fake:
         self.ran: list[str] = []
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
+        refuse_unknown(argv)
         self.ran.append(" ".join(argv))
         return self.outputs.get(argv[1].replace("-", "_"), Output())
 

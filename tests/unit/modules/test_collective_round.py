@@ -78,22 +78,33 @@ with open(os.path.join(jobs, "../secrets"), "a") as file:
     file.write(os.environ.get("MUSTER_ROUND_SECRET", "") + chr(10))
 os.unlink(mine)
 """
+# As a user's, whose jobs are in a hidden partition. A job's file holds its states, of which each answer shows the next;
+# its inode is the job's id.
 SQUEUE = f"""#!{sys.executable}
 import os, sys
-pending = "--states=PENDING" in sys.argv
-for name in sorted(os.listdir(os.environ["JOBS"])):
-    state = open(os.path.join(os.environ["JOBS"], name)).read()
-    if pending and state == "PENDING":
-        print(name + "|Resources")
-    elif not pending:
-        print(name + "|" + name)
+given = dict(word.split("=", 1) for word in sys.argv if "=" in word)
+for name in sorted(os.listdir(os.environ["JOBS"])) if "--all" in sys.argv else ():
+    path = os.path.join(os.environ["JOBS"], name)
+    state, *later = open(path).read().split() or [""]
+    if later:
+        open(path, "w").write(" ".join(later))
+    if state in given.get("--states", "PENDING,CONFIGURING,RUNNING,SUSPENDED,COMPLETING").split(","):
+        print(name + "|Resources" if given["--format"] == "%j|%r" else str(os.stat(path).st_ino) + "|" + name)
 """
+# With a user's name it takes no id of a job that has ended.
 SCANCEL = f"""#!{sys.executable}
 import os, sys
-for word in sys.argv[1:]:
-    name = word.removeprefix("--name=")
-    if not name.startswith("--user="):
-        os.unlink(os.path.join(os.environ["JOBS"], name))
+jobs = os.environ["JOBS"]
+given = set(sys.argv[1:])
+for name in os.listdir(jobs):
+    path = os.path.join(jobs, name)
+    number = str(os.stat(path).st_ino)
+    if given.isdisjoint([number, "--name=" + name]):
+        continue
+    if open(path).read() in ("PENDING", "RUNNING"):
+        open(path, "w").write("COMPLETING") if "stubborn" in name else os.unlink(path)
+    elif not all(word.isdigit() for word in given) and number in given:
+        sys.exit("scancel: error: Kill job error on job id " + number + ": Invalid job id specified")
 """
 SINFO = """#!/bin/sh
 for node in a b c d hang busy refused; do echo "$node|idle"; done
@@ -175,12 +186,49 @@ def test_node_that_never_answers_is_gone(slurm: Slurm, tmp_path: Path) -> None:
     assert seen["unavailable"] == {"b": "down*"}
 
 
+def left_over(tmp_path: Path, **states: str) -> list[str]:
+    """Return the ids of jobs whose names end so, and of which squeue shows these states one after the other."""
+    paths = [tmp_path / "jobs" / f"muster-round-{name}" for name in states]
+    for path, shown in zip(paths, states.values(), strict=True):
+        path.write_text(shown)
+    return [str(path.stat().st_ino) for path in paths]
+
+
 def test_left_over_jobs_of_the_campaign_are_cancelled_and_no_others(slurm: Slurm, tmp_path: Path) -> None:
-    for name in ("muster-round-c-1-0", "muster-round-other-1-0"):
-        (tmp_path / "jobs" / name).write_text("RUNNING")
-    assert slurm.cancel("c") == ["muster-round-c-1-0"]
+    own, _other = left_over(tmp_path, **{"c-1-0": "RUNNING", "other-1-0": "RUNNING"})
+    assert slurm.cancel("c") == [own]
     assert [path.name for path in (tmp_path / "jobs").iterdir()] == ["muster-round-other-1-0"]
     assert slurm.cancel("c") == []
+
+
+def test_job_that_ends_while_it_is_cancelled_is_no_error(slurm: Slurm, tmp_path: Path) -> None:
+    numbers = left_over(tmp_path, **{"c-1-0": "RUNNING COMPLETING", "c-1-1": "RUNNING COMPLETING"})
+    assert sorted(slurm.cancel("c")) == sorted(numbers)
+
+
+def test_jobs_that_are_completing_are_neither_cancelled_nor_waited_for(slurm: Slurm, tmp_path: Path) -> None:
+    # For as long as KillWait, where its processes ignore SIGTERM.
+    stubborn, _over = left_over(tmp_path, **{"c-1-stubborn": "RUNNING", "c-1-over": "COMPLETING"})
+    assert slurm.cancel("c") == [stubborn]
+    assert slurm.cancel("c") == []
+
+
+def test_group_whose_node_is_still_completing_waits_and_nothing_is_told_of_it(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'a|idle\nbusy|completing'\n")
+    left_over(tmp_path, **{"c-0-0": "COMPLETING"})
+    (seen,) = play(slurm, ("a", "busy"), start_seconds=1)
+    assert (seen["ok"], seen["started"], seen["unavailable"]) == (False, False, {})
+    assert (seen["error"], seen["missing"]) == ("not started within 1 s: Resources", ["a", "busy"])
+
+
+def test_job_of_another_round_is_waited_for_until_it_is_completing(slurm: Slurm, tmp_path: Path) -> None:
+    states = tmp_path / "states"
+    states.write_text("".join(f"a|idle,b|{state}\n" for state in ("allocated", "allocated", "completing")))
+    (tmp_path / "sinfo").write_text(f"#!/bin/sh\nsed -n '1p' {states} | tr , '\\n'\nsed -i '1{{$!d}}' {states}\n")
+    # It ends between sinfo's second answer and squeue's.
+    left_over(tmp_path, **{"other-1-0": "RUNNING COMPLETING"})
+    (seen,) = play(slurm, ("a", "b"), start_seconds=5)
+    assert seen["ok"], seen["error"]
 
 
 def test_slurm_that_does_not_answer_is_an_error_about_slurm(slurm: Slurm, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from ansible_collections.muster.cluster.plugins.modules.gpu_packages import (
     why_reboot,
 )
 
+from tests.contracts.table import refuse_unknown
+
 OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (builder@host)  Thu Jan 23\n"
 CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n"
 
@@ -63,6 +65,7 @@ def test_files_are_texts_by_absolute_path(files, said):
 def test_burn_in_at_work_is_neither_changed_nor_rebooted(active):
     class Host(LocalHost):
         def run(self, argv, timeout_seconds):
+            refuse_unknown(argv)
             return Output(rc=0 if active else 3)
 
     if active:

@@ -19,6 +19,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_control
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.user_gate import MARKER, Gate
 from ansible_collections.muster.cluster.plugins.modules.slurm_gate_info import answers
 
+from tests.contracts.table import refuse_unknown
 from tests.run_module import run_module
 
 ALL = {"n1", "n2", "n3"}
@@ -57,6 +58,7 @@ class FakeSlurm:
         }
 
     def run(self, argv, timeout_seconds):
+        refuse_unknown(argv)
         arguments = argv[1:]
         if not self.up:
             return Output("Slurmctld(primary) at ctl is DOWN\n", "", 1)

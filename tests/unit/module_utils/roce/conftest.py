@@ -11,6 +11,8 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.roce.settings import PortSettings
 
+from tests.contracts.table import refuse_unknown
+
 TOS = "/sys/kernel/config/rdma_cm/{}/ports/1/default_roce_tos"
 SETTINGS: dict[str, Any] = {
     "rail": 0,
@@ -118,6 +120,7 @@ class Nic:
         return ""
 
     def run(self, argv: Sequence[str], timeout_seconds: float) -> Output:
+        refuse_unknown(argv)
         self.ran.append(tuple(argv))
         if argv[0] in self.ignores:
             return Output(rc=None, error=f"{argv[0]}: not found in PATH")

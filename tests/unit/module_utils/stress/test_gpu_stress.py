@@ -8,6 +8,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host import Ou
 from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_stress
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import NoSettings
 
+from tests.contracts.table import refuse_unknown
 from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy" / "gpu_stress.jsonl"
@@ -34,6 +35,7 @@ def test_healthy_output(lines):
 def test_collect_names_the_gpus_of_the_class_and_bounds_the_time(expect):
     class Recorder:
         def run(self, argv, timeout_seconds):
+            refuse_unknown(argv)
             self.argv, self.timeout = list(argv), timeout_seconds
             return Output()
 

@@ -7,6 +7,7 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_telemetry
 
+from tests.contracts.table import refuse_unknown
 from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy" / "gpu_telemetry.json"
@@ -35,6 +36,7 @@ def test_healthy_summary(summary):
 def test_collect(expect, settings, loaded):
     class Recorder:
         def run(self, argv, timeout_seconds):
+            refuse_unknown(argv)
             self.argv, self.timeout = list(argv), timeout_seconds
             return Output()
 

@@ -12,6 +12,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host import Ou
 from ansible_collections.muster.cluster.plugins.module_utils.stress import cpu_stress, memory_bandwidth, nvme_read
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import NoSettings
 
+from tests.contracts.table import refuse_unknown
 from tests.typed import typed
 
 HEALTHY = Path(__file__).resolve().parents[3] / "healthy"
@@ -27,6 +28,7 @@ class Loaded:
         self.host, self.output, self.runs = host, output, []
 
     def run(self, argv, timeout_seconds):
+        refuse_unknown(argv)
         self.runs.append((list(argv), timeout_seconds))
         return self.output
 
