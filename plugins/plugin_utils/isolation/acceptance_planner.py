@@ -236,7 +236,7 @@ class Campaign:
         done = self._of_kind(CONFIRM, GROUPS)
         if len(done) >= MOST_GROUPS:
             return None
-        asked, there = bool(self._of_kind(CONFIRM)), set(self._usable(self.order))
+        asked, there = bool(self.facts.confirming_jobs), set(self._usable(self.order))
         retests = [
             each
             for each in retests_of(self.facts, self.reference)
@@ -262,7 +262,7 @@ class Campaign:
             phases.append(inside)
         if steps:
             pairs = [[(position[one], position[other]) for one, other in step] for step in steps]
-            phases.append(programs.pairs_phase(pairs, self.settings, "confirm"))
+            phases.append(programs.pairs_phase(pairs, self.settings, programs.SUSPECTS_AGAIN))
         if racks:
             within = programs.within_racks([self.place[node] if node in racks else None for node in job])
             phases.append(programs.racks_phase(within, self.settings))

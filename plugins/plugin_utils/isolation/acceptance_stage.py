@@ -41,7 +41,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.nvlink_racks import (
     NvLinkRacks,
-    mates_by_rails,
+    rack_mates,
     rails_gb_per_s,
     with_racks,
 )
@@ -193,8 +193,7 @@ class Acceptance(StageWork):
         }
         conclusion = replace(conclusion, findings=findings)
         if owes_nvlink_rack(self.cohort.expect):
-            rails = rails_gb_per_s(self.cohort.expect)
-            mates = mates_by_rails(racks, seen, self.settings, rails) if rails else None
+            mates = rack_mates(racks, seen, self.settings, rails_gb_per_s(self.cohort.expect))
             conclusion = with_racks(conclusion, racks, mates)
         conclusion = with_stalls(conclusion, seen, self.settings)
         names = list(map(link_name, self._links()))

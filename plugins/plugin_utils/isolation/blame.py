@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.confirmation import WITNESSES, confirmed
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.campaign_facts import (
-    CONFIRM,
     NODE_SIGMAS,
     SUSPECTS,
     Facts,
@@ -325,7 +324,7 @@ def _both(facts: Facts, blame: Blame, names: Sequence[str]) -> list[Blame]:
 
 def weak_pairs(facts: Facts) -> list[str]:
     """Return in words how many pairs were slow once and not measured again, after a round that asked some."""
-    if not facts.of_kind(CONFIRM):
+    if not facts.confirming_jobs:
         return []
     again = facts.measured_again
     pairs = [each.members for each in facts.suspects if each.kind == PAIR]

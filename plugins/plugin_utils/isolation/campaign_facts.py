@@ -22,6 +22,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels 
     Suspect,
     Sweep,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_programs import SUSPECTS_AGAIN
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged, judged_groups
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Exchanges, Matrix
@@ -94,8 +95,13 @@ class Facts:
 
     @cached_property
     def confirming_jobs(self) -> list[set[str]]:
-        """Return who was in a job that measured suspects again."""
-        return [set(job) for plan in self.of_kind(CONFIRM) for job in plan["groups"]]
+        """Return who was in a job that measured suspects again; in some of its kind racks meet, and nothing else."""
+        return [
+            set(job)
+            for plan in self.of_kind(CONFIRM)
+            if any(phase["name"] == SUSPECTS_AGAIN for phase in (plan.get("program") or {}).get("moves", ()))
+            for job in plan["groups"]
+        ]
 
     @cached_property
     def hung(self) -> dict[str, Hung]:

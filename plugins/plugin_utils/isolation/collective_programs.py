@@ -21,8 +21,8 @@ INTERMITTENT_SHARE, CONFIDENCE, SHOWINGS = 0.3, 0.999, 5
 MOST_VALUES, USUAL_VALUES = 17_000_000, 4_000_000
 # A node that is always slow is measured so often again.
 STEADY_REPEATS = 8
-# The phase in which nodes meet those of their rack alone.
-WITHIN_RACKS = "racks"
+# The phase in which suspects are measured again, and the one in which nodes meet those of their rack alone.
+SUSPECTS_AGAIN, WITHIN_RACKS = "confirm", "racks"
 # A permutation is taken for hung after so many times what planning counts for it, and not before.
 HUNG_FACTOR, HUNG_SECONDS = 30, 30
 # The longest collective that is asked for, 16 GiB twenty times, takes seconds; making connections takes longer.

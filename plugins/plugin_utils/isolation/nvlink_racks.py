@@ -93,10 +93,11 @@ def rails_gb_per_s(expect: Expectations) -> float | None:
     return expect.nic.speed_gbps / 8 * len(expect.nic.rails) / expect.collective.ranks_per_node
 
 
-def mates_by_rails(racks: NvLinkRacks, seen: Seen, settings: Settings, rails: float) -> dict[str, tuple[int, int]]:
-    """Return of how many nodes of its rack and domain each node exchanged data with, and with how many by rails alone.
+def rack_mates(racks: NvLinkRacks, seen: Seen, settings: Settings, rails: float | None) -> dict[str, tuple[int, int]]:
+    """Return with how many nodes of its rack and domain each node exchanged data, and with how many by rails alone.
 
-    What two nodes did best at the largest size counts.
+    What two nodes did best at the largest size counts. ``rails`` is as ``rails_gb_per_s`` gives it: where nobody knows
+    what they carry, nobody is said to go by them.
     """
     nodes = sorted({str(node) for _number, plan, _item in seen for job in plan.get("groups", ()) for node in job})
     matrix = matrix_of(nodes, seen, settings.pairs.sizes_bytes, settings.ranks_per_node, spread=False)
@@ -113,20 +114,16 @@ def mates_by_rails(racks: NvLinkRacks, seen: Seen, settings: Settings, rails: fl
     for pair, speed in best.items():
         for node in pair:
             met, slow = found.get(node, (0, 0))
-            found[node] = met + 1, slow + (speed <= _BEYOND_RAILS * rails)
+            found[node] = met + 1, slow + (rails is not None and speed <= _BEYOND_RAILS * rails)
     return found
 
 
-def with_racks(
-    conclusion: Conclusion, racks: NvLinkRacks, by_rails: Mapping[str, tuple[int, int]] | None = None
-) -> Conclusion:
+def with_racks(conclusion: Conclusion, racks: NvLinkRacks, mates: Mapping[str, tuple[int, int]]) -> Conclusion:
     """Return the conclusion with a finding on every node's domain; whoever cannot be told right from wrong is held.
 
-    ``by_rails`` is as ``mates_by_rails`` gives it, None where nobody knows what rails carry: speed tells nothing then.
+    ``mates`` is as ``rack_mates`` gives it.
     """
-    mine = {node: racks.finding(node) for node in conclusion.findings}
-    if by_rails is not None:
-        mine = {node: _driven(found, *by_rails.get(node, (0, 0))) for node, found in mine.items()}
+    mine = {node: _driven(racks.finding(node), *mates.get(node, (0, 0))) for node in conclusion.findings}
     findings = {node: (*own, mine[node]) for node, own in conclusion.findings.items()}
     held = dict(conclusion.held)
     for node, found in mine.items():
@@ -136,7 +133,10 @@ def with_racks(
 
 
 def _driven(finding: Finding, met: int, slow: int) -> Finding:
-    """Return the finding on a node, which passes if it was faster than rails are with half of those it met, or more."""
+    """Return the finding on a node that met so many of its rack, and so many of them no faster than rails are.
+
+    It passes if it met any, and was faster with half of them or more.
+    """
     if finding.verdict != PASS or 0 < met >= 2 * slow:
         return finding
     if not met:

@@ -490,6 +490,24 @@ def test_node_alone_in_its_rack_is_held_until_another_is_in_service(ledger: Ledg
         assert acceptance_of(cluster.accept(again), "gpu-01")["nvlink_rack"][0] == verdict
 
 
+@pytest.mark.parametrize("backend", ["gloo", "nccl"])
+def test_tray_whose_rails_are_unknown_meets_its_rack_and_passes(ledger: Ledger, tmp_path: Path, backend: str) -> None:
+    def asking(nodes: tuple[str, ...], away: tuple[str, ...] = (), **told: Any) -> Request:
+        asked = in_racks(tmp_path, nodes, **told)
+        own = asked.fleet.classes["lab_h100"]
+        assert own.nic is None
+        classes = {"lab_h100": replace(own, collective=replace(own.collective, backend=backend))}
+        placed = tuple(replace(node, rack="r2") if node.name in away else node for node in asked.fleet.nodes)
+        return replace(asked, fleet=replace(asked.fleet, classes=classes, nodes=placed))
+
+    cluster = Cluster(set())
+    result = cluster.accept(asking(NAMES))
+    assert {acceptance_of(result, node)["nvlink_rack"][0] for node in NAMES} == {PASS}
+    served(ledger, "gpu-02", "gpu-04", "gpu-05")
+    result = cluster.accept(asking(("gpu-01",), ("gpu-04", "gpu-05"), partners=["gpu-02", "gpu-04", "gpu-05"]))
+    assert acceptance_of(result, "gpu-01")["nvlink_rack"][0] == PASS
+
+
 def test_campaign_is_not_taken_up_once_nodes_in_service_tell_of_another_domain(ledger: Ledger, tmp_path: Path) -> None:
     cluster = Cluster(set())
     cluster.accept(in_racks(tmp_path))
@@ -521,7 +539,10 @@ def test_domain_is_said_of_a_campaign_that_had_to_stop_and_of_one_that_cannot_be
 
     cluster.trouble = trouble
     found = acceptance_of(cluster.accept(in_racks(tmp_path)), "gpu-01")
-    assert found["nvlink_rack"][0] == PASS
+    verdict, why = found["nvlink_rack"]
+    assert verdict == INCOMPLETE
+    assert why.startswith("exchanged data with no other node of its rack")
+    assert why.endswith(f"3 of 4 nodes of rack r1 are in NVLink domain {IN_A_DOMAIN}")
     assert found["data"][0] == INCOMPLETE
     asked = replace(in_racks(tmp_path), baselines=["of nobody"])
     found = acceptance_of(cluster.accept(asked), "gpu-01")

@@ -78,7 +78,10 @@ def made(
     members = np.ones(len(NAMES), dtype=bool)
     sweep = Sweep(swept, Topology.of(NAMES, {}), settings, members, np.full(len(x), 2), len(NAMES), (channel,))
     matrix = Matrix(NAMES, (SIZE,), 1, swept, [], [], [], {}, {})
-    plans = {1: {"kind": "walk", "groups": [list(NAMES)]}, 2: {"kind": "confirm", "groups": [list(NAMES)]}}
+    plans = {
+        1: {"kind": "walk", "groups": [list(NAMES)]},
+        2: {"kind": "confirm", "groups": [list(NAMES)], "program": {"moves": [{"name": "confirm"}]}},
+    }
     facts = Facts(settings, NAMES, (), plans, matrix, sweep, late, (channel,), tuple(suspects))
     return replace(facts, **other)
 

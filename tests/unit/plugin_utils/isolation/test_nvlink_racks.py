@@ -13,16 +13,20 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.registr
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_planner import Planner
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_planner import Campaign, Planner
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_stage import WAITING
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline import proposed
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.campaign_facts import reference_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels import PAIR, Suspect
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_programs import pairs_phase
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.nvlink_racks import (
     NvLinkRacks,
-    mates_by_rails,
+    rack_mates,
     rails_gb_per_s,
     with_racks,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.retests import Retest, is_answered, retests_of
 
 from tests.fleets import collectives
 from tests.isolation.campaign import plan_of
@@ -96,14 +100,15 @@ def test_domain_that_is_none_fails_by_itself_and_tells_nothing_of_others() -> No
 def test_who_cannot_be_told_right_from_wrong_is_held_unless_rejected() -> None:
     good, bad = Finding("data", "network", PASS), Finding("data", "network", FAIL)
     conclusion = Conclusion({"t1": (good,), "t2": (bad,), "t3": (good,)}, {"t3": "slow"})
-    found = with_racks(conclusion, racks(t1=ONE, t2=OTHER, t3=None))
+    met = dict.fromkeys(TRAYS, (1, 0))
+    found = with_racks(conclusion, racks(t1=ONE, t2=OTHER, t3=None), met)
     assert [[each.check for each in owed] for owed in found.findings.values()] == [["data", "nvlink_rack"]] * 3
     assert found.held == {"t1": found.findings["t1"][1].reason, "t3": "slow"}
-    sound = with_racks(Conclusion({"t1": (good,)}), racks(t1=ONE, t2=ONE))
+    sound = with_racks(Conclusion({"t1": (good,)}), racks(t1=ONE, t2=ONE), met)
     assert sound.held == {}
 
 
-def test_node_that_met_nobody_of_its_rack_is_held_where_rails_are_known() -> None:
+def test_node_that_met_nobody_of_its_rack_is_held() -> None:
     good, known = Finding("data", "network", PASS), racks(t1=ONE, t2=ONE, t3=OTHER)
     conclusion = Conclusion(dict.fromkeys(("t1", "t2", "t3"), (good,)))
     found = with_racks(conclusion, known, {"t2": (1, 0)})
@@ -115,8 +120,6 @@ def test_node_that_met_nobody_of_its_rack_is_held_where_rails_are_known() -> Non
     assert (own.verdict, own.reason, own.action) == (INCOMPLETE, why, "investigate")
     assert found.held == {"t1": why}
     assert [found.findings[node][1].verdict for node in ("t2", "t3")] == [PASS, FAIL]
-    # What rails carry is not known of every class: then speed tells nothing.
-    assert with_racks(conclusion, known).held == {}
 
 
 def test_acceptance_owes_it_of_classes_with_a_domain() -> None:
@@ -244,12 +247,17 @@ def held_against_rails(fleet: Fleet, *elsewhere: int, **other: Any) -> tuple[set
 
 
 def told_by_rails(
-    fleet: Fleet, conclusion: Conclusion, seen: list[Any], settings: Settings, *elsewhere: int
+    fleet: Fleet,
+    conclusion: Conclusion,
+    seen: list[Any],
+    settings: Settings,
+    *elsewhere: int,
+    rails: float | None = 50,
 ) -> tuple[set[str], set[str], set[str]]:
     domains = {node: ONE if number not in elsewhere else OTHER for number, node in enumerate(fleet.nodes)}
     placed = {node: str(place["rack"]) for node, place in fleet.places().items()}
     known = NvLinkRacks(placed, {node: f"{placed[node]}{domain}" for node, domain in domains.items()})
-    found = with_racks(conclusion, known, mates_by_rails(known, seen, settings, 50))
+    found = with_racks(conclusion, known, rack_mates(known, seen, settings, rails))
     by_verdict = {node: owed[-1].verdict for node, owed in found.findings.items()}
     passing, failing, open_ = ({n for n, v in by_verdict.items() if v == each} for each in (PASS, FAIL, INCOMPLETE))
     assert open_ <= {*found.held} | rejected(conclusion)
@@ -332,6 +340,49 @@ def test_tray_whose_rack_is_not_there_is_held_and_one_mate_is_enough() -> None:
     assert held_against_rails(fleet, members=["h20"], partners=[*partners, "h36"]) == ({"h20"}, set(), set())
 
 
+@pytest.mark.parametrize("mate", [False, True])
+def test_tray_of_unknown_rails_is_judged_by_whom_it_met_and_not_by_its_speed(mate: bool) -> None:
+    fleet = RailFleet(SPEC)
+    conclusion, seen, settings = played(fleet, ["h20"], ["h01", "h02", "h03", *(["h36"] if mate else [])])
+    wanted = ({"h20"}, set(), set()) if mate else (set(), set(), {"h20"})
+    assert told_by_rails(fleet, conclusion, seen, settings, rails=None) == wanted
+    everybody = {*fleet.nodes}
+    assert told_by_rails(fleet, *played(fleet), rails=None) == (everybody, set(), set())
+
+
+def test_round_of_racks_alone_measures_no_suspect() -> None:
+    fleet = NvLinkFleet(replace(SPEC, hosts=54))
+    _conclusion, seen, settings = played(fleet, ["h20"], [node for node in fleet.nodes if node != "h20"])
+    planner = Planner(["h20"], fleet.nodes, settings)
+    facts = planner.facts(seen)
+    assert [plan["kind"] for plan in facts.plans.values()] == ["walk", "confirm"]
+    retest = Retest("h20", None, 8)
+    assert facts.confirming_jobs == []
+    # Rounds of racks are none of those that measured it in vain.
+    unmeasured = replace(facts, again=planner.facts([]).again)
+    twice = replace(unmeasured, plans={**facts.plans, 3: facts.plans[2]})
+    assert not is_answered(twice, retest)
+    confirming = {**facts.plans[2], "program": {"moves": [pairs_phase([[(0, 1)]], settings, "confirm")]}}
+    assert is_answered(replace(unmeasured, plans={**facts.plans, 3: confirming, 4: confirming}), retest)
+
+
+def test_weak_pair_that_comes_up_after_a_round_of_racks_is_measured_again() -> None:
+    fleet = NvLinkFleet(replace(SPEC, hosts=54))
+    _conclusion, seen, settings = played(fleet, ["h20"], [node for node in fleet.nodes if node != "h20"])
+    planner = Planner(["h20"], fleet.nodes, settings)
+    facts = planner.facts(seen)
+    assert Campaign(facts, planner.order).next_round() is None
+    pair = facts.matrix.index["h20"], facts.matrix.index["h01"]
+    facts = replace(facts, suspects=(Suspect(PAIR, tuple(sorted(pair)), 0, 0.1, 1.0, 1, strong=False),))
+    assert [each.weak for each in retests_of(facts, reference_of(facts))] == [True]
+    step = Campaign(facts, planner.order).next_round()
+    assert step is not None
+    assert [phase["name"] for phase in step.program["moves"]] == ["confirm"]
+    # It is asked once.
+    plans = {**facts.plans, step.number: plan_of(step)}
+    assert Campaign(replace(facts, plans=plans), planner.order).next_round() is None
+
+
 def test_mates_that_users_are_on_are_waited_for() -> None:
     fleet, busy = NvLinkFleet(SPEC), ["h19", "h21", "h22", "h23"]
     conclusion, seen, settings = played(fleet, ["h20"], ["h01", "h02", *busy], busy)
@@ -398,4 +449,4 @@ def test_rails_carry_their_share_for_each_rank() -> None:
 
 def test_without_rounds_nothing_is_said_of_rails() -> None:
     _conclusion, _seen, settings = played(NvLinkFleet(replace(SPEC, hosts=4, rack=2)))
-    assert mates_by_rails(racks(t1=ONE), [], settings, 50) == {}
+    assert rack_mates(racks(t1=ONE), [], settings, 50) == {}
