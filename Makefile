@@ -11,7 +11,7 @@ export PYTHONUNBUFFERED := 1
 # Ansible's temporary files stay inside the checkout.
 export ANSIBLE_HOME := $(CURDIR)/build/ansible
 
-.PHONY: help demo test quick test-long lint types ansible-lint unit judged contracts contracts-all recorded packaging browser lock lab lab-down survival sanity bench bench-full clean
+.PHONY: help demo test quick test-long lint types ansible-lint unit judged contracts contracts-all contracts-page recorded packaging browser lock lab lab-down survival sanity bench bench-full clean
 
 # Tests start thousands of interpreters: none of them shall compile Muster again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Files of tests stay together: their fixtures are made once. Some tests wait: two workers a core keep it busy.
 export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(nproc) * 2)))
 PARALLEL := --numprocesses=auto --dist=loadfile --no-loadscope-reorder
-CONTRACT_TOOLS := { command -v mmdebstrap && command -v gcc; } >/dev/null || { apt-get update -qq && apt-get install -y -qq mmdebstrap gcc libc6-dev >/dev/null; }
+CONTRACT_TOOLS := { command -v mmdebstrap && command -v gcc; } >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends mmdebstrap gcc libc6-dev >/dev/null; }
 BENCH := PYTHONPATH=collections:. $(BIN)/python -m tests.bench
 PARTS := PYTHONPATH=. $(BIN)/python -m tests.parts
 # One version of each package for all Pythons where there can be one: the tested set.
@@ -78,6 +78,10 @@ contracts: $(VENV)/.ready ## Give every command line of Muster to the real progr
 contracts-all: $(VENV)/.ready ## The same with those of Ubuntu 22.04 and 24.04 too
 	@$(CONTRACT_TOOLS)
 	pytest tests/contracts/test_contracts.py
+
+contracts-page: $(VENV)/.ready ## The same, and write down what was seen: docs/maintaining/real_tools.md
+	@$(CONTRACT_TOOLS)
+	PYTHONPATH=collections:. $(BIN)/python -m tests.contracts.page
 
 recorded: $(VENV)/.ready ## Judge what real machines printed (RECORDED=DIR), beside the true verdicts
 	@PYTHONPATH=collections:. $(BIN)/python -m tests.recorded $(RECORDED)

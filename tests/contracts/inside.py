@@ -1,5 +1,10 @@
-"""Run in fresh namespaces as root: ask the programs of an unpacked system, and print what they gave as JSON."""
+"""Run in fresh namespaces as root: ask the programs of an unpacked system, and print what they gave as JSON.
 
+What is written goes to a layer in memory above the system's directory. Of /proc and /sys nothing can be set, and no
+device is there but those that give and take nothing.
+"""
+
+import encodings.idna  # noqa: F401 -- what a socket loads when it is used, which is too late inside
 import json
 import os
 import subprocess
@@ -13,7 +18,11 @@ ENVIRONMENT = {
     # The stand-in of NVML, for nvidia-smi and for what loads it.
     "LD_LIBRARY_PATH": "/opt/muster",
 }
-DEVICES = ("null", "zero", "random", "urandom")
+# Each of the machine's own; a GPU's file has to be a device for Slurm, which one it does not ask.
+DEVICES = {name: name for name in ("null", "zero", "full", "random", "urandom")} | {
+    f"nvidia{index}": "null" for index in range(8)
+}
+CLOSED = ("bus", "irq", "sys", "sysrq-trigger")
 
 
 def mount(*words: str) -> None:
@@ -22,30 +31,48 @@ def mount(*words: str) -> None:
 
 
 def enter(root: Path) -> None:
-    """Make the system's directory the whole of what this process sees."""
+    """Make the system the whole of what this process sees."""
+    place = root.with_name(f"{root.name}.inside")
+    place.mkdir(exist_ok=True)
     mount("--make-rprivate", "/")
-    mount("-t", "proc", "proc", f"{root}/proc")
-    mount("-t", "sysfs", "-o", "ro", "sysfs", f"{root}/sys")
-    mount("-t", "tmpfs", "tmpfs", f"{root}/run")
-    mount("-t", "tmpfs", "tmpfs", f"{root}/tmp")
-    mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", f"{root}/dev")
-    for name in DEVICES:
-        (root / "dev" / name).touch()
-        mount("--bind", f"/dev/{name}", f"{root}/dev/{name}")
-    # An interface to ask about; its other end stays unused.
-    subprocess.run(["ip", "link", "add", "rail0", "type", "veth", "peer", "name", "other"], check=False)
+    mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", str(place))
+    above, work, new = (place / name for name in ("above", "work", "root"))
+    for each in (above, work, new):
+        each.mkdir()
+    mount("-t", "overlay", "-o", f"lowerdir={root},upperdir={above},workdir={work}", "overlay", str(new))
+    mount("-t", "proc", "proc", f"{new}/proc")
+    for name in CLOSED:
+        if (new / "proc" / name).exists():
+            mount("--bind", f"{new}/proc/{name}", f"{new}/proc/{name}")
+            mount("-o", "remount,ro,bind", f"{new}/proc/{name}")
+    mount("-t", "sysfs", "-o", "ro", "sysfs", f"{new}/sys")
+    for name, mode in {"run": "755", "tmp": "1777", "dev": "755"}.items():
+        mount("-t", "tmpfs", "-o", f"mode={mode}", "tmpfs", f"{new}/{name}")
+    for name, device in DEVICES.items():
+        (new / "dev" / name).touch()
+        mount("--bind", f"/dev/{device}", f"{new}/dev/{name}")
+    (new / "dev/shm").mkdir(mode=0o1777)
     for name in ("passwd", "group"):
         # What package base-passwd would have made of it.
-        (root / "etc" / name).write_bytes((root / f"usr/share/base-passwd/{name}.master").read_bytes())
-    os.chroot(root)
+        (new / "etc" / name).write_bytes((new / f"usr/share/base-passwd/{name}.master").read_bytes())
+    os.chroot(new)
     os.chdir("/")
+    os.environ.clear()
+    os.environ.update(ENVIRONMENT)
+    # An interface to ask about; its other end stays unused.
+    subprocess.run(["ip", "link", "add", "rail0", "type", "veth", "peer", "name", "other"], check=True)
 
 
-def ask(argv: list[str], seconds: float) -> dict[str, object]:
-    """Return what a program gave."""
+def ask(argv: list[str], user: str, seconds: float) -> dict[str, object]:
+    """Return what a program gave to a user."""
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, env=ENVIRONMENT, check=False
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+            **({} if user == "root" else {"user": slurm_cluster.USERS[user], "group": slurm_cluster.USERS[user]}),
         )
     except FileNotFoundError:
         return {"rc": None, "stdout": "", "stderr": f"{argv[0]}: not there"}
@@ -59,10 +86,15 @@ def main() -> None:
     """Answer what stdin asks."""
     asked = json.load(sys.stdin)
     enter(Path(asked["root"]))
-    for path, text in asked["files"].items():
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(text, encoding="utf-8")
-    print(json.dumps([ask(argv, asked["seconds"]) for argv in asked["argvs"]]))
+    if asked["cluster"]:
+        slurm_cluster.start()
+    print(json.dumps([ask(argv, user, asked["seconds"]) for argv, user in asked["asked"]]))
+    sys.stdout.flush()
+    # The cluster ends with the process namespace.
+    os._exit(0)
 
+
+sys.path.insert(0, str(Path(__file__).parent))
+import slurm_cluster  # noqa: E402 -- found only now
 
 main()

@@ -1,4 +1,4 @@
-"""``python -m tests.contracts.page``: ask all real programs, and write what was seen and the page that shows it."""
+"""``make contracts-page``: ask all real programs, and write what was seen and the page that shows it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.contracts import systems, table
-from tests.contracts.table import Tool
 from tests.contracts.trial import faults
 
 SEEN = Path(__file__).with_name("seen.json")
@@ -23,10 +22,11 @@ prints goes through Muster's own parsers. Slurm's programs are asked in a runnin
 succeed; `nvidia-smi` is the real one over a library that knows one GPU and nothing of its state. Without the hardware
 that is as far as it goes: that a program does what it is told is for the lab and for real nodes to show.
 
-The table is `tests/contracts/tools.yml`. This page is written by `PYTHONPATH=collections:. python -m
-tests.contracts.page`, which needs root and the distributions' archives. A unit test fails on a program or an argument
+The table is `tests/contracts/tools.yml`. This page is written by `make contracts-page`, which needs root, a
+Debian machine and 1.5 GB of packages. A unit test fails on a program or an argument
 vector that the table lacks: `tests/contracts/places.py` reads from the source which programs are started, and what
-unit tests start is held against the forms.
+unit tests start is held against the forms. Of tasks, units and scripts of roles the programs are known so, their words
+by whoever wrote the table; what files and standard input hold (rules of nft, SQL) is not asked.
 
 """
 _UNVERIFIED = """
@@ -41,22 +41,18 @@ documentation.
 _UNREAD = """
 ## Words that prove nothing
 
-At these a program does not look before it gives up on a machine without its hardware, service or network.
+At these a program does not look before it gives up for want of hardware, a service or an ordinary user; or, as
+pam-auth-update, it takes any word, and Muster looks at what became of it.
 
 | program | words |
 |---|---|
 """
 _ELSEWHERE = """
-## Tried elsewhere
+## Tried elsewhere, or nowhere
 
 | form | where |
 |---|---|
 """
-
-
-def tried(tool: Tool) -> bool:
-    """Return whether a real program is asked at all."""
-    return not tool.unverified
 
 
 def seen() -> dict[str, Any]:
@@ -66,13 +62,12 @@ def seen() -> dict[str, Any]:
 
 def ask_all() -> dict[str, Any]:
     """Ask every program of every system; raises SystemExit with what is wrong."""
-    found: dict[str, Any] = {
-        name: {"patterns": list(tool.patterns), "versions": {}} for name, tool in table.read().items() if tried(tool)
-    }
+    real = [tool for tool in table.read().values() if not tool.unverified]
+    found: dict[str, Any] = {tool.name: {"patterns": list(tool.patterns), "versions": {}} for tool in real}
     wrong: list[str] = []
     for suite in systems.suites():
         system = systems.system(suite)
-        asked = [tool for tool in table.read().values() if tried(tool) and tool.packages[suite]]
+        asked = [tool for tool in real if tool.packages[suite]]
         for name, faulty in faults(system, asked).items():
             wrong += [f"{system.name}: {each}" for each in faulty]
             found[name]["versions"][suite] = system.versions[table.read()[name].packages[suite]]
@@ -84,7 +79,7 @@ def ask_all() -> dict[str, Any]:
 def render(told: Mapping[str, Any]) -> str:
     """Return the page."""
     tools, suites = table.read(), systems.suites()
-    real = [name for name in sorted(tools) if tried(tools[name])]
+    real = [name for name in sorted(tools) if not tools[name].unverified]
     forms = sum(len(tools[name].forms) for name in real)
     lines = [
         f"{len(real)} programs in {forms} forms were tried, {len(tools) - len(real)} were not.\n",
@@ -94,7 +89,7 @@ def render(told: Mapping[str, Any]) -> str:
     for name in real:
         versions = [str(told[name]["versions"].get(suite, "-")) for suite in suites]
         lines.append(f"| `{name}` | {len(tools[name].forms)} | {' | '.join(versions)} |")
-    unverified = [f"| `{name}` | {tool.unverified} |" for name, tool in sorted(tools.items()) if not tried(tool)]
+    unverified = [f"| `{name}` | {tool.unverified} |" for name, tool in sorted(tools.items()) if tool.unverified]
     unread = [
         f"| `{name}` | {', '.join(f'`{word}`' for word in tool.unread)} |"
         for name, tool in sorted(tools.items())

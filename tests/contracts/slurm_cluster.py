@@ -1,49 +1,28 @@
-#!/usr/bin/env python3
-"""Run commands against a whole Slurm cluster of one distribution's packages, and print what they answered.
+"""A whole Slurm cluster on one unpacked system, for programs that say nothing without one.
 
-    slurm_cluster.py ROOT COMMANDS [BESIDE]
-
-ROOT is a directory with unpacked packages (``mmdebstrap --variant=extract``, which runs none of their scripts):
-slurmctld, slurmd, slurmdbd, slurm-client, munge, mariadb-server, iproute2, python3. Nothing in it is changed. COMMANDS
-is a JSON file with a list of commands, which run one after the other. Each is a list of words, or an object: ``argv``,
-and if wanted ``user``, ``environment``, ``seconds`` (its limit), ``behind`` (true: the next ones do not wait for it).
-BESIDE is a directory that the commands see as /mnt.
-
-On standard output is a JSON list of ``argv``, ``rc``, ``stdout`` and ``stderr``, in the order of the commands.
-
-The cluster is one machine: munged, mariadbd, slurmdbd, slurmctld, and slurmd twice, as nodes gpu-01 and gpu-02, each
-with eight CPUs and eight GPUs, which are device files and no more. A third node, gpu-03, is declared and does not
-answer until a command starts slurmd for it. Partitions are ``acceptance``, which is hidden and of group ``muster``, and
-``batch``. Users are muster, alice and bob.
-
-It needs root, Linux namespaces and overlayfs, and no network. Everything that it starts ends with it.
+It is one machine: munged, mariadbd, slurmdbd, slurmctld, and slurmd twice, as nodes gpu-01 and gpu-02, each with eight
+CPUs and eight GPUs, which are device files and no more. Partitions are ``acceptance``, which is hidden and of group
+``muster``, and ``batch``. Users are muster, alice and bob. Everything that it starts ends with its process namespace.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
 
 HOST = "gpu-01"
 # An address for documentation: glibc resolves nothing, not even a number, on a host that has loopback's alone.
 ADDRESS = "192.0.2.1"
 NODES = ("gpu-01", "gpu-02")
 PATIENCE = 30.0
-COMMANDS = Path("/run/commands.json")
 LOGS = Path("/var/log/contract")
-ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 # What the packages' scripts would have made; 64030 is Debian's number for slurm.
 USERS = {
     "root": 0,
@@ -71,8 +50,6 @@ DIRECTORIES = {
     "/run/slurmrestd": "slurmrestd",
     str(LOGS): "root",
 }
-# Debian's scripts make these links (update-alternatives).
-PROGRAMS = ("slurmctld", "slurmd", "slurmstepd")
 SLURM_CONF = f"""
 ClusterName=contract
 SlurmctldHost={HOST}({ADDRESS})
@@ -143,78 +120,13 @@ DATABASE = (
 )
 
 
-def namespaces(root: str, commands: str, *beside: str) -> int:
-    """Start over in namespaces of our own: what is mounted and started there is gone when this ends."""
-    place = tempfile.mkdtemp(prefix="slurm-cluster-")
-    own = ["unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
-    argv = [*own, sys.executable, str(Path(__file__).resolve()), "--enter", place]
-    try:
-        paths = [os.path.realpath(path) for path in (root, commands, *beside)]
-        return subprocess.run([*argv, *paths], check=False).returncode
-    finally:
-        Path(place).rmdir()
-
-
-def enter(place: str, root: str, commands: str, *beside: str) -> None:
-    """Mount the root, with a layer in memory above it for what is written, and go on inside, with its own Python."""
-    # Ours are nobody else's, whatever the host shares with others.
-    mount("--make-rprivate", "/")
-    mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", place)
-    above, work, new = (Path(place) / name for name in ("above", "work", "root"))
-    for each in (above, work, new):
-        each.mkdir(mode=0o755)
-    mount("-t", "overlay", "-o", f"lowerdir={root},upperdir={above},workdir={work}", "overlay", str(new))
-    for name in ("proc", "sys", "dev", "run", "tmp", "mnt"):
-        (new / name).mkdir(exist_ok=True)
-    mount("-t", "proc", "proc", str(new / "proc"))
-    mount("-t", "sysfs", "-o", "ro", "sysfs", str(new / "sys"))
-    for name in ("dev", "run", "tmp"):
-        mount("-t", "tmpfs", "-o", f"mode={'1777' if name == 'tmp' else '755'}", "tmpfs", str(new / name))
-    for path in beside:
-        mount("--bind", path, str(new / "mnt"))
-        mount("-o", "remount,ro,bind", str(new / "mnt"))
-    devices(new / "dev")
-    shutil.copyfile(commands, new / COMMANDS.relative_to("/"))
-    shutil.copyfile(__file__, new / "run/slurm_cluster.py")
+def start() -> None:
+    """Be the machine of the cluster, inside of its system, and start it; exits with what a daemon said."""
     socket.sethostname(HOST)
-    os.chroot(new)
-    os.chdir("/")
-    # An interpreter that was not configured has no link python3 in some releases, and no cache to write to.
-    os.execve("/usr/bin/python3", ["python3", "-B", "/run/slurm_cluster.py", "--inside"], ENVIRONMENT)
-
-
-def devices(place: Path) -> None:
-    """Make what programs expect in /dev, and the GPUs: Slurm asks no more of them than that the files are there."""
-    usual = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9)}
-    os.umask(0)
-    for name, number in {**usual, **{f"nvidia{index}": (195, index) for index in range(8)}}.items():
-        os.mknod(place / name, 0o020666, os.makedev(*number))
-    os.umask(0o022)
-    (place / "shm").mkdir(mode=0o1777)
-    (place / "pts").mkdir()
-    mount("-t", "devpts", "-o", "newinstance,ptmxmode=0666", "devpts", str(place / "pts"))
-    (place / "ptmx").symlink_to("pts/ptmx")
-    for index, name in enumerate(("stdin", "stdout", "stderr")):
-        (place / name).symlink_to(f"/proc/self/fd/{index}")
-    (place / "fd").symlink_to("/proc/self/fd")
-
-
-def mount(*words: str) -> None:
-    """Mount something."""
-    subprocess.run(["mount", *words], check=True)
-
-
-def inside() -> None:
-    """Be the machine of the cluster: start it, run the commands, print what they said."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["ip", "address", "add", f"{ADDRESS}/32", "dev", "lo"], check=True)
     configure()
     start_cluster()
-    given = json.loads(COMMANDS.read_text("utf-8"))
-    # All are started before the answer of one that others did not wait for is looked at.
-    started = [run(Command(**each) if isinstance(each, dict) else Command(each)) for each in given]
-    json.dump([answer() for answer in started], sys.stdout, indent=1)
-    sys.stdout.write("\n")
 
 
 def configure() -> None:
@@ -231,10 +143,6 @@ def configure() -> None:
         Path(path).chmod(mode)
         number = USERS[OWNERS.get(path, "root")]
         os.chown(path, number, number)
-    for program in PROGRAMS:
-        link = Path("/usr/sbin", program)
-        if not link.exists():
-            link.symlink_to(f"{program}-wlm")
 
 
 def start_cluster() -> None:
@@ -299,66 +207,3 @@ def connects(port: int) -> bool:
     """Say whether somebody listens on a port."""
     with socket.socket() as each:
         return each.connect_ex((ADDRESS, port)) == 0
-
-
-@dataclass(frozen=True)
-class Command:
-    """One of the commands, and how it is run."""
-
-    argv: list[str]
-    user: str = "root"
-    environment: dict[str, str] = field(default_factory=dict)
-    seconds: float = 60.0
-    behind: bool = False
-
-
-def run(command: Command) -> Callable[[], dict[str, Any]]:
-    """Run a command, or start it where nobody waits for it; return what returns its answer."""
-    out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 -- the command writes them
-    number = USERS[command.user]
-    try:
-        process = subprocess.Popen(
-            command.argv,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            env={**ENVIRONMENT, **command.environment},
-            user=number,
-            group=number,
-            extra_groups=[],
-        )
-    except OSError as exc:
-        return partial(dict, argv=command.argv, rc=None, stdout="", stderr=str(exc))
-
-    def answer() -> dict[str, Any]:
-        rc: int | None = None
-        with suppress(subprocess.TimeoutExpired):
-            rc = process.wait(command.seconds)
-        if rc is None:
-            process.kill()
-        return {"argv": command.argv, "rc": rc, "stdout": text_of(out), "stderr": text_of(err)}
-
-    return answer if command.behind else partial(dict, answer())
-
-
-def text_of(file: IO[bytes]) -> str:
-    """Return what was written to a file."""
-    file.seek(0)
-    return file.read().decode("utf-8", "replace")
-
-
-def main(words: list[str]) -> int:
-    """Run the part that is asked for."""
-    if words[:1] == ["--enter"]:
-        enter(*words[1:])
-    elif words == ["--inside"]:
-        inside()
-    elif len(words) in (2, 3):
-        return namespaces(*words)
-    else:
-        sys.exit(__doc__)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

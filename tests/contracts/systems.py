@@ -1,7 +1,8 @@
 """The systems whose real programs are asked: packages unpacked below build/contracts, never configured.
 
-What a program of them is asked runs as root in namespaces of its own, without a network, without devices, with a
-read-only /sys and without the capabilities that reach past namespaces: it cannot change the machine it runs on.
+A program of them runs as root in namespaces of its own, without a network, without devices, on a layer in memory, with
+nothing of /proc and /sys that it could set, and without the capabilities that reach past namespaces: it cannot change
+the machine that it runs on.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,15 +23,13 @@ from urllib.parse import unquote
 
 import yaml
 
-from tests.contracts import table
-from tests.contracts.nvml import stand_in
+from tests.contracts import nvml, table
 
 BUILD = Path(__file__).parents[2] / "build/contracts"
 _INSIDE = Path(__file__).with_name("inside.py")
-_CLUSTER = Path(__file__).with_name("slurm_cluster.py")
 # A program that says nothing for so long hangs; the slowest, stress-ng and apt without a network, take 5.
 SECONDS = 60
-_ALTERNATIVES = ("slurmctld", "slurmd")
+_ALTERNATIVES = ("slurmctld", "slurmd", "slurmstepd")
 _PROGRAMS = ("mmdebstrap", "gcc", "setpriv", "unshare")
 
 
@@ -62,31 +60,23 @@ class System:
     root: Path
     versions: Mapping[str, str]
 
-    def answers(self, argvs: Sequence[Sequence[str]], files: Mapping[str, str] | None = None) -> list[Answer]:
-        """Run each argument vector, one after the other, and return what each gave; ``files`` are texts by path."""
-        asked = json.dumps({"root": str(self.root), "argvs": argvs, "files": dict(files or {}), "seconds": SECONDS})
-        namespaces = ["unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
-        # Whoever may load modules, reboot, set the clock or reach ports is not held by a namespace.
-        powers = "--bounding-set=-sys_boot,-sys_module,-sys_rawio,-sys_time"
-        done = subprocess.run(
-            [*namespaces, "setpriv", powers, sys.executable, "-IS", str(_INSIDE)],
-            input=asked, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if done.returncode != 0:
-            raise NoSystem(f"{self.name}: the way in failed: {done.stderr.strip()[-500:]}")
-        return [Answer(**each) for each in json.loads(done.stdout)]
+    def answers(self, asked: Sequence[tuple[Sequence[str], str]], cluster: bool = False) -> list[Answer]:
+        """Run argument vectors, each as a user, one after the other, and return what each gave.
 
-    def in_cluster(self, argvs: Sequence[Sequence[str]]) -> list[Answer]:
-        """Run each argument vector in a Slurm cluster of this system, and return what each gave."""
-        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-            json.dump(argvs, file)
-            file.flush()
+        With ``cluster`` a Slurm of this system runs meanwhile (slurm_cluster.py), which has users besides root.
+        """
+        text = json.dumps({"root": str(self.root), "asked": asked, "cluster": cluster, "seconds": SECONDS})
+        namespaces = ["unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
+        # Whoever may do these is not held by a namespace.
+        powers = "--bounding-set=-sys_boot,-sys_module,-sys_rawio,-sys_time,-mknod,-syslog"
+        with _alone(self.suite):
             done = subprocess.run(
-                [sys.executable, str(_CLUSTER), str(self.root), file.name], capture_output=True, text=True, check=False
-            )
+                [*namespaces, "setpriv", powers, sys.executable, "-IS", str(_INSIDE)],
+                input=text, capture_output=True, text=True, check=False,
+            )  # fmt: skip
         if done.returncode != 0:
-            raise NoSystem(f"{self.name}: no Slurm: {done.stderr.strip()[-2000:]}")
-        return [Answer(each["rc"], each["stdout"], each["stderr"]) for each in json.loads(done.stdout)]
+            raise NoSystem(f"{self.name}: the way in failed: {done.stderr.strip()[-2000:]}")
+        return [Answer(**each) for each in json.loads(done.stdout)]
 
 
 def lacking() -> str:
@@ -109,10 +99,12 @@ def system(suite: str) -> System:
         {*_table()["base"], *row["packages"], *filter(None, (tool.packages[suite] for tool in table.read().values()))}
     )
     root, record = BUILD / suite, BUILD / f"{suite}.json"
+    made_of = {"packages": packages, "row": row, "stand_in": Path(nvml.__file__).read_text(encoding="utf-8")}
     with _alone(suite):
-        if not record.exists() or json.loads(record.read_text(encoding="utf-8"))["packages"] != packages:
+        if not record.exists() or json.loads(record.read_text(encoding="utf-8")).get("made_of") != made_of:
+            record.unlink(missing_ok=True)
             versions = _make(suite, row, packages, root)
-            record.write_text(json.dumps({"packages": packages, "versions": versions}), encoding="utf-8")
+            record.write_text(json.dumps({"made_of": made_of, "versions": versions}), encoding="utf-8")
         versions = json.loads(record.read_text(encoding="utf-8"))["versions"]
     return System(suite, row["name"], root, versions)
 
@@ -134,7 +126,7 @@ def _make(suite: str, row: Mapping[str, Any], packages: Sequence[str], root: Pat
     for name in _ALTERNATIVES:
         # A link that the package's own script makes.
         (root / "usr/sbin" / name).symlink_to(f"{name}-wlm")
-    stand_in(root)
+    nvml.stand_in(root)
     return versions
 
 

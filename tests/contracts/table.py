@@ -78,7 +78,8 @@ class Tool:
     ``elsewhere`` are patterns that other tests give to real programs, and which tests. ``refused`` is searched in what
     the program prints; it must be found for nonsense. ``unread`` are fixed words at which the program does not look
     before it gives up on a machine without the hardware: of them nothing is proven. With a word of ``endless`` it does
-    not end by itself. With ``cluster`` it is asked in a running Slurm and has to succeed, but with a word of ``fails``.
+    not end by itself. With ``cluster`` it is asked in a running Slurm, by
+    ``user``, and has to succeed, or to say what is ``excused``.
     ``unverified`` says why no real program could be asked, else "".
     """
 
@@ -92,8 +93,9 @@ class Tool:
     unread: tuple[str, ...]
     endless: tuple[str, ...]
     unverified: str
+    user: str
     cluster: bool
-    fails: tuple[str, ...]
+    excused: str
 
     def covers(self, argv: Sequence[str]) -> bool:
         """Whether an argument vector, whose first word may be a path, has one of the forms."""
@@ -132,8 +134,9 @@ def read() -> dict[str, Tool]:
             unread=tuple(row.get("unread", ())),
             endless=tuple(row.get("endless", ())),
             unverified=row.get("unverified", ""),
+            user=row.get("user", "root"),
             cluster=row.get("cluster", False),
-            fails=tuple(row.get("fails", ())),
+            excused=row.get("excused", "nothing"),
         )
     return tools
 

@@ -51,7 +51,7 @@ def test_make_runs_nothing_beside_the_parts(name: str) -> None:
 
 # What people use besides, and what runs the parts.
 NO_TESTS = {
-    *("help", "demo", "recorded", "lab", "lab-down", "bench", "bench-full", "clean"),
+    *("help", "demo", "recorded", "lab", "lab-down", "bench", "bench-full", "clean", "contracts-page"),
     *("test", "quick", "test-long"),
 }
 

@@ -30,7 +30,7 @@ CANCEL_SECONDS = 15
 # Linux' MAX_ARG_STRLEN.
 ARGUMENT_LIMIT_BYTES = 128 * 1024
 # What can still hold nodes. One that is completing cannot be cancelled any more, and may be so for all of KillWait.
-LIVE_STATES = "PENDING,CONFIGURING,RUNNING,SUSPENDED"
+LIVE_STATES = "PENDING,CONFIGURING,RUNNING,SUSPENDED,STOPPED,RESIZING,SIGNALING"
 # Older campaigns' jobs are recognised by this beginning of the name.
 JOB_PREFIX = "muster-round"
 # Slurm states (``sinfo %T``) in which an exclusive job can start now, or by itself soon: "completing" ends with the job
