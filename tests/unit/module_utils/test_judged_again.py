@@ -12,6 +12,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in imp
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import Plan, steps_of
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_record import Record
 from ansible_collections.muster.cluster.plugins.module_utils.checks import cpu_stress, memory, xid
+from ansible_collections.muster.cluster.plugins.module_utils.examination import rules
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import examine
 from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge import (
     SavedError,
@@ -66,6 +67,14 @@ def burned_once(tmp_path_factory):
     return evidence, place, plan.expect
 
 
+@pytest.fixture(autouse=True)
+def versions_of_now():
+    """Let no test see the versions that another one gave the checks."""
+    rules._needed.cache_clear()
+    yield
+    rules._needed.cache_clear()
+
+
 @pytest.fixture
 def burned(burned_once):
     """The burn-in, with what it keeps."""
@@ -100,7 +109,7 @@ def again(burned, program=PROGRAM):
     return judged_again(evidence, kept, expect, "2", program)
 
 
-def stricter(monkeypatch, check, verdict, rules=2, when=lambda values: True):
+def stricter(monkeypatch, check, verdict, version=2, when=lambda values: True):
     """Have a check of another version find something else."""
     decide = check.decide
 
@@ -108,7 +117,7 @@ def stricter(monkeypatch, check, verdict, rules=2, when=lambda values: True):
         return [replace(each, verdict=verdict if when(values) else each.verdict) for each in decide(values, expect)]
 
     monkeypatch.setattr(check, "decide", found)
-    monkeypatch.setattr(check, "RULES", rules)
+    monkeypatch.setattr(check, "RULES", version)
 
 
 def test_same_rules_come_to_the_same_findings(burned, examined):
@@ -158,9 +167,9 @@ def test_result_of_a_load_is_judged_again_and_the_load_itself_is_not(burned, mon
     assert outdated(new.rules, "burn_in", ["cpu_stress"]) == ()
     monkeypatch.setattr(cpu_load, "RULES", 2)
     # The cache of the versions that are needed is a program's, of which none changes while it runs.
-    outdated.__globals__["_needed"].cache_clear()
+    rules._needed.cache_clear()
     assert outdated(again(burned).rules, "burn_in", ["cpu_stress"]) == ("load cpu_stress",)
-    outdated.__globals__["_needed"].cache_clear()
+    rules._needed.cache_clear()
 
 
 def test_record_that_was_judged_again_before_is_judged_from_the_first(burned, monkeypatch):
