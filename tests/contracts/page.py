@@ -22,10 +22,10 @@ prints goes through Muster's own parsers. Slurm's programs are asked in a runnin
 succeed; `nvidia-smi` is the real one over a library that knows one GPU and nothing of its state. Without the hardware
 that is as far as it goes: that a program does what it is told is for the lab and for real nodes to show.
 
-The table is `tests/contracts/tools.yml`. This page is written by `make contracts-page`, which needs root, a
-Debian machine and 1.5 GB of packages. A unit test fails on a program or an argument
-vector that the table lacks: `tests/contracts/places.py` reads from the source which programs are started, and what
-unit tests start is held against the forms. Of tasks, units and scripts of roles the programs are known so, their words
+The table is `tests/contracts/tools.yml`. This page is written by `make contracts-page`, which needs root, a Debian
+machine and 1.5 GB of packages. A unit test fails on a program or an argument vector that the table lacks:
+`tests/contracts/places.py` reads from the source which programs are started, and what unit tests start is held against
+the forms. Of tasks, units and scripts of roles the programs are known so, their words
 by whoever wrote the table; what files and standard input hold (rules of nft, SQL) is not asked.
 
 """

@@ -158,7 +158,7 @@ def _last_errors(text: str) -> str:
 
 @contextmanager
 def _alone(suite: str) -> Iterator[None]:
-    """Let one process at a time make a system."""
+    """Let one process at a time make a system, or ask it."""
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / f"{suite}.lock").open("w") as file:
         flock(file, LOCK_EX)

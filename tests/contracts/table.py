@@ -78,9 +78,8 @@ class Tool:
     ``elsewhere`` are patterns that other tests give to real programs, and which tests. ``refused`` is searched in what
     the program prints; it must be found for nonsense. ``unread`` are fixed words at which the program does not look
     before it gives up on a machine without the hardware: of them nothing is proven. With a word of ``endless`` it does
-    not end by itself. With ``cluster`` it is asked in a running Slurm, by
-    ``user``, and has to succeed, or to say what is ``excused``.
-    ``unverified`` says why no real program could be asked, else "".
+    not end by itself. With ``cluster`` it is asked in a running Slurm, by ``user``, and has to succeed, or to say what
+    is ``excused``. ``unverified`` says why no real program could be asked, else "".
     """
 
     name: str

@@ -11,8 +11,6 @@ from tests.contracts.table import Tool, shown
 
 # Exit statuses of env, timeout and the shell for a program that is not there or cannot be started.
 _NOT_STARTED = (126, 127)
-# That of timeout for what it ended.
-_ENDED = 124
 # What any program may say of words that are known and do not fit together.
 _INCOMPLETE = re.compile(r"requires an argument|missing (argument|operand)|extra operand|ambiguous option", re.I)
 # As long as a program that does not end by itself is watched: a word it does not know it tells at once.
@@ -34,7 +32,7 @@ class Trial:
         if answer.rc is None or answer.rc < 0:
             return f"not run: {said}"
         if not self.garbled:
-            succeeded = answer.rc in (0, _ENDED) or re.search(self.tool.excused, answer.text)
+            succeeded = answer.rc == 0 or re.search(self.tool.excused, answer.text)
             failed = not succeeded if self.tool.cluster else answer.rc in _NOT_STARTED
             return f"refused: {said}" if refused or failed or _INCOMPLETE.search(answer.text) else ""
         if refused or self.garbled in self.tool.unread:

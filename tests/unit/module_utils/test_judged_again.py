@@ -169,7 +169,6 @@ def test_result_of_a_load_is_judged_again_and_the_load_itself_is_not(burned, mon
     # The cache of the versions that are needed is a program's, of which none changes while it runs.
     rules._needed.cache_clear()
     assert outdated(again(burned).rules, "burn_in", ["cpu_stress"]) == ("load cpu_stress",)
-    rules._needed.cache_clear()
 
 
 def test_record_that_was_judged_again_before_is_judged_from_the_first(burned, monkeypatch):
