@@ -20,6 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(nproc) * 2)))
 PARALLEL := --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 CONTRACT_TOOLS := { command -v mmdebstrap && command -v gcc; } >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends mmdebstrap gcc libc6-dev >/dev/null; }
+CONTRACTS := $(addprefix tests/contracts/test_,contracts.py gpus.py gpu_report.py slurm_gpus.py)
 BENCH := PYTHONPATH=collections:. $(BIN)/python -m tests.bench
 PARTS := PYTHONPATH=. $(BIN)/python -m tests.parts
 # One version of each package for all Pythons where there can be one: the tested set.
@@ -73,11 +74,11 @@ judged: $(VENV)/.ready ## Judge recorded, mutated and healthy outputs again; run
 
 contracts: $(VENV)/.ready ## Give every command line of Muster to the real programs of Debian 12 and 13
 	@$(CONTRACT_TOOLS)
-	CONTRACT_SYSTEMS="bookworm trixie" pytest tests/contracts/test_contracts.py
+	CONTRACT_SYSTEMS="bookworm trixie" pytest $(CONTRACTS)
 
 contracts-all: $(VENV)/.ready ## The same with those of Ubuntu 22.04 and 24.04 too
 	@$(CONTRACT_TOOLS)
-	pytest tests/contracts/test_contracts.py
+	pytest $(CONTRACTS)
 
 contracts-page: $(VENV)/.ready ## The same, and write down what was seen: docs/maintaining/real_tools.md
 	@$(CONTRACT_TOOLS)

@@ -15,7 +15,7 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
-from lab import ROOT, LabError, install_needed, run
+from lab_machine import ROOT, LabError, install_needed, run
 
 HERE = Path(__file__).resolve().parent
 PLACE = ROOT / "build" / "cuda"

@@ -27,12 +27,14 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, TextIO
 
-from lab_files import write, write_files
+import lab_gpus
+import nvidia
+from lab_files import copy, write, write_files
 from lab_inventory import InventoryError, read_inventory
+from lab_machine import ROOT, LabError, install_needed, run
 from lab_state import HEALTHY, StateError, assignments, changed, declared
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 # A second lab of the same checkout has another name, and its inventory another subnet.
 BUILD = ROOT / "build" / os.environ.get("MUSTER_LAB", "lab")
 # On tmpfs, so that a restart of the machine leaves podman nothing stale to believe in.
@@ -61,10 +63,6 @@ BOOT_SECONDS = 60
 HOLDER = "import signal; signal.pause()"
 HOLDER_NAME = "muster-lab-holder"
 RECIPE_LABEL = "muster-lab-recipe"
-
-
-class LabError(Exception):
-    """What went wrong, in words for the person at the terminal."""
 
 
 @dataclass(frozen=True)
@@ -153,32 +151,6 @@ def read_lab(inventory: str) -> Lab:
 
 
 # --- the machine below -------------------------------------------------------------------------------------------
-
-
-def run(argv: Sequence[str | Path], **more: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command on this machine; raise LabError with what it printed when it fails."""
-    check = more.pop("check", True)
-    done = subprocess.run(
-        [str(word) for word in argv], capture_output=True, text=True, errors="replace", check=False, **more
-    )
-    if check and done.returncode:
-        raise LabError(f"{' '.join(map(str, argv))}\nended with status {done.returncode}: {done.stderr.strip()}")
-    return done
-
-
-def install_needed(commands: Mapping[str, str] = NEEDED, files: Mapping[str, str] = NEEDED_FILES) -> None:
-    """Install what is missing of the machine's own packages, known by commands and by files."""
-    missing = [package for command, package in commands.items() if not shutil.which(command)]
-    missing += [package for path, package in files.items() if not Path(path).exists()]
-    if not missing:
-        return
-    if not shutil.which("apt-get"):
-        raise LabError(f"install these first (no apt-get here): {' '.join(missing)}")
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    install = ["apt-get", "-qq", "install", "--no-install-recommends", *missing]
-    if run(install, env=environment, check=False).returncode:
-        run(["apt-get", "-qq", "update"], env=environment)
-        run(install, env=environment)
 
 
 def processes() -> Iterator[tuple[int, list[str]]]:
@@ -435,7 +407,7 @@ def write_host(host: LabHost, state: Mapping[str, Any]) -> None:
         return
     write_files(host.directory, state)
     make_devices(host.directory / "root" / "dev", len(state["gpus"]))
-    install_tools(host.directory, state["tool_faults"])
+    install_tools(host.directory, state)
 
 
 def make_devices(place: Path, count: int) -> None:
@@ -448,8 +420,8 @@ def make_devices(place: Path, count: int) -> None:
             os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(195, number))
 
 
-def install_tools(place: Path, faults: Mapping[str, str]) -> None:
-    """Copy the simulated tools to ``place``/bin and what they share to ``place``/lib."""
+def install_tools(place: Path, state: Mapping[str, Any]) -> None:
+    """Copy the host's tools to ``place``/bin and what they share to ``place``/lib, NVIDIA's nvidia-smi among it."""
     for part in ("bin", "lib"):
         (place / part).mkdir(parents=True, exist_ok=True)
     for source in (HERE / "tools").iterdir():
@@ -459,8 +431,13 @@ def install_tools(place: Path, faults: Mapping[str, str]) -> None:
         if source.suffix:
             write(place / "lib" / source.name, text)
             continue
+        missing = state["tool_faults"].get(source.name) == "missing"
         # A missing tool must not uncover a real one further down the PATH: what cannot be started hides it.
-        write(place / "bin" / source.name, "#!/nonexistent\n" if faults.get(source.name) == "missing" else text, 0o755)
+        write(place / "bin" / source.name, "#!/nonexistent\n" if missing else text, 0o755)
+    for source in nvidia.made():
+        copy(source, place / "lib" / source.name)
+    for name, text in lab_gpus.files_of(state).items():
+        write(place / "lib" / name, text)
 
 
 def read_state(host: LabHost) -> dict[str, Any]:
@@ -614,7 +591,7 @@ def up(lab: Lab, podman: Podman, lock: int) -> None:
     """Bring the lab to what the inventory declares, from wherever it is."""
     step = Steps(sys.stdout)
     with step("packages of this machine"):
-        install_needed()
+        install_needed(NEEDED, NEEDED_FILES)
     with step("place for the containers"):
         podman.open()
     with step(f"PyTorch {TORCH}"):

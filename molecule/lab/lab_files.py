@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
+import shutil
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,6 +13,7 @@ from typing import Any
 
 import lab_nics
 import lab_roce
+from lab_gpus import processors_of
 from lab_state import nvme_of
 
 # Where `write_files` keeps the paths that it wrote, one per line, each with a checksum of the text after a tab. What a
@@ -88,6 +91,14 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
     unfinished.write_text(text, encoding="utf-8")
     unfinished.chmod(mode)
     unfinished.rename(path)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file in one step, mode and all; one that is right is left alone."""
+    if target.exists() and filecmp.cmp(source, target):
+        return
+    shutil.copy2(source, target.with_name(target.name + ".new"))
+    target.with_name(target.name + ".new").rename(target)
 
 
 def _link(path: Path, target: Path) -> None:
@@ -199,12 +210,11 @@ def _field(name: str, value: object) -> str:
 
 def numa(state: Mapping[str, Any]) -> dict[str, str]:
     """Return CPUs and memory of each NUMA node."""
-    cores, shares = int(state["cpu"]["cores"]), node_mib(state)
+    shares = node_mib(state)
     files = {}
     for node, mib in enumerate(shares):
-        first, last = node * cores // len(shares), (node + 1) * cores // len(shares) - 1
         place = f"sys/devices/system/node/node{node}"
-        files[f"{place}/cpulist"] = f"{first}-{last},{cores + first}-{cores + last}\n"
+        files[f"{place}/cpulist"] = f"{processors_of(state, node, len(shares))}\n"
         fields = {"MemTotal": mib * 1024, "MemFree": mib * 1024 * 97 // 100, "MemUsed": mib * 1024 * 3 // 100}
         files[f"{place}/meminfo"] = "".join(f"Node {node} {name + ':':15}{kib:9d} kB\n" for name, kib in fields.items())
     return files

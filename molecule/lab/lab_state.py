@@ -8,10 +8,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import lab_gpus
 from lab_roce import IGNORED
 
-MODEL = "NVIDIA H100 80GB HBM3"
-MODEL_MEMORY_MIB = 81559
 # Where no hardware class says otherwise: the addresses of SXM1 to SXM8 in the class lab_h100.
 BUSES = ("0b", "05", "0c", "04", "8b", "85", "8c", "84")
 PARTS = tuple({"slot": f"SXM{slot}", "address": f"0000:{bus}:00.0"} for slot, bus in enumerate(BUSES, 1))
@@ -30,8 +29,11 @@ NVME = tuple(f"0000:{bus}:00.0" for bus in ("18", "3a", "4b", "5c", "9a", "ba", 
 
 HEALTHY: dict[str, Any] = {
     "gpus_missing": [],
+    # Those of which the driver gives no handle; those that it lists and whose every value is "GPU is lost".
     "gpus_lost": [],
+    "gpus_lost_listed": [],
     "gpu_serials": {},
+    # By slot what the driver says of a GPU, by the names of lab_gpus.py; "N/A" and "GPU is lost" are values too.
     "gpu_values": {},
     # Whether NICs are called as rdma-core and systemd name them by their bus (rocep26s0, enp26s0np0), and not as the
     # kernel counts them (mlx5_0, rdma0); whether a further card is counted before the rails.
@@ -62,13 +64,15 @@ HEALTHY: dict[str, Any] = {
     "dscp_priority": {"26": 3, "48": 6},
     "gpu_processes": {},
     "gpu_nic_connections": {},
+    # By slot and link its speed in MB/s, 0 for one that is down: {"SXM4": {"7": 0}}.
     "nvlinks": {},
     "numa_off": False,
     # active and sub null: no such unit; version null: the driver's.
     "fabric_manager": {"active": "active", "sub": "running", "version": None},
     # Lines that its log has since the service's last start, such as "[ERROR] [tid 841] detected NVSwitch fatal ...".
     "fabric_manager_log": [],
-    "driver": "570.86.15",
+    # The lab's nvidia-smi is that of its branch: 550 or 535.
+    "driver": "550.163.01",
     "kernel": "5.15.0-1063-nvidia",
     "kernel_log": [],
     # How many lines the ring buffer still holds; None: all.
@@ -274,6 +278,7 @@ def _check_gpus(state: Mapping[str, Any]) -> None:
     for key in (
         "gpus_missing",
         "gpus_lost",
+        "gpus_lost_listed",
         "gpu_serials",
         "gpu_values",
         "gpu_files",
@@ -284,6 +289,14 @@ def _check_gpus(state: Mapping[str, Any]) -> None:
         if unknown := sorted(set(state[key]) - slots):
             raise StateError(f"{key}: found {', '.join(unknown)}, expected slots of {', '.join(sorted(slots))}")
     check_gpu_loads(state, slots)
+    for slot, values in state["gpu_values"].items():
+        for name, value in values.items():
+            if expected := lab_gpus.expected_of(name, value):
+                raise StateError(f"gpu_values.{slot}.{name}: found {value!r}, expected {expected}")
+    for slot, links in state["nvlinks"].items():
+        numbers = [str(link) for link in range(lab_gpus.LINKS)]
+        if not all(link in numbers and isinstance(speed, int) for link, speed in links.items()):
+            raise StateError(f"nvlinks.{slot}: found {links!r}, expected MB/s by link, 0 to {lab_gpus.LINKS - 1}")
     for processes in state["gpu_processes"].values():
         if not all(set(process) == {"pid", "name", "memory_mib"} for process in processes):
             raise StateError(f"gpu_processes: found {processes!r}, expected pid, name and memory_mib of each")

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from lab import ROOT, SUITE, LabError, Steps, install_needed, run, words, write
+from lab import NEEDED_FILES, ROOT, SUITE, LabError, Steps, install_needed, run, words, write
 
 HERE = Path(__file__).resolve().parent
 RECIPE = HERE / "vm_image"
@@ -298,7 +298,7 @@ def up(lab: Lab, lock: int) -> None:
     """Start all machines with new disks, unless they run."""
     step = Steps(sys.stdout)
     with step("packages of this machine"):
-        install_needed(NEEDED)
+        install_needed(NEEDED, NEEDED_FILES)
     if all(process_of(lab, machine) for machine in lab.machines):
         return
     down(lab)

@@ -15,7 +15,7 @@ ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/nvidia/current",
     "LC_ALL": "C",
     "HOME": "/root",
-    # The stand-in of NVML, for nvidia-smi and for what loads it.
+    # The lab's library in NVML's place, for nvidia-smi and for what loads it.
     "LD_LIBRARY_PATH": "/opt/muster",
 }
 # Each of the machine's own; a GPU's file has to be a device for Slurm, which one it does not ask.
@@ -87,7 +87,7 @@ def main() -> None:
     asked = json.load(sys.stdin)
     enter(Path(asked["root"]))
     if asked["cluster"]:
-        slurm_cluster.start()
+        slurm_cluster.start(asked["files"])
     print(json.dumps([ask(argv, user, asked["seconds"]) for argv, user in asked["asked"]]))
     sys.stdout.flush()
     # The cluster ends with the process namespace.

@@ -19,8 +19,10 @@ Every argument vector that Muster gives to a program was given to the real one. 
 systems unpacked from the distributions' own packages. Each form is run and must not be refused, and must be refused
 with nonsense in the place of any of its words: a program that never looked at a word would prove nothing. What it
 prints goes through Muster's own parsers. Slurm's programs are asked in a running cluster of their version and have to
-succeed; `nvidia-smi` is the real one over a library that knows one GPU and nothing of its state. Without the hardware
-that is as far as it goes: that a program does what it is told is for the lab and for real nodes to show.
+succeed; `nvidia-smi` is the real one over the lab's library with eight GPUs. `make contracts` has more: every fault
+that the lab gives a GPU, as each nvidia-smi prints it and as Muster judges it, what it prints held against what real
+H100s printed, and a slurmd with `AutoDetect=nvml`. Without the hardware that is as far as it goes: that a program does
+what it is told is for the lab and for real nodes to show.
 
 The table is `tests/contracts/tools.yml`. This page is written by `make contracts-page`, which needs root, a Debian
 machine and 1.5 GB of packages. A unit test fails on a program or an argument vector that the table lacks:

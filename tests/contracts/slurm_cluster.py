@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -74,7 +74,7 @@ GresTypes=gpu
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost={ADDRESS}
 AccountingStorageTRES=gres/gpu
-NodeName=DEFAULT CPUs=8 RealMemory=1000 Gres=gpu:8 State=UNKNOWN
+NodeName=DEFAULT CPUs=8 Sockets=2 CoresPerSocket=4 RealMemory=1000 Gres=gpu:8 State=UNKNOWN
 NodeName=gpu-01 NodeHostname={HOST} NodeAddr={ADDRESS} Port=6818
 NodeName=gpu-02 NodeHostname={HOST} NodeAddr={ADDRESS} Port=6828
 NodeName=gpu-03 NodeHostname={HOST} NodeAddr={ADDRESS} Port=6838
@@ -120,12 +120,19 @@ DATABASE = (
 )
 
 
-def start() -> None:
-    """Be the machine of the cluster, inside of its system, and start it; exits with what a daemon said."""
+def start(files: Mapping[str, str]) -> None:
+    """Be the machine of the cluster, inside of its system, and start it with these files besides, or in others' place.
+
+    Exits with what a daemon said that does not start.
+    """
+    # Two sockets of four cores, whatever machine this is: hwloc believes it.
+    os.environ["HWLOC_SYNTHETIC"] = "pack:2 core:4 pu:1"
     socket.sethostname(HOST)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["ip", "address", "add", f"{ADDRESS}/32", "dev", "lo"], check=True)
     configure()
+    for path, text in files.items():
+        Path(path).write_text(text, encoding="utf-8")
     start_cluster()
 
 

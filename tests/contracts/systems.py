@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 import yaml
 
-from tests.contracts import nvml, table
+from tests.contracts import gpus, table
 
 BUILD = Path(__file__).parents[2] / "build/contracts"
 _INSIDE = Path(__file__).with_name("inside.py")
@@ -60,12 +60,19 @@ class System:
     root: Path
     versions: Mapping[str, str]
 
-    def answers(self, asked: Sequence[tuple[Sequence[str], str]], cluster: bool = False) -> list[Answer]:
+    def answers(
+        self,
+        asked: Sequence[tuple[Sequence[str], str]],
+        cluster: bool = False,
+        files: Mapping[str, str] | None = None,
+    ) -> list[Answer]:
         """Run argument vectors, each as a user, one after the other, and return what each gave.
 
-        With ``cluster`` a Slurm of this system runs meanwhile (slurm_cluster.py), which has users besides root.
+        With ``cluster`` a Slurm of this system runs meanwhile (slurm_cluster.py), which has users besides root; it
+        finds ``files``, texts by their paths, in the place of its own.
         """
-        text = json.dumps({"root": str(self.root), "asked": asked, "cluster": cluster, "seconds": SECONDS})
+        question = {"root": str(self.root), "asked": asked, "cluster": cluster, "seconds": SECONDS}
+        text = json.dumps({**question, "files": dict(files or {})})
         namespaces = ["unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
         # Whoever may do these is not held by a namespace.
         powers = "--bounding-set=-sys_boot,-sys_module,-sys_rawio,-sys_time,-mknod,-syslog"
@@ -99,13 +106,14 @@ def system(suite: str) -> System:
         {*_table()["base"], *row["packages"], *filter(None, (tool.packages[suite] for tool in table.read().values()))}
     )
     root, record = BUILD / suite, BUILD / f"{suite}.json"
-    made_of = {"packages": packages, "row": row, "stand_in": Path(nvml.__file__).read_text(encoding="utf-8")}
+    made_of = {"packages": packages, "row": row}
     with _alone(suite):
         if not record.exists() or json.loads(record.read_text(encoding="utf-8")).get("made_of") != made_of:
             record.unlink(missing_ok=True)
             versions = _make(suite, row, packages, root)
             record.write_text(json.dumps({"made_of": made_of, "versions": versions}), encoding="utf-8")
         versions = json.loads(record.read_text(encoding="utf-8"))["versions"]
+        gpus.lay(root)
     return System(suite, row["name"], root, versions)
 
 
@@ -126,7 +134,6 @@ def _make(suite: str, row: Mapping[str, Any], packages: Sequence[str], root: Pat
     for name in _ALTERNATIVES:
         # A link that the package's own script makes.
         (root / "usr/sbin" / name).symlink_to(f"{name}-wlm")
-    nvml.stand_in(root)
     return versions
 
 

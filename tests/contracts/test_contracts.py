@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,19 +16,12 @@ from tests.contracts.trial import faults
 from tests.typed import typed
 from tests.unit.module_utils.conftest import EXPECT, healthy_host
 
-# All of the table, unless a run asks for fewer.
-SUITES = os.environ.get("CONTRACT_SYSTEMS", "").split() or list(systems.suites())
 TOOLS = [tool for tool in table.read().values() if not tool.unverified]
-# These need no hardware: what they print on a bare system is read, not only survived.
-READ = ("disk_free", "hostname", "lscpu", "lspci", "nccl", "nvlsm", "perftest", "uname")
-
-
-@pytest.fixture(scope="module", params=SUITES)
-def system(request: pytest.FixtureRequest) -> systems.System:
-    if why := systems.lacking():
-        # Nothing else asks real programs: who runs this means to.
-        pytest.fail(why)
-    return systems.system(request.param)
+# These need no hardware, or have the lab's GPUs: what they print on a bare system is read, not only survived.
+READ = (
+    *("disk_free", "hostname", "lscpu", "lspci", "nccl", "nvidia_smi", "nvlink", "nvlsm", "nvml"),
+    *("perftest", "uname"),
+)
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ SSH = ("-F", str(PROJECT / "build/lab/ssh_config"), "-o", "BatchMode=yes")
 PLACES = "--tool-path /opt/lab/bin:/usr/sbin:/usr/bin:/sbin:/bin --root /opt/lab/root"
 GOOD, OTHER = "gpu-01", "gpu-02"
 # Of the two good hosts.
-DRIVERS = ("570.86.15", "570.124.06")
+DRIVERS = ("550.163.01", "535.309.01")
 # Probes whose output has a secret.
 READ = {
     *("cmdline", "boot_loader", "kernel_log", "fabric_manager_log", "ipmi_sel", "ipmi_lan", "nvidia_smi", "slurmd"),

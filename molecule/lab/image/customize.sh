@@ -11,6 +11,8 @@ packages=$(grep -v '^#' "$here/repository.txt")
 cp -R "$here/files/." "$root/"
 chroot "$root" apt-get --quiet=2 update
 rm -f "$root/etc/hostname"
+# NVML, for whatever asks the loader for it: the stand-in that shows the host's GPUs.
+ln -s /opt/lab/lib/libnvidia-ml.so.1 "$root/usr/lib/libnvidia-ml.so.1"
 
 # Every host makes its own keys at first boot.
 rm -f "$root"/etc/ssh/ssh_host_*

@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,8 +34,20 @@ def main(tool: str, output: Outcome, every_seconds: float = 0) -> NoReturn:
     sys.exit(status)
 
 
+def read_state() -> dict[str, Any]:
+    """Return what the host's hardware shows now."""
+    state: dict[str, Any] = json.loads((PLACE / "state.json").read_text(encoding="utf-8"))
+    return state
+
+
+def gpus_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the GPUs that answer, in the order of their PCI addresses, as DCGM and CUDA (PCI_BUS_ID) count them."""
+    absent = {*state["gpus_missing"], *state["gpus_lost"], *state["gpus_lost_listed"]}
+    return sorted((gpu for gpu in state["gpus"] if gpu["slot"] not in absent), key=lambda gpu: gpu["address"])
+
+
 def _print(tool: str, output: Outcome) -> int:
-    state = json.loads((PLACE / "state.json").read_text(encoding="utf-8"))
+    state = read_state()
     fault = state["tool_faults"].get(tool)
     if fault == "hang":
         # As a tool that is stuck in the kernel: only SIGKILL ends it.

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..host.rail_names import NamedRail, Names, no_device
-from ..judging.gpu_parts import addresses_in_order, unread
+from ..judging.gpu_parts import addresses_of, unread
 from ..nic.declared_nics import named_rails
 from ..probes.topology import Row, Topology
 from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_affinity"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("topology",)
 # What the tool calls the rails of the class.
 OPTIONAL_PROBES: tuple[str, ...] = ("nvidia_smi", "rail_names")
@@ -35,7 +35,7 @@ def subjects(expect: Expectations) -> Sequence[str]:
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge each GPU's row of the matrix, and how the GPUs are spread over NUMA nodes."""
     topology: Topology = values["topology"]
-    addresses = addresses_in_order(len(topology.gpus), values, expect)
+    addresses = addresses_of([row.index for row in topology.gpus], values, expect)
     rows = {address: row for address, row in zip(addresses, topology.gpus) if address}
     declared = gpu_subjects(expect)
     findings = []

@@ -15,7 +15,7 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_fabric"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 _HEALTHY = ("healthy", "full", "false", "no", "none")
 

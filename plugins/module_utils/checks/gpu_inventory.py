@@ -1,4 +1,7 @@
-"""Is every GPU of the class there, of the right model and memory size, and none besides?"""
+"""Is every GPU of the class there, of the right model and memory size, and none besides?
+
+One whose fields say that it is lost is lost, though nvidia-smi lists it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "gpu_inventory"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 
@@ -30,15 +33,19 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
         if address in listed:
             findings.append(_listed(subject, listed[address], stated(expect.gpu)))
         elif address in report.lost:
-            why = f"{subject} is lost: nvidia-smi gets no handle for it from the driver"
+            why = f"{subject} is lost: the driver does not reach it"
             findings.append(_missing(subject, "lost", why, expect))
-        elif not report.lost:
-            why = f"{subject} is not listed by nvidia-smi, which lists {len(listed)} of {len(declared)} GPUs"
-            findings.append(_missing(subject, "absent", why, expect))
-        else:
-            # With one GPU lost nvidia-smi -q -x says nothing of the others.
-            why = f"nvidia-smi stopped at lost GPU {', '.join(report.lost)}"
+        elif report.stopped:
+            why = f"nvidia-smi stopped at GPU {', '.join(report.lost or listed)} and says nothing of the others"
             findings.append(Finding(NAME, subject, INCOMPLETE, reason=why, action="investigate"))
+        else:
+            why = f"{subject} is not listed by nvidia-smi, which lists {len(listed)} of {len(declared)} GPUs"
+            if report.nameless:
+                why += f" and has lost {report.nameless} more, without their addresses"
+            findings.append(_missing(subject, "absent", why, expect))
+    if report.nameless > sum(finding.measured == "absent" for finding in findings):
+        why = f"nvidia-smi has lost {report.nameless} GPUs without their addresses, more than are missing of the class"
+        findings.append(Finding(NAME, "gpu", FAIL, "lost", "none", "", why, "investigate"))
     for address in sorted((set(listed) | set(report.lost)) - set(declared)):
         why = f"a GPU at {address}, where the class has none: check the class, the slot and the PCI enumeration"
         model = listed[address].model if address in listed else "lost"

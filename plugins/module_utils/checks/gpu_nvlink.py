@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..judging.gpu_parts import addresses_in_order, unread
+from ..judging.gpu_parts import addresses_of, unread
 from ..probes.nvlink import Links
 from ..words.expectations import Expectations, NvLink, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_nvlink"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("nvlink",)
 # Tells which of its GPUs is which by UUID; without it, the order does.
 OPTIONAL_PROBES: tuple[str, ...] = ("nvidia_smi",)
@@ -25,7 +25,7 @@ def subjects(expect: Expectations) -> Sequence[str]:
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Count links and compare each one's speed with the class."""
     gpus: Sequence[Links] = values["nvlink"]
-    addresses = addresses_in_order(len(gpus), values, expect, [gpu.uuid for gpu in gpus])
+    addresses = addresses_of([gpu.index for gpu in gpus], values, expect, [gpu.uuid for gpu in gpus])
     listed = {address: gpu for address, gpu in zip(addresses, gpus) if address}
     return [
         _judged(subject, listed[address], stated(expect.nvlink))

@@ -1,6 +1,7 @@
 """Does the driver itself ask for a GPU to be reset or the host to be rebooted?
 
-Drivers from 550 on name the action (``GPU Recovery Action``), those before tell whether a reset is required.
+Drivers from 570 on name the action (``GPU Recovery Action``), 535 and 550 tell whether a reset is required or
+recommended; any of them may say ``GPU requires reset`` in the place of a value.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_recovery"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 
@@ -28,8 +29,6 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
 
     def judge(subject: str, gpu: Gpu) -> Finding:
         asked = gpu.recovery_action
-        if asked is None and gpu.reset_required is not None:
-            asked = "Reset" if gpu.reset_required else "None"
         if asked is None:
             return unread(NAME, subject, "could not be read: recovery action", "None")
         if asked.lower() == "none":

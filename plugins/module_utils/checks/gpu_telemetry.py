@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..stress.gpu_telemetry import Gpu, Telemetry
@@ -16,7 +17,7 @@ from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding, Value
 
 NAME = "gpu_telemetry"
-RULES = 1
+RULES = 2
 PROBES = ("gpu_telemetry",)
 THROTTLING = {
     "hw_slowdown": "hardware slowdown",
@@ -38,7 +39,12 @@ def subjects(expect: Expectations) -> list[str]:
 def decide(values: Mapping[str, Any], expect: Expectations) -> list[Finding]:
     """Judge each GPU by the worst that its samples show."""
     telemetry: Telemetry = values["gpu_telemetry"]
-    return [_judged(_Case(part, address, telemetry, expect)) for address, part in gpu_subjects(expect).items()]
+    parts = gpu_subjects(expect)
+    unseen = [address for address in parts if address not in telemetry.gpus and address not in telemetry.lost]
+    # Which of them a row without an address is of is known where there are no more of them than such rows.
+    if len(unseen) <= len(telemetry.nameless):
+        telemetry = replace(telemetry, lost={**telemetry.lost, **dict(zip(unseen, telemetry.nameless))})
+    return [_judged(_Case(part, address, telemetry, expect)) for address, part in parts.items()]
 
 
 class _Case:
@@ -60,6 +66,8 @@ class _Case:
 def _judged(case: _Case) -> Finding:
     if case.address in case.telemetry.lost:
         note = case.telemetry.lost[case.address]
+        if "lost" not in note and "reset" in note:
+            return case.fails("reset required", "none", "", f"it has to be reset: {note}", "reset_gpu")
         return case.fails("lost", "present", "", f"nvidia-smi lost it during the test: {note}", "reboot")
     gpu = case.telemetry.gpus.get(case.address)
     if gpu is None or not gpu.samples:

@@ -15,7 +15,7 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_throttle"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 # Under load a short dip is no fault: gpu_telemetry counts the seconds.
 IDLE_ONLY = True

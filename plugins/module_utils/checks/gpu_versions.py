@@ -12,7 +12,7 @@ from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_versions"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..judging.gpu_parts import missing, unread
-from ..probes.nvml import Nvml, NvmlGpu
+from ..probes.nvml import LOST, RESET_REQUIRED, Nvml, NvmlGpu
 from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "nvml"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("nvml",)
 IDLE_ONLY = True
 # nvmlGpuRecoveryAction_t of nvml.h.
@@ -36,12 +36,27 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
         why = f"the GPUs are in use by {answer.busy}"
         return [unread(NAME, part, why, "no error") for part in parts.values()]
     remaps = stated(expect.gpu).row_remap is not None
-    return [_judged(part, answer.gpus.get(address), remaps) for address, part in parts.items()]
+    return [
+        _judged(part, answer.gpus[address], remaps) if address in answer.gpus else _unseen(part, answer.refused)
+        for address, part in parts.items()
+    ]
 
 
-def _judged(part: str, gpu: NvmlGpu | None, remaps: bool) -> Finding:
-    if gpu is None:
-        return Finding(NAME, part, FAIL, "absent", "present", "", "NVML does not see it", "reboot")
+def _unseen(part: str, refused: Sequence[int]) -> Finding:
+    """Return the finding on a GPU that did not answer: one that gives no handle is known by its absence alone."""
+    why = "NVML does not see it"
+    if refused:
+        lost = f", {refused.count(LOST)} as lost" if LOST in refused else ""
+        why += f", and refuses {len(refused)} of the GPUs that it counts{lost}"
+    return Finding(NAME, part, FAIL, "absent", "present", "", why, "reboot")
+
+
+def _judged(part: str, gpu: NvmlGpu, remaps: bool) -> Finding:
+    if gpu.status == LOST:
+        return Finding(NAME, part, FAIL, "lost", "present", "", "NVML calls it lost", "reboot")
+    if gpu.status == RESET_REQUIRED:
+        why = "NVML says that it has to be reset"
+        return Finding(NAME, part, FAIL, "reset required", "none", "", why, "reset_gpu")
     if gpu.remap_failure:
         why = "a row of HBM could not be remapped"
         return Finding(NAME, part, FAIL, "remapping failed", "no failure", "", why, "rma")
@@ -55,7 +70,7 @@ def _judged(part: str, gpu: NvmlGpu | None, remaps: bool) -> Finding:
         why = "a remapped row of HBM takes effect at the next reset"
         return Finding(NAME, part, FAIL, "remap pending", "none pending", "", why, "reset_gpu")
     # Drivers before 565 know no recovery action.
-    needed = {"uncorrectable_errors": gpu.ecc_uncorrected}
+    needed = {"uncorrectable_errors": gpu.ecc_uncorrected, "status": gpu.status}
     if remaps:
         needed.update({"remapping_failure": gpu.remap_failure, "remap_pending": gpu.remap_pending})
     why = missing(**needed)

@@ -16,20 +16,17 @@ from xml.etree import ElementTree
 
 from ..host.host import Unreadable
 
-# What a driver prints for a field that it does not have, or could not read.
+# What stands in the fields of a GPU that the driver does not reach any more, and of one that works again once reset.
+LOST, RESET = "gpu is lost", "gpu requires reset"
+# What a driver prints for a field that it does not have, or could not read. Not every word that NVML has for an error
+# is one: the fabric's status is such an error (Insufficient Resources), and tells something.
 _UNKNOWN = (
-    "",
-    "n/a",
-    "err!",
-    "unknown error",
-    "not supported",
-    "not available",
-    "no data",
-    "gpu requires reset",
-    "gpu is lost",
-    "insufficient permissions",
+    *("", "n/a", "err!", "unknown error", "not supported", "not available", "no data", LOST, RESET),
+    *("insufficient permissions", "function not found", "corrupted inforom"),
     "requested functionality has been deprecated",
 )
+# Below them stand names that users give.
+_PROCESSES = ("processes", "accounted_processes")
 _HEADING = "NVSMI LOG"
 _GPU = re.compile(r"GPU ([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])")
 _LINE = re.compile(r"( *)(\S.*?) *(?: : ?(.*))?")
@@ -73,6 +70,16 @@ class Node:
         match = re.fullmatch(r"([0-9]{1,15})\s*(.*)", self.value(*paths) or "")
         return int(match.group(1)) if match and match.group(2) == unit else None
 
+    def says(self, words: str) -> bool:
+        """Return whether a value in it, at any depth, is just these words (in small letters)."""
+        nodes = [self]
+        while nodes:
+            node = nodes.pop()
+            if _bare(node.text) == words:
+                return True
+            nodes += [child for child in node.children if child.name not in _PROCESSES]
+        return False
+
     def flag(self, yes: str, no: str, *paths: str) -> bool | None:
         """Return whether the text is ``yes``; None when it is neither that nor ``no``."""
         return {yes.lower(): True, no.lower(): False}.get((self.value(*paths) or "").lower())
@@ -80,8 +87,11 @@ class Node:
 
 def known(text: str | None) -> str | None:
     """Return the text of a field, None for what stands there when the driver does not know."""
-    value = (text or "").strip()
-    return None if value.strip("[]").lower() in _UNKNOWN else value
+    return None if _bare(text) in _UNKNOWN else (text or "").strip()
+
+
+def _bare(text: str | None) -> str:
+    return (text or "").strip().strip("[]").lower()
 
 
 def read(text: str) -> tuple[Node, list[Node]]:

@@ -5,6 +5,9 @@ interruption keeps it; standard output gets one JSON object at the end, whose si
 
 ``clocks_throttle_reasons`` is called ``clocks_event_reasons`` since driver 535, which takes both names. The PCIe replay
 counter is no field of ``--query-gpu``: ``nvidia-smi -q -x`` is asked before and afterwards.
+
+A GPU that is lost on the way goes on having its row, with ``[GPU is lost]`` in most cells and what memory held by
+chance in others (nvidia-smi 535 to 580 on a stand-in for NVML): such a row is no sample, and names the GPU.
 """
 
 from __future__ import annotations
@@ -52,7 +55,14 @@ COUNTERS = {
     "ecc_corrected": "ecc.errors.corrected.volatile.total",
     "ecc_uncorrected": "ecc.errors.uncorrected.volatile.total",
 }
-FIELDS = ("timestamp", "pci.bus_id", *QUANTITIES.values(), *COUNTERS.values(), "clocks_throttle_reasons.active")
+FIELDS = (
+    "timestamp",
+    "index",
+    "pci.bus_id",
+    *QUANTITIES.values(),
+    *COUNTERS.values(),
+    "clocks_throttle_reasons.active",
+)
 # nvml.h: nvmlClocksThrottleReason*.
 REASONS = {
     0x1: "gpu_idle",
@@ -65,6 +75,8 @@ REASONS = {
     0x80: "hw_power_brake_slowdown",
     0x100: "display_clocks_setting",
 }
+# What a cell of a GPU says that is lost, and of one that has to be reset.
+SICK = ("[GPU is lost]", "[GPU requires reset]")
 _TIMESTAMP = re.compile(r"(\d{4})/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,6})?")
 
@@ -78,6 +90,35 @@ class Sample:
     quantities: Mapping[str, float | None]
     counters: Mapping[str, float | None]
     reasons: int | None
+
+
+@dataclass
+class Sick:
+    """The GPUs whose rows say that they are lost, or have to be reset: the first such row of each, by its address.
+
+    A row may not tell even that: then by its index, as ``GPU 5``, unless another row of the run told both.
+    """
+
+    rows: dict[str, str] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+
+    def take(self, line: str) -> bool:
+        """Return whether the line is such a row, which no sample is to be made of."""
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) != len(FIELDS):
+            return False
+        told = dict(zip(FIELDS, cells))
+        index, address = told["index"], pci_address(told["pci.bus_id"])
+        if address is not None:
+            self.places[index] = address
+        sick = any(words in cells for words in SICK)
+        if sick:
+            self.rows.setdefault(f"GPU {index}" if address is None else address, line.strip()[:200])
+        return sick
+
+    def named(self) -> dict[str, str]:
+        """Return the rows, by address where any row of the run told it."""
+        return {self.places.get(name.partition("GPU ")[2], name): row for name, row in self.rows.items()}
 
 
 @dataclass
@@ -247,16 +288,20 @@ def record(seconds: float, files: Files) -> dict[str, Any]:
     """Follow nvidia-smi for ``seconds`` and return the summary."""
     digests: dict[str, Digest] = {}
     notes: list[str] = []
+    sick = Sick()
     before, why_before = replays()
     began, deadline = time.time(), time.monotonic() + seconds
     restarts = 0
 
     def take(line: str) -> None:
+        if sick.take(line):
+            return
         sample = sample_of(line)
         if sample is None:
-            # Nothing but samples is expected; a lost GPU is told in a line of its own.
-            if line.strip() and len(notes) < NOTES:
-                notes.append(line.strip()[:200])
+            # Nothing but samples is expected; a GPU that gives no handle is told in a line of its own.
+            note = line.strip()[:200]
+            if note and note not in notes and len(notes) < NOTES:
+                notes.append(note)
             return
         digests.setdefault(sample.gpu, Digest()).add(sample, began)
         files.add(sample)
@@ -281,6 +326,7 @@ def record(seconds: float, files: Files) -> dict[str, Any]:
         "replays_unread": why_before or why_after,
         "restarts": restarts,
         "notes": notes,
+        "sick": sick.named(),
         "files": files.written[-NOTES:],
         "files_trouble": files.trouble,
     }

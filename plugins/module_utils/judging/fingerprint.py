@@ -174,9 +174,10 @@ def _absent(expect: Expectations | None) -> list[str]:
 def _gpus(found: Gpus | None) -> dict[str, str | None]:
     if found is None or not found.gpus:
         return {}
+    # One that is lost is no other GPU: what it is remains unread.
     return {
-        "gpu_serials": _listed((gpu.address, gpu.serial) for gpu in found.gpus),
-        "gpu_vbios": _distinct(gpu.vbios for gpu in found.gpus),
+        "gpu_serials": _listed((gpu.address, gpu.serial) for gpu in found.gpus) if found.whole else None,
+        "gpu_vbios": _distinct(gpu.vbios for gpu in found.gpus) if found.whole else None,
         "gpu_driver": found.driver,
         "nvlink_domain": domain_of(found),
     }

@@ -20,7 +20,9 @@ def each_gpu(check: str, values: Mapping[str, Any], expect: Expectations, judge:
     report: Gpus = values["nvidia_smi"]
     listed = {gpu.address: gpu for gpu in report.gpus}
     return [
-        judge(subject, listed[address]) if address in listed else unread(check, subject, "not described by nvidia-smi")
+        judge(subject, listed[address])
+        if address in listed
+        else unread(check, subject, "lost" if address in report.lost else "not described by nvidia-smi")
         for address, subject in gpu_subjects(expect).items()
     ]
 
@@ -36,20 +38,28 @@ def missing(**fields: object) -> str:
     return f"could not be read: {', '.join(names)}" if names else ""
 
 
-def addresses_in_order(
-    count: int, values: Mapping[str, Any], expect: Expectations, uuids: Sequence[str] = ()
+def addresses_of(
+    numbers: Sequence[int], values: Mapping[str, Any], expect: Expectations, uuids: Sequence[str] = ()
 ) -> list[str | None]:
-    """Return the PCI addresses of the ``count`` GPUs that a tool lists as GPU 0, 1, ...
+    """Return the PCI addresses of the GPUs that a tool lists by these numbers, None for one that is lost.
 
     By UUID where the tool tells it and nvidia-smi -q knows it. Otherwise by order, since NVML counts GPUs by PCI
-    address; but only if the number fits what is known, else nobody knows which GPU is which and each is None.
+    address; but only if all that are known are listed. Only one that nvidia-smi calls lost may be left out: else a
+    part of the text is gone, nobody knows which GPU is which and each is None.
     """
     report: Gpus | None = values.get("nvidia_smi")
-    if report is not None and report.gpus:
+    lost = set(report.lost) if report is not None else set()
+    left_out = max(numbers, default=0) + 1 - len(numbers)
+    if left_out > len(lost) + (report.nameless if report is not None else 0):
+        return [None] * len(numbers)
+    if report is not None and report.gpus and not report.stopped:
         by_uuid = {gpu.uuid: gpu.address for gpu in report.gpus if gpu.uuid}
-        if len(set(uuids)) == count and len(by_uuid) == len(report.gpus):
+        if len(set(uuids)) == len(numbers) and len(by_uuid) == len(report.gpus):
             return [by_uuid.get(uuid) for uuid in uuids]
-        known = sorted(gpu.address for gpu in report.gpus)
+        known = sorted({*(gpu.address for gpu in report.gpus), *lost})
     else:
         known = sorted(gpu_subjects(expect))
-    return list(known) if len(known) == count else [None] * count
+    skipped = {address for number, address in enumerate(known) if number not in numbers}
+    if max(numbers, default=0) >= len(known) or not skipped <= lost:
+        return [None] * len(numbers)
+    return [None if known[number] in lost else known[number] for number in numbers]

@@ -11,11 +11,11 @@ NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
 def domain_of(gpus: Gpus) -> str | None:
     """Return the domain of the host's GPUs, such as ``9c6f5af3-53bf-49b5-a436-b66766c413c3/4026``.
 
-    Where they differ, each that is named, joined by ",". None where there is no GPU, or one does not tell.
+    Where they differ, each that is named, joined by ",". None where there is no GPU, or one is lost or does not tell.
     """
     domains = [gpu_domain(gpu) for gpu in gpus.gpus]
     known = sorted({domain for domain in domains if domain is not None})
-    return ",".join(known) if known and None not in domains else None
+    return ",".join(known) if known and None not in domains and gpus.whole else None
 
 
 def gpu_domain(gpu: Gpu) -> str | None:

@@ -2,6 +2,11 @@
 
 A person's saved ``nvidia-smi -q`` (text), or an excerpt of it (``-q -d ECC``), is read as well: see nvidia_smi_report.
 A field that the driver does not have or could not read (``N/A``, ``ERR!``, ``[Unknown Error]``) is None.
+
+A lost GPU shows in one of three ways, as nvidia-smi 535, 550 and 580 print it on a stand-in for NVML. It is listed, and
+its fields say ``GPU is lost``; some hold what memory held by chance, so nothing else of it is believed. Or it gives no
+handle: 535 and 550 name it and stop (exit status 15), 580 names it on standard error, describes the others and ends
+with 0. Or it gives not even its address: then one is lost, and nobody says which.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..formats.nvidia_smi_report import Node, known, read
+from ..formats.nvidia_smi_report import LOST, RESET, Node, known, read
 from ..host.host import Host, Output, Unreadable, require_success
 from ..words.expectations import Expectations, pci_address
 
@@ -35,7 +40,14 @@ _CLIQUE = re.compile(r"([0-9]{1,10})(?: \[Deprecated; see field Cliques\])?")
 
 # "Unable to determine the device handle for GPU0000:91:00.0: GPU is lost.  Reboot the system to recover this GPU"
 # Older drivers put a blank before the address, newer ones the index: "GPU1: 0000:34:00.0: Unknown Error".
-_LOST = re.compile(r"Unable to determine the device handle for (?:GPU|gpu) ?(?:\d{1,2}: )?([0-9a-fA-F:.]+?):? ")
+_NO_HANDLE = re.compile(
+    r"^Unable to determine the device handle for (?:GPU|gpu) ?(?:\d{1,2}: )?([0-9a-fA-F:.]+?):? (.*)$(?:\n\n\.$)?",
+    re.MULTILINE,
+)
+# "A GPU reset must occur before this GPU can be used again.", a blank line and a dot: nvidia-smi 535 to 580.
+_RESET = re.compile(r"GPU reset must occur|requires reset", re.IGNORECASE)
+# In the place of a description, and with it the exit status that stands for a lost GPU.
+_NO_ADDRESS, _LOST_STATUS = "Unable to determine the PCI bus id for the target device", 15
 
 
 @dataclass(frozen=True)
@@ -113,9 +125,8 @@ class Gpu:
     power_watts: float | None = None
     power_default_watts: float | None = None
     power_enforced_watts: float | None = None
-    # "None", "Reset", "Reboot", "Drain P2P", "Drain and Reset"; before driver 550 only whether a reset is required.
+    # "None", "Reset", "Reboot", "Drain P2P", "Drain and Reset".
     recovery_action: str | None = None
-    reset_required: bool | None = None
     pcie: Pcie = Pcie()
     volatile: Errors = Errors()
     aggregate: Errors = Errors()
@@ -139,12 +150,22 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Gpus:
-    """All GPUs of the host; ``lost`` are addresses the driver knows and cannot reach. With one lost, nothing is said of
-    the GPUs that are not listed."""
+    """The GPUs of the host that can be described.
+
+    ``lost`` are the addresses of those that the driver cannot reach, ``nameless`` counts those of which it gives no
+    address either. ``stopped`` says that nvidia-smi ended early: a GPU that is not listed may well be there.
+    """
 
     driver: str | None
     gpus: tuple[Gpu, ...]
     lost: tuple[str, ...] = ()
+    nameless: int = 0
+    stopped: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Return whether every GPU that the driver knows is described."""
+        return not (self.lost or self.nameless or self.stopped)
 
 
 def collect(host: Host, expect: Expectations) -> Output:
@@ -153,25 +174,46 @@ def collect(host: Host, expect: Expectations) -> Output:
 
 
 def parse(output: Output) -> Gpus:
-    """Return the GPUs; raises Unreadable when the text does not describe all of them."""
-    lost = _lost(output.stdout + "\n" + output.stderr)
-    if lost:
-        return Gpus(driver=None, gpus=(), lost=lost)
-    require_success(output)
-    host, nodes = read(output.stdout)
-    gpus = tuple(_gpu(node) for node in nodes)
-    attached = host.value("attached_gpus")
-    if attached != str(len(gpus)):
-        raise Unreadable(f"says {attached or 'nothing'} of attached GPUs and describes {len(gpus)}, expected the same")
-    addresses = [gpu.address for gpu in gpus]
+    """Return the GPUs; raises Unreadable when the text neither describes all of them nor names one that is lost."""
+    silent = _without_handle(output.stdout + "\n" + output.stderr)
+    # Of one that only has to be reset nothing else is known.
+    waiting = tuple(Gpu(address, recovery_action="Reset") for address, reset in silent.items() if reset)
+    lost = {address for address, reset in silent.items() if not reset}
+    nameless = output.stdout.count(_NO_ADDRESS)
+    try:
+        if not (nameless and output.rc == _LOST_STATUS):
+            require_success(output)
+        # Saved with standard error, its lines stand before or behind the report.
+        host, nodes = read(_NO_HANDLE.sub("", output.stdout).lstrip("\n"))
+        described = [(_gpu(node), node.says(LOST)) for node in nodes]
+    except Unreadable:
+        if not silent:
+            raise
+        return Gpus(None, waiting, tuple(sorted(lost)), stopped=True)
+    lost |= {gpu.address for gpu, says_lost in described if says_lost}
+    gpus = [gpu for gpu, _ in described if gpu.address not in silent]
+    addresses = [gpu.address for gpu, _ in described]
     if len(set(addresses)) != len(addresses):
         raise Unreadable("describes one PCI address twice")
-    return Gpus(driver=host.value("driver_version"), gpus=gpus)
+    count, attached = len({*addresses, *silent}) + nameless, host.value("attached_gpus")
+    if attached != str(count):
+        if lost:
+            return Gpus(None, waiting, tuple(sorted(lost)), stopped=True)
+        # Of a saved output the other half may be gone: there nvidia-smi 580 names one that is lost.
+        why = f"says {attached or 'nothing'} of attached GPUs and describes {count}, expected the same"
+        raise Unreadable(f"{why} (see its standard error)")
+    seen = tuple(gpu for gpu in (*gpus, *waiting) if gpu.address not in lost)
+    return Gpus(host.value("driver_version"), seen, tuple(sorted(lost)), nameless)
 
 
-def _lost(text: str) -> tuple[str, ...]:
-    found = (pci_address(match.group(1).rstrip(":")) for match in _LOST.finditer(text))
-    return tuple(sorted({address for address in found if address}))
+def _without_handle(text: str) -> dict[str, bool]:
+    """Return the GPUs that a line calls out of reach, and whether it says that a reset brings them back."""
+    found: dict[str, bool] = {}
+    for match in _NO_HANDLE.finditer(text):
+        address = pci_address(match.group(1).rstrip(":"))
+        if address:
+            found[address] = found.get(address, True) and bool(_RESET.search(match.group(2)))
+    return found
 
 
 def _gpu(node: Node) -> Gpu:
@@ -185,7 +227,7 @@ def _gpu(node: Node) -> Gpu:
         serial=node.value("serial", "serial_number"),
         uuid=node.value("uuid", "gpu_uuid"),
         vbios=node.value("vbios_version"),
-        # Drivers before 550 call it gpu_module_id.
+        # gpu_module_id up to driver 550, platformInfo/module_id since 570 (nvidia-smi 535, 550 and 580; recorded 570).
         module_id=node.value("platforminfo/module_id", "platform_info/module_id", "gpu_module_id", "module_id"),
         memory_used_mib=node.count("fb_memory_usage/used", unit="MiB"),
         persistence=_enabled(node, "persistence_mode"),
@@ -200,8 +242,7 @@ def _gpu(node: Node) -> Gpu:
         power_default_watts=_power(node, "default_power_limit"),
         # Drivers before 530 tell what was asked for (power_limit) and what holds (enforced_power_limit).
         power_enforced_watts=_power(node, "current_power_limit", "enforced_power_limit"),
-        recovery_action=node.value("gpu_recovery_action"),
-        reset_required=_yes(node, "gpu_reset_status/reset_required"),
+        recovery_action=_recovery_action(node),
         pcie=_pcie(node),
         volatile=_errors(node, "ecc_errors/volatile/"),
         aggregate=_errors(node, "ecc_errors/aggregate/"),
@@ -232,6 +273,23 @@ def _gpu(node: Node) -> Gpu:
         fabric_health=_fabric_health(node),
         processes=_processes(node),
     )
+
+
+def _recovery_action(node: Node) -> str | None:
+    """Return what the driver asks for, whichever way it says so.
+
+    The action is named since driver 570; 535 and 550 say whether the GPU has to be reset, at once or when it is idle
+    (nvidia-smi 535, 550 and 580 themselves; recorded 570 and 590). Any driver may say so in the place of a value.
+    """
+    named = node.value("gpu_recovery_action")
+    if named is not None and named.lower() != "none":
+        return named
+    required = _yes(node, "gpu_reset_status/reset_required")
+    if required or node.says(RESET):
+        return "Reset"
+    if _yes(node, "gpu_reset_status/drain_and_reset_recommended"):
+        return "Drain and Reset"
+    return "None" if required is False else named
 
 
 def _enabled(node: Node, *paths: str) -> bool | None:

@@ -61,8 +61,10 @@ def parse(output: Output) -> tuple[Links, ...]:
         speeds[number] = _speed(link.group(2))
     if not gpus:
         raise Unreadable("nothing printed, expected a heading for each GPU")
-    if [index for index, *_ in gpus] != list(range(len(gpus))):
-        raise Unreadable(f"lists GPUs {', '.join(str(index) for index, *_ in gpus)}, expected 0, 1, ... each once")
+    # nvidia-smi 535 to 580 leaves out one that is lost.
+    indexes = [index for index, *_ in gpus]
+    if indexes != sorted(set(indexes)):
+        raise Unreadable(f"lists GPUs {', '.join(map(str, indexes))}, expected 0, 1, ... each once")
     return tuple(Links(index, uuid, speeds, "; ".join(said)[:200]) for index, uuid, speeds, said in gpus)
 
 

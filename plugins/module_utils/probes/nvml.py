@@ -18,25 +18,35 @@ NAME = "nvml"
 NOT_DECLARED = Output('{"busy": "not declared"}\n')
 # The whole of health has 6 s.
 TIMEOUT_SECONDS = 3.0
-_FIELDS = ("ecc_uncorrected", "remap_pending", "remap_failure", "recovery")
+_FIELDS = ("ecc_uncorrected", "remap_pending", "remap_failure", "recovery", "status")
+# nvmlReturn_t of nvml.h.
+LOST, RESET_REQUIRED = 15, 16
 
 
 @dataclass(frozen=True)
 class NvmlGpu:
-    """One GPU; what NVML did not tell is None. ``recovery`` is nvmlGpuRecoveryAction_t, 0 for none."""
+    """One GPU; what NVML did not tell is None. ``recovery`` is nvmlGpuRecoveryAction_t, 0 for none.
+
+    ``status`` is LOST or RESET_REQUIRED where NVML said so in the place of any value, else 0.
+    """
 
     ecc_uncorrected: int | None
     remap_pending: int | None
     remap_failure: int | None
     recovery: int | None
+    status: int | None = 0
 
 
 @dataclass(frozen=True)
 class Nvml:
-    """``busy``: who uses the GPUs, so that they were not asked ("" where they were)."""
+    """``busy``: who uses the GPUs, so that they were not asked ("" where they were).
+
+    ``refused``: NVML's statuses for those GPUs of which it gives no handle, and so no address.
+    """
 
     busy: str
     gpus: Mapping[str, NvmlGpu]
+    refused: tuple[int, ...] = ()
 
 
 def collect(host: Host, expect: Expectations) -> Output:
@@ -60,16 +70,17 @@ def parse(output: Output) -> Nvml:
         raise Unreadable(f"not JSON: {output.stdout[:60]!r}") from exc
     if isinstance(data, dict) and isinstance(data.get("busy"), str) and data["busy"] and len(data) == 1:
         return Nvml(data["busy"], {})
-    gpus = data.get("gpus") if isinstance(data, dict) else None
-    if not isinstance(gpus, list):
+    gpus, refused = (data.get("gpus"), data.get("refused", [])) if isinstance(data, dict) else (None, None)
+    if not isinstance(gpus, list) or not isinstance(refused, list):
         raise Unreadable(f"found {output.stdout[:60]!r}, expected busy or gpus")
     found: dict[str, NvmlGpu] = {}
     for gpu in gpus:
         address = pci_address(str(gpu.get("address"))) if isinstance(gpu, dict) else None
         if address is None or address in found:
             raise Unreadable(f"a GPU {str(gpu)[:60]!r}, expected one at a PCI address of its own")
-        found[address] = NvmlGpu(*(_number(gpu.get(name)) for name in _FIELDS))
-    return Nvml("", found)
+        told = {"status": 0, **gpu}
+        found[address] = NvmlGpu(*(_number(told.get(name)) for name in _FIELDS))
+    return Nvml("", found, tuple(status for status in map(_number, refused) if status is not None))
 
 
 def _number(value: Any) -> int | None:

@@ -47,7 +47,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Topology:
-    """All GPUs in the tool's order, which is that of their PCI addresses, and the device names of the NICs."""
+    """The GPUs by rising index, which is the order of PCI addresses, and the device names of the NICs.
+
+    nvidia-smi 580 leaves out one that is lost, 535 and 550 then print no matrix.
+    """
 
     gpus: tuple[Row, ...]
     nics: tuple[str, ...]
@@ -77,20 +80,22 @@ def parse(output: Output) -> Topology:
     # A name in a line without its end may have been cut off.
     legend = {match.group(1): match.group(2) for match in map(_LEGEND.fullmatch, lines[:-1]) if match}
     _consistent(rows, columns)
-    gpus = [name for name in columns if name.startswith("GPU")]
+    gpus = {name: int(name[3:]) for name in columns if name.startswith("GPU")}
+    if list(gpus.values()) != sorted(set(gpus.values())):
+        raise Unreadable(f"GPUs {', '.join(gpus)}, expected GPU0, GPU1, ... each once")
     nics = {name: legend.get(name, name) for name in columns if name not in gpus}
     if len(set(nics.values())) != len(nics):
         raise Unreadable("the legend names one NIC twice")
     found = []
-    for index, name in enumerate(gpus):
-        if name != f"GPU{index}" or name not in rows:
-            raise Unreadable(f"no row for GPU{index} of {len(gpus)}")
+    for name, index in gpus.items():
+        if name not in rows:
+            raise Unreadable(f"no row for {name} of {len(gpus)} GPUs")
         cells, rest = rows[name][: len(columns)], rows[name][len(columns) :]
         seen = dict(zip(columns, cells))
         found.append(
             Row(
                 index,
-                {at: seen[other] for at, other in enumerate(gpus) if other != name},
+                {at: seen[other] for other, at in gpus.items() if other != name},
                 {device: seen[nic] for nic, device in nics.items()},
                 rest[0] if rest and _CPUS.fullmatch(rest[0]) else None,
                 _numbers(rest[1]) if len(rest) > 1 else None,

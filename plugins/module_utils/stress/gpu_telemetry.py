@@ -77,17 +77,22 @@ class _Summary:
     notes: tuple[str, ...]
     gpus: Mapping[str, Gpu]
     replays: Mapping[str, tuple[Count, Count]]
+    sick: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Telemetry:
-    """The GPUs by PCI address, and those that nvidia-smi called lost."""
+    """The GPUs by PCI address, and what nvidia-smi said of those that it called lost, or in need of a reset.
+
+    ``nameless`` says it of those whose addresses it did not tell.
+    """
 
     seconds: float
     under_load: bool
     gpus: Mapping[str, Gpu]
     lost: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    nameless: tuple[str, ...] = ()
 
 
 def collect(host: Host, expect: Expectations, seconds: float, settings: Settings) -> Output:
@@ -114,7 +119,9 @@ def parse(output: Output) -> Telemetry:
     except ReadError as exc:
         raise Unreadable(str(exc)) from exc
     gpus = {address: replace(gpu, replays=summary.replays.get(address)) for address, gpu in summary.gpus.items()}
-    return Telemetry(summary.seconds, summary.under_load, gpus, _lost(summary.notes), summary.notes)
+    lost = {**_lost(summary.notes), **{name: row for name, row in summary.sick.items() if pci_address(name)}}
+    nameless = tuple(row for name, row in summary.sick.items() if not pci_address(name))
+    return Telemetry(summary.seconds, summary.under_load, gpus, lost, summary.notes, nameless)
 
 
 def _lost(notes: tuple[str, ...]) -> dict[str, str]:

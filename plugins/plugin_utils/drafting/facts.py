@@ -160,7 +160,7 @@ def _farthest_nic(places: Places, topology: Topology, names: Names) -> str | Non
     """
     if not topology.nics and all(names.devices.get(rail) for rail in places.rails):
         return None
-    if len(topology.gpus) != len(places.gpus):
+    if [row.index for row in topology.gpus] != list(range(len(places.gpus))):
         raise Unreadable(f"nvidia-smi topo lists {len(topology.gpus)} GPUs, expected {len(places.gpus)}")
     nearest = []
     for gpu, row in zip(places.gpus, topology.gpus, strict=True):

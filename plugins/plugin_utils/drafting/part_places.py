@@ -77,7 +77,8 @@ def places_of(seen: ProbeValues, rails: Sequence[str] | None = None) -> Places:
     topology = seen.value_or_none("topology")
     rows = topology.gpus if topology else ()
     # NVML counts GPUs in the order of their addresses.
-    known = dict(zip(gpus, rows, strict=True)) if len(rows) == len(gpus) else {}
+    numbers = [row.index for row in rows]
+    known = dict(zip(gpus, rows, strict=True)) if numbers == list(range(len(gpus))) else {}
     managers = seen.value_or_none("nvswitch_nics") or {}
     managing = frozenset(address for address, manages in managers.items() if manages)
     nodes = seen.value_or_none("numa") or {}
@@ -85,9 +86,9 @@ def places_of(seen: ProbeValues, rails: Sequence[str] | None = None) -> Places:
     host = _Host(seen.value_or_none("lspci"), seen.value_or_none("rail_names"), known, managing, with_cpus)
     chosen = _named(seen.host, rails, host) if rails is not None else _rails(seen, gpus, host)
     beside = _nearest(gpus, chosen, host)
-    numbers = {address: number for number, address in enumerate(chosen)}
+    rail_of = {address: number for number, address in enumerate(chosen)}
     return Places(
-        tuple(Place(gpu, _numa_node(gpu, host), numbers.get(beside.get(gpu, ""))) for gpu in gpus), tuple(chosen)
+        tuple(Place(gpu, _numa_node(gpu, host), rail_of.get(beside.get(gpu, ""))) for gpu in gpus), tuple(chosen)
     )
 
 
@@ -96,8 +97,9 @@ def _gpus(seen: ProbeValues) -> list[str]:
         report = seen.value("nvidia_smi")
     except Unreadable as exc:
         report, why = None, str(exc)
-    if report and report.lost:
-        raise DraftError(f"{seen.host}: nvidia-smi has lost GPU {', '.join(report.lost)}, expected a host that is good")
+    if report and not report.whole:
+        what = f"has lost GPU {', '.join(report.lost)}" if report.lost else "does not describe every GPU"
+        raise DraftError(f"{seen.host}: nvidia-smi {what}, expected a host that is good")
     devices: Mapping[str, Device] = seen.value_or_none("lspci") or {}
     on_bus = sorted(at for at, device in devices.items() if device.kind in _GPUS and "NVIDIA" in device.name)
     if report is None:

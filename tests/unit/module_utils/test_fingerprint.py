@@ -319,6 +319,23 @@ def test_parts_are_those_whose_serial_number_is_their_own(component, text, parts
     assert parts_of({component: text}) == parts
 
 
+@pytest.mark.parametrize("listed", [True, False])
+def test_lost_gpu_is_no_other_gpu_and_leaves_what_hosts_are_told_apart_by_unread(fake_host, expect, listed):
+    before, healthy = of(fake_host, expect), fake_host.outputs["nvidia-smi"].stdout
+    if listed:
+        first, second = healthy.split("<gpu id=", 2)[1:]
+        assert "32 C" in second and "32 C" in first
+        lost = Output(healthy.replace(second, second.replace("32 C", "GPU is lost")))
+    else:
+        second = healthy[healthy.index('\t<gpu id="00000000:AB') : healthy.index("</nvidia_smi_log>")]
+        line = "Unable to determine the device handle for GPU1: 0000:AB:00.0: GPU is lost.  Reboot the system\n"
+        lost = Output(healthy.replace(second, ""), line)
+    fake_host.outputs["nvidia-smi"] = lost
+    after = of(fake_host, expect)
+    changed = {name: after[name] for name in COMPONENTS if after[name] != before[name]}
+    assert changed == {"gpu_serials": None, "gpu_vbios": None}
+
+
 def test_nvlink_domain_is_read_of_classes_that_have_one(fake_host, expect):
     assert of(fake_host, expect)["nvlink_domain"] == "none"
     domain = {"hosts": 18, "imex": None}

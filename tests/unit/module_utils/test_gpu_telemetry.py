@@ -14,11 +14,12 @@ from ansible_collections.muster.cluster.plugins.module_utils.gpu_load.gpu_teleme
     Digest,
     Files,
     Sample,
+    Sick,
     sample_of,
 )
 
 LINE = (
-    "2026/07/14 08:12:53.353, 00000000:1B:00.0, 631.95, 700.00, 59, 54, 1980, 2619, 100, 11, 5, 16, 0, 0, "
+    "2026/07/14 08:12:53.353, 5, 00000000:1B:00.0, 631.95, 700.00, 59, 54, 1980, 2619, 100, 11, 5, 16, 0, 0, "
     "0x0000000000000004"
 )
 
@@ -86,6 +87,37 @@ def test_single_cells_may_be_unknown(name: str, text: str) -> None:
 )
 def test_line_that_is_no_whole_sample_is_none(line: str) -> None:
     assert sample_of(line) is None
+
+
+# As nvidia-smi prints it: what it prints without asking is what memory held.
+LOST = ", ".join([*LINE.split(", ")[:3], "[GPU is lost]", "32.73", *["[GPU is lost]"] * 11])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [LOST, *(with_cell(name, text) for name in ("power.draw", "clocks.sm") for text in gpu_telemetry.SICK)],
+)
+def test_row_with_one_such_cell_names_the_gpu_and_is_no_sample(line: str) -> None:
+    sick = Sick()
+    assert not sick.take(LINE) and not sick.take(with_cell("power.draw", "[N/A]")) and sick.named() == {}
+    assert sick.take(line) and sick.take(with_cell("clocks.sm", "[GPU is lost]"))
+    assert sick.named() == {"0000:1b:00.0": line[:200]}
+
+
+def test_row_without_an_address_is_known_by_its_number() -> None:
+    nameless = with_cell("pci.bus_id", "[GPU is lost]")
+    sick = Sick()
+    assert sick.take(nameless)
+    assert sick.named() == {"GPU 5": nameless}
+    # From a row before it, or behind it.
+    assert not sick.take(LINE)
+    assert sick.named() == {"0000:1b:00.0": nameless}
+
+
+@pytest.mark.parametrize("line", ["", "[GPU is lost]", LINE[:-30] + "[GPU is lost]", f"{LOST}, 5"])
+def test_line_that_is_no_whole_row_names_nobody(line: str) -> None:
+    sick = Sick()
+    assert not sick.take(line) and sick.named() == {}
 
 
 def sample(at: float, reasons: int | None = 0, **values: float | None) -> Sample:
@@ -204,6 +236,21 @@ def test_tool_that_ends_is_started_again_and_its_words_are_kept(nvidia_smi, tmp_
     assert found["restarts"] >= 1 and found["gpus"] == {}
     assert set(found["notes"]) == {"Unable to determine the device handle for GPU0000:1B:00.0: GPU is lost."}
     assert found["replays"] == {} and found["replays_unread"]
+
+
+def test_gpu_that_is_lost_in_the_last_second_is_told(nvidia_smi, tmp_path: Path) -> None:
+    lost = ROW.replace("631.95", "[GPU is lost]")
+    loop = f'for i in 1 2 3; do echo "{ROW}"; sleep 0.1; done; while :; do echo "{lost}"; sleep 0.1; done'
+    nvidia_smi(loop)
+    found = gpu_telemetry.record(0.9, Files(str(tmp_path / "kept"), 2))
+    assert found["gpus"]["0000:1b:00.0"]["samples"] == 3 and found["gpus"]["0000:1b:00.0"]["unknown"] == {}
+    assert "[GPU is lost]" in found["sick"]["0000:1b:00.0"] and found["notes"] == []
+
+
+def test_words_that_are_repeated_leave_room_for_others(nvidia_smi, tmp_path: Path) -> None:
+    nvidia_smi("for i in $(seq 30); do echo WARNING; done; echo 'No devices were found'; exec sleep infinity")
+    found = gpu_telemetry.record(0.5, Files(str(tmp_path), 2))
+    assert found["notes"] == ["WARNING", "No devices were found"]
 
 
 def test_tool_that_is_absent_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

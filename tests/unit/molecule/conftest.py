@@ -30,7 +30,7 @@ def show(place: Path, **faults: Any) -> None:
     """Make a place what a lab host called gpu-01 with these faults sees as /opt/lab, set up by the roles."""
     state = declared("gpu-01", None, {"cpu_governor": "performance", **faults})
     (place / "state.json").write_text(json.dumps(state), encoding="utf-8")
-    lab.install_tools(place, state["tool_faults"])
+    lab.install_tools(place, state)
     lab_files.write_files(place, state)
 
 

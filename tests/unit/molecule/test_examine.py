@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
@@ -19,6 +20,8 @@ from tests.placed import PLACED
 from .conftest import FirstHost, show
 
 Findings = dict[tuple[str, str], Finding]
+# What nvidia-smi -q is read for.
+GPU_CHECKS = [name for name, check in CHECKS.items() if check.PROBES == ("nvidia_smi",)]
 Examine = Callable[..., Findings]
 
 
@@ -112,10 +115,23 @@ def test_lost_gpu_fails_by_slot_and_address_and_the_others_do_not_pass_unread(bu
     assert "gpu_serials" in findings["fingerprint", "host"].reason
 
 
-def test_two_lost_gpus_are_both_named(burn_in: Examine) -> None:
-    lost = burn_in(gpus_lost=["SXM1", "SXM6"])
-    failed = [slot for slot, finding in gpus_of(lost).items() if finding.verdict == "fail"]
-    assert failed == ["SXM1", "SXM6"]
+def test_of_two_lost_gpus_the_one_is_named_at_which_nvidia_smi_stops(burn_in: Examine) -> None:
+    lost = gpus_of(burn_in(gpus_lost=["SXM1", "SXM6"]))
+    assert {slot: finding.verdict for slot, finding in lost.items() if finding.verdict != "incomplete"} == {
+        "SXM1": "fail"
+    }
+
+
+@pytest.mark.parametrize("driver", ["550.163.01", "535.309.01"])
+def test_lost_gpus_that_are_listed_all_the_same_fail_and_the_others_are_judged(burn_in: Examine, driver: str) -> None:
+    findings = burn_in(gpus_lost_listed=["SXM1", "SXM6"], driver=driver)
+    gpus = gpus_of(findings)
+    assert {slot: (one.verdict, one.action) for slot, one in gpus.items() if one.verdict != "pass"} == {
+        "SXM1": ("fail", "reboot"),
+        "SXM6": ("fail", "reboot"),
+    }
+    of_lost = [one for (check, part), one in findings.items() if "SXM6" in part and check in GPU_CHECKS]
+    assert len(of_lost) >= 9 and "pass" not in {one.verdict for one in of_lost}
 
 
 DRIVES: dict[str, Any] = {
@@ -205,15 +221,15 @@ GPUS: dict[str, Any] = {
             "gpu_power_readings/current_power_limit": "650.00 W",
             "ecc_errors/volatile/dram_uncorrectable": "1",
         },
-        "SXM5": {"fabric/state": "In Progress", "gpu_recovery_action": "Reboot"},
+        "SXM5": {"fabric/state": "In Progress", "gpu_reset_status/reset_required": "Yes"},
         "SXM6": {
             "clocks_event_reasons/clocks_event_reason_hw_thermal_slowdown": "Active",
             LINK + "pcie_gen/current_link_gen": "1",
         },
-        "SXM7": {"ecc_mode/current_ecc": "Disabled", "gpu_power_readings/default_power_limit": "[Unknown Error]"},
+        "SXM7": {"ecc_mode/current_ecc": "Disabled", "gpu_power_readings/default_power_limit": "Unknown Error"},
     },
     "gpu_processes": {"SXM8": [{"pid": 42, "name": "python", "memory_mib": 512}]},
-    "nvlinks": {"SXM1": {"3": "<inactive>"}, "SXM2": {"4": "25 GB/s"}},
+    "nvlinks": {"SXM1": {"3": 0}, "SXM2": {"4": 25000}},
     "gpu_nic_connections": {"SXM8": "SYS"},
     "fabric_manager": {"active": "active", "sub": "running", "version": "565.57.01"},
 }
@@ -235,12 +251,13 @@ def test_every_gpu_fault_is_found_on_its_part(faulty: Findings) -> None:
         ("gpu_settings", "SXM4"): ("fail", "reset_gpu"),
         ("gpu_power", "SXM4"): ("fail", "investigate"),
         ("gpu_ecc", "SXM4"): ("fail", "reset_gpu"),
-        ("gpu_nvlink", "SXM4"): ("incomplete", "investigate"),
         ("gpu_fabric", "SXM5"): ("fail", "investigate"),
-        ("gpu_recovery", "SXM5"): ("fail", "reboot"),
+        ("gpu_recovery", "SXM5"): ("fail", "reset_gpu"),
         ("gpu_throttle", "SXM6"): ("fail", "investigate"),
         ("gpu_settings", "SXM7"): ("fail", "reset_gpu"),
         ("gpu_power", "SXM7"): ("incomplete", "investigate"),
+        # Without ECC nvidia-smi shows no counts.
+        ("gpu_ecc", "SXM7"): ("incomplete", "investigate"),
         ("gpu_processes", "SXM8"): ("fail", "restart_app"),
         ("gpu_nvlink", "SXM1"): ("fail", "reset_gpu"),
         ("gpu_nvlink", "SXM2"): ("fail", "reset_gpu"),

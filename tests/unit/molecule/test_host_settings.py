@@ -49,10 +49,10 @@ def module(host_place: Path, path_of: str) -> Module:
     return partial(run_module, tool_path=path_of)
 
 
-def trace(place: Path) -> dict[str, str]:
+def trace(place: Path) -> dict[str, bytes]:
     """Return every file of the host."""
     return {
-        str(path): path.read_text() for path in sorted(place.rglob("*")) if path.is_file() and path.suffix != ".pyc"
+        str(path): path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file() and path.suffix != ".pyc"
     }
 
 

@@ -91,7 +91,7 @@ def test_a_healthy_host_passes(host_place: Path) -> None:
 def test_a_host_as_its_kernel_starts_has_another_governor_than_its_class_declares(tmp_path: Path) -> None:
     state = declared("gpu-01", None, {})
     (tmp_path / "state.json").write_text(json.dumps(state), encoding="utf-8")
-    lab.install_tools(tmp_path, {})
+    lab.install_tools(tmp_path, state)
     lab_files.write_files(tmp_path, state)
     assert {check for (check, _), finding in judged(tmp_path).items() if finding.verdict != "pass"} == {"cpu_governor"}
 

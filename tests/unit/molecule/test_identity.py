@@ -45,7 +45,7 @@ def asked(place: Path, name: str, **faults: Any) -> Machine:
     state = declared(name, None, faults)
     place.mkdir(exist_ok=True)
     (place / "state.json").write_text(json.dumps(state), encoding="utf-8")
-    lab.install_tools(place, state["tool_faults"])
+    lab.install_tools(place, state)
     lab_files.write_files(place, state)
     outputs = collect(Counting(place), [registry.PROBES[probe] for probe in sorted(HARDWARE)], EXPECT)
     values = registry.judge_stage("preflight", outputs, EXPECT).values

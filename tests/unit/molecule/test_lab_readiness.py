@@ -23,7 +23,7 @@ DISTRIBUTION = RdmaSoftware("", "distribution", None, "")
 
 def lacks(place: Path, **faults: Any) -> list[str]:
     state = declared("gpu-01", None, faults)
-    lab.install_tools(place, state["tool_faults"])
+    lab.install_tools(place, state)
     lab_files.write_files(place, state)
     expect = typed({**expectations_of("lab_h100", {}, "test"), "fabric": RAILS_FABRIC})
     host = LocalHost(f"{place}/bin:/usr/bin:/bin", str(place / "root"))

@@ -34,7 +34,7 @@ def show(host_place: Path, tool: Callable[..., Any]) -> Callable[..., str]:
     def shown(**faults: Any) -> str:
         state = declared("gpu-01", None, faults, rails=PLACED)
         (host_place / "state.json").write_text(json.dumps(state), encoding="utf-8")
-        lab.install_tools(host_place, state["tool_faults"])
+        lab.install_tools(host_place, state)
         lab_files.write_files(host_place, state)
         text: str = tool("lldpctl", "-f", "json").stdout.decode()
         return text

@@ -22,37 +22,13 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 SetFaults = Callable[..., None]
 
 
-def paths(element: ET.Element, prefix: str = "") -> set[str]:
-    """Return the path of every element below ``element``."""
-    found = set()
-    for child in element:
-        found |= {f"{prefix}{child.tag}"} | paths(child, f"{prefix}{child.tag}/")
-    return found
-
-
 def gpus_of(xml: bytes | str) -> list[ET.Element]:
     return ET.fromstring(xml).findall("gpu")
 
 
-def test_nvidia_smi_has_the_elements_of_a_recorded_one(tool: Run, recorded: Path) -> None:
-    real = ET.parse(recorded / "nvidia-smi" / "qx-h100x8-570.86.15.xml").getroot()
-    ours = ET.fromstring(tool("nvidia-smi", "-q", "-x").stdout)
-    assert paths(ours) == paths(real)
-    assert [child.tag for child in ours] == [child.tag for child in real]
-    assert [child.tag for child in ours[4]] == [child.tag for child in real[4]]
-
-
-def test_nvidia_smi_prints_the_lines_of_a_recorded_one(tool: Run, recorded: Path) -> None:
-    def shape(text: str) -> list[str]:
-        return [re.sub(r'>[^<]+<|id="[^"]*"', "", line) for line in text.rstrip().split("\n")]
-
-    real = (recorded / "nvidia-smi" / "qx-h100x8-570.86.15.xml").read_text(encoding="utf-8")
-    assert shape(tool("nvidia-smi", "-q", "-x").stdout.decode()) == shape(real)
-
-
 def test_nvidia_smi_names_each_slot_at_its_address(tool: Run) -> None:
     found = {
-        gpu.findtext("platformInfo/module_id"): gpu.findtext("pci/pci_bus_id")
+        gpu.findtext("gpu_module_id"): gpu.findtext("pci/pci_bus_id")
         for gpu in gpus_of(tool("nvidia-smi", "-q", "-x").stdout)
     }
     assert found["6"] == "00000000:85:00.0"
@@ -66,7 +42,7 @@ def test_nvidia_smi_shows_faults(tool: Run, set_faults: SetFaults) -> None:
         gpu_values={"SXM2": {"vbios_version": "96.00.00.00.99", "ecc_errors/volatile/dram_correctable": "7"}},
     )
     output = tool("nvidia-smi", "-q", "-x").stdout
-    gpus = {gpu.findtext("platformInfo/module_id"): gpu for gpu in gpus_of(output)}
+    gpus = {gpu.findtext("gpu_module_id"): gpu for gpu in gpus_of(output)}
     assert ET.fromstring(output).findtext("attached_gpus") == "7"
     assert "6" not in gpus
     assert gpus["1"].findtext("serial") == "1650000000000"
@@ -79,16 +55,44 @@ def test_nvidia_smi_shows_faults(tool: Run, set_faults: SetFaults) -> None:
 def test_nvidia_smi_without_a_gpu_fails(tool: Run, set_faults: SetFaults) -> None:
     set_faults(gpus_missing=[f"SXM{slot}" for slot in range(1, 9)])
     done = tool("nvidia-smi", "-q", "-x")
-    assert (done.returncode, done.stdout, done.stderr) == (6, b"", b"No devices were found\n")
+    assert (done.returncode, done.stdout) == (6, b"No devices were found\n")
 
 
-def test_nvidia_smi_with_a_lost_gpu_ends_with_its_address(tool: Run, set_faults: SetFaults) -> None:
-    set_faults(gpus_lost=["SXM6"])
-    for arguments in (["-q", "-x"], ["-L"]):
+@pytest.mark.parametrize("driver", ["550.163.01", "535.309.01"])
+def test_nvidia_smi_with_a_lost_gpu_ends_with_its_address(tool: Run, set_faults: SetFaults, driver: str) -> None:
+    set_faults(gpus_lost=["SXM6"], driver=driver)
+    for arguments in (["-q", "-x"], ["nvlink", "--status"]):
         done = tool("nvidia-smi", *arguments)
-        assert (done.returncode, done.stdout) == (15, b"")
-        assert done.stderr.startswith(b"Unable to determine the device handle for GPU0000:85:00.0: GPU is lost.")
+        assert done.returncode == 15
+        assert done.stdout.startswith(b"Unable to determine the device handle for GPU0000:85:00.0: GPU is lost.")
     assert b"00000000:04:00.0" in tool("nvidia-smi", "-q", "-x", "-i", "0").stdout
+    assert tool("nvidia-smi", "topo", "-m").returncode == 255
+
+
+def test_nvidia_smi_lists_a_lost_gpu_where_the_driver_does(tool: Run, set_faults: SetFaults) -> None:
+    set_faults(gpus_lost_listed=["SXM6"])
+    done = tool("nvidia-smi", "-q", "-x")
+    gpus = {gpu.get("id"): gpu for gpu in gpus_of(done.stdout)}
+    assert (done.returncode, len(gpus)) == (0, 8)
+    assert gpus["00000000:85:00.0"].findtext("serial") == "GPU is lost"
+    assert gpus["00000000:04:00.0"].findtext("temperature/gpu_temp") == "32 C"
+
+
+def test_nvidia_smi_is_the_one_of_the_drivers_branch(tool: Run, set_faults: SetFaults) -> None:
+    for driver in ("550.163.01", "535.309.01", "570.86.15"):
+        set_faults(driver=driver)
+        text = tool("nvidia-smi").stdout.decode()
+        assert f"Driver Version: {driver}" in text
+        assert f"NVIDIA-SMI {'535' if driver.startswith('535') else '550'}." in text
+
+
+def test_nvidia_smi_that_watches_sees_the_gpus_at_work(tool: Run, set_faults: SetFaults) -> None:
+    query = ("--query-gpu=index,power.draw", "--format=csv,noheader,nounits")
+    set_faults(gpu_values={"SXM4": {"gpu_power_readings/power_draw": "400.00 W"}})
+    assert tool("nvidia-smi", *query).stdout.splitlines()[:2] == [b"0, 400.00", b"1, 70.00"]
+    with pytest.raises(subprocess.TimeoutExpired) as watched:
+        tool("nvidia-smi", *query, "-lms", "100", timeout=0.5)
+    assert (watched.value.stdout or b"").splitlines()[:2] == [b"0, 400.00", b"1, 695.00"]
 
 
 def test_nvidia_smi_query_prints_csv(tool: Run) -> None:
@@ -107,19 +111,6 @@ def section(capture: str, name: str) -> str:
 
 
 CAPTURE = "nvidia-smi/capture-h100-1gpu-590.48.01.txt"
-
-
-def test_nvidia_smi_text_has_lines_of_a_recorded_one_in_its_order(tool: Run, recorded: Path) -> None:
-    def labels(text: str) -> list[str]:
-        lines = text[text.index("\nGPU 0000") :].split("\n")[2:]
-        return [
-            re.sub(r" +: .*", "", line).replace("Average Power", "Power").rstrip() for line in lines if line.strip()
-        ]
-
-    real = iter(labels((recorded / "nvidia-smi/q-h100-idle-590.48.01.txt").read_text(encoding="utf-8")))
-    ours = labels(tool("nvidia-smi", "-q", "-i", "0").stdout.decode())
-    assert len(ours) > 200
-    assert [label for label in ours if label not in real] == []
 
 
 def test_nvidia_smi_says_the_same_as_text_and_as_xml(tool: Run, set_faults: SetFaults) -> None:
@@ -141,11 +132,9 @@ def test_nvlink_status_has_the_lines_of_a_recorded_one(tool: Run, set_faults: Se
 
     real = shape(section((recorded / CAPTURE).read_text(encoding="utf-8"), "capabilities :: nvlink -s"))
     assert shape(tool("nvidia-smi", "nvlink", "--status").stdout.decode())[: len(real)] == real
-    set_faults(nvlinks={"SXM4": {"3": "<inactive>"}}, gpu_values={"SXM2": {"mig_mode/current_mig": "Enabled"}})
+    set_faults(nvlinks={"SXM4": {"3": 0, "4": 25000}})
     lines = tool("nvidia-smi", "nvlink", "-s").stdout.decode().splitlines()
-    assert lines[4] == "\t Link 3: <inactive>"
-    mig = (recorded / "nvidia-smi/nvlink-status-h100-mig.txt").read_text(encoding="utf-8").splitlines()
-    assert lines[20] == mig[1]
+    assert lines[4:6] == ["\t Link 3: <inactive>", "\t Link 4: 25 GB/s"]
 
 
 def test_topology_has_the_layout_of_recorded_ones(tool: Run, recorded: Path) -> None:
@@ -183,7 +172,7 @@ def test_nvidia_smi_query_gives_values_as_a_recorded_one(tool: Run, recorded: Pa
 def test_fabric_manager_shows_its_state_and_version(tool: Run, set_faults: SetFaults) -> None:
     service = ("show", "nvidia-fabricmanager.service", "--property=LoadState,ActiveState,SubState")
     assert tool("systemctl", *service).stdout == b"LoadState=loaded\nActiveState=active\nSubState=running\n"
-    assert tool("nv-fabricmanager", "--version").stdout == b"Fabric Manager version is : 570.86.15\n"
+    assert tool("nv-fabricmanager", "--version").stdout == b"Fabric Manager version is : 550.163.01\n"
     set_faults(fabric_manager={"active": "failed", "sub": "failed", "version": "565.57.01"})
     assert tool("systemctl", *service).stdout == b"LoadState=loaded\nActiveState=failed\nSubState=failed\n"
     assert b"565.57.01" in tool("nv-fabricmanager", "--version").stdout

@@ -9,6 +9,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names imp
 from ansible_collections.muster.cluster.plugins.module_utils.probes.fabric_manager import FabricManager
 from ansible_collections.muster.cluster.plugins.module_utils.probes.nvidia_smi import (
     Errors,
+    Gpu,
     Gpus,
     Pcie,
     Process,
@@ -61,8 +62,52 @@ def test_healthy_gpus_pass_and_one_that_is_not_described_does_not(check, expect,
     assert {finding.verdict for finding in found(check, expect, nvidia_smi=report).values()} == {"pass"}
     fewer = replace(report, gpus=report.gpus[:1])
     assert found(check, expect, nvidia_smi=fewer)[SECOND].verdict == "incomplete"
-    lost = Gpus(None, (), ("0000:ab:00.0",))
-    assert {finding.verdict for finding in found(check, expect, nvidia_smi=lost).values()} == {"incomplete"}
+    stopped = Gpus(None, (), ("0000:ab:00.0",), stopped=True)
+    assert {finding.verdict for finding in found(check, expect, nvidia_smi=stopped).values()} == {"incomplete"}
+    lost = replace(fewer, lost=("0000:ab:00.0",))
+    findings = found(check, expect, nvidia_smi=lost)
+    assert (findings[FIRST].verdict, findings[SECOND].verdict) == ("pass", "incomplete")
+    assert findings[SECOND].reason == "lost"
+
+
+LOST = ("0000:ab:00.0",)
+
+
+@pytest.mark.parametrize(
+    ("how", "first", "second"),
+    [
+        ({}, "pass", ("fail", "absent", "reboot")),
+        ({"lost": LOST}, "pass", ("fail", "lost", "reboot")),
+        ({"nameless": 1}, "pass", ("fail", "absent", "reboot")),
+        ({"lost": LOST, "stopped": True, "gpus": ()}, "incomplete", ("fail", "lost", "reboot")),
+    ],
+)
+def test_gpu_that_is_not_described_fails_by_name_and_the_other_is_judged_by_what_is_said_of_it(
+    how, first, second, expect, report
+):
+    how = {"gpus": report.gpus[:1], **how}
+    findings = found("gpu_inventory", expect, nvidia_smi=replace(report, **how))
+    assert findings[FIRST].verdict == first and set(findings) == {FIRST, SECOND}
+    finding = findings[SECOND]
+    assert (finding.verdict, finding.measured, finding.action) == second and SECOND in finding.reason
+
+
+def test_gpu_lost_without_an_address_beside_a_whole_class_passes_nobody_by(expect, report):
+    findings = found("gpu_inventory", expect, nvidia_smi=replace(report, nameless=1))
+    assert findings.pop("gpu").verdict == "fail"
+    assert {finding.verdict for finding in findings.values()} == {"pass"}
+
+
+def test_gpu_that_only_has_to_be_reset_is_failed_by_what_the_driver_asks_for(expect, report):
+    waiting = replace(report, gpus=(report.gpus[0], Gpu("0000:ab:00.0", recovery_action="Reset")))
+    finding = found("gpu_recovery", expect, nvidia_smi=waiting)[SECOND]
+    assert (finding.verdict, finding.action) == ("fail", "reset_gpu")
+    others = [check for check in (*OF_ONE_GPU, "gpu_inventory") if check not in ("gpu_recovery", "gpu_retired_pages")]
+    assert {found(check, expect, nvidia_smi=waiting)[SECOND].verdict for check in others} == {"incomplete"}
+    # Where nvidia-smi stopped at it, the other one is not called absent.
+    stopped = Gpus(None, waiting.gpus[1:], stopped=True)
+    findings = found("gpu_inventory", expect, nvidia_smi=stopped)
+    assert {finding.verdict for finding in findings.values()} == {"incomplete"}
 
 
 @pytest.mark.parametrize(
@@ -127,9 +172,7 @@ def test_healthy_gpus_pass_and_one_that_is_not_described_does_not(check, expect,
         ("gpu_recovery", {"recovery_action": "Reset"}, ("fail", "reset_gpu")),
         ("gpu_recovery", {"recovery_action": "Drain and Reset"}, ("fail", "reset_gpu")),
         ("gpu_recovery", {"recovery_action": "Reboot"}, ("fail", "reboot")),
-        ("gpu_recovery", {"recovery_action": None, "reset_required": False}, ("pass", "none")),
-        ("gpu_recovery", {"recovery_action": None, "reset_required": True}, ("fail", "reset_gpu")),
-        ("gpu_recovery", {"recovery_action": None, "reset_required": None}, ("incomplete", "investigate")),
+        ("gpu_recovery", {"recovery_action": None}, ("incomplete", "investigate")),
         ("gpu_fabric", {"fabric_state": "In Progress", "fabric_status": None}, ("fail", "investigate")),
         ("gpu_fabric", {"fabric_state": "Not Started", "fabric_status": None}, ("fail", "investigate")),
         ("gpu_fabric", {"fabric_status": "Error"}, ("fail", "reset_gpu")),
@@ -249,6 +292,47 @@ def test_nvlinks_of_fewer_gpus_blame_nobody_by_guess(expect):
     assert {finding.verdict for finding in findings.values()} == {"incomplete"}
 
 
+def three(expect, report):
+    """Return a class of three GPUs, and the report of its first and last: the middle one is lost."""
+    parts = expect["gpu"]["parts"]
+    parts.insert(1, {**parts[1], "slot": "SXM3", "address": "0000:5b:00.0"})
+    expect["gpu"]["count"] = 3
+    return replace(report, lost=("0000:5b:00.0",))
+
+
+@pytest.mark.parametrize("known_by", ["uuid", "number"])
+def test_nvlinks_of_the_others_are_judged_where_a_lost_gpu_is_left_out(known_by, expect, report):
+    report = three(expect, report)
+    if known_by == "number":
+        report = replace(report, gpus=tuple(replace(gpu, uuid=None) for gpu in report.gpus))
+    whole, broken = dict.fromkeys(range(18), 26.562), dict.fromkeys(range(18), 0.0)
+    listed = (Links(0, "GPU-1", whole, ""), Links(2, "GPU-2", broken, ""))
+    findings = found("gpu_nvlink", expect, nvlink=listed, nvidia_smi=report)
+    assert {part: finding.verdict for part, finding in findings.items()} == {
+        FIRST: "pass",
+        "gpu SXM3 0000:5b:00.0": "incomplete",
+        SECOND: "fail",
+    }
+
+
+def test_lost_gpu_passes_by_no_number(expect, report):
+    report = replace(three(expect, report), gpus=tuple(replace(gpu, uuid=None) for gpu in report.gpus))
+    listed = [links(dict.fromkeys(range(18), 26.562), index=index) for index in range(3)]
+    findings = found("gpu_nvlink", expect, nvlink=listed, nvidia_smi=report)
+    assert [finding.verdict for finding in findings.values()] == ["pass", "incomplete", "pass"]
+
+
+@pytest.mark.parametrize("uuids", [True, False])
+def test_number_that_is_left_out_without_a_lost_gpu_leaves_nobody_known(uuids, expect, report):
+    report = replace(three(expect, report), lost=())
+    if not uuids:
+        report = replace(report, gpus=tuple(replace(gpu, uuid=None) for gpu in report.gpus))
+    # What stood between may be gone from the text, and with it the end of the first GPU's links.
+    listed = [links(dict.fromkeys(range(18), 26.562), index=0), Links(2, "GPU-2", dict.fromkeys(range(18), 26.562), "")]
+    findings = found("gpu_nvlink", expect, nvlink=listed, nvidia_smi=report)
+    assert {finding.verdict for finding in findings.values()} == {"incomplete"}
+
+
 def row(index, nics=None, node=None, **more):
     nics = {"mlx5_0": "PIX", "mlx5_1": "SYS"} if nics is None else nics
     fields = {"cpus": "0-47", "numa_nodes": (index if node is None else node,), **more}
@@ -279,6 +363,18 @@ def affinity(expect, other, report, names=NAMES):
 )
 def test_affinity_of_one_gpu(other, verdict, expect, report):
     assert affinity(expect, other, report)[SECOND].verdict == verdict
+
+
+def test_affinity_of_the_others_is_judged_where_a_lost_gpu_is_left_out(expect, report):
+    report = three(expect, report)
+    rows = (replace(row(0), gpus={2: "NV18"}), replace(row(2, node=1), gpus={0: "SYS"}))
+    topology = Topology(rows, ("mlx5_0", "mlx5_1"))
+    findings = found("gpu_affinity", expect, topology=topology, nvidia_smi=report, rail_names=NAMES)
+    assert [findings[part].verdict for part in (FIRST, "gpu SXM3 0000:5b:00.0", SECOND, "host")] == [
+        *("pass", "incomplete", "fail", "incomplete")
+    ]
+    unexplained = found("gpu_affinity", expect, topology=topology, nvidia_smi=replace(report, lost=()))
+    assert {finding.verdict for finding in unexplained.values()} == {"incomplete"}
 
 
 def test_numa_off_fails_the_host(expect, report):

@@ -144,6 +144,29 @@ def test_gpu_without_samples_or_lost_under_way():
     assert "GPU is lost" in found[PART].reason
 
 
+ROW = "2026/07/14 08:12:53.353, 5, {}, [GPU is lost], 32.73, [GPU is lost]"
+
+
+@pytest.mark.parametrize(
+    ("row", "action"),
+    [(ROW.format("00000000:8B:00.0"), "reboot"), ("5, 00000000:8B:00.0, [GPU requires reset], 700.00", "reset_gpu")],
+)
+def test_gpu_whose_row_says_it_fails_though_its_samples_are_sound(row, action):
+    found = judged(summary={**copy.deepcopy(HEALTHY), "sick": {BAD: row}})
+    assert (found[PART].verdict, found[PART].action) == ("fail", action) and row in found[PART].reason
+    assert {finding.verdict for part, finding in found.items() if part != PART} == {"pass"}
+
+
+@pytest.mark.parametrize(("unseen", "verdict"), [([BAD], "fail"), ([BAD, "0000:8c:00.0"], "incomplete")])
+def test_lost_gpu_without_an_address_is_the_only_one_that_gave_no_sample(unseen, verdict):
+    summary = {**copy.deepcopy(HEALTHY), "sick": {"GPU 6": ROW.format("[GPU is lost]")}}
+    for address in unseen:
+        del summary["gpus"][address]
+    findings = check.decide({"gpu_telemetry": stress.parse(Output(json.dumps(summary)))}, typed(HGX))
+    found = {finding.subject.split()[-1]: finding.verdict for finding in findings}
+    assert {found.pop(address) for address in unseen} == {verdict} and set(found.values()) == {"pass"}
+
+
 def test_replays_of_nobody_leave_everybody_incomplete():
     summary = {**copy.deepcopy(HEALTHY), "replays": {}}
     assert {finding.verdict for finding in judged(summary=summary).values()} == {"incomplete"}

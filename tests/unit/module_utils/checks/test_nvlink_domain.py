@@ -48,6 +48,8 @@ def judged(expect, report):
 )
 def test_domain_of(told, domain):
     assert domain_of(gpus(*told)) == domain
+    # One more that is lost may be in any.
+    assert domain_of(replace(gpus(*told), lost=(PARTS[3],))) is None
 
 
 def test_gpus_of_one_domain_pass(declared):

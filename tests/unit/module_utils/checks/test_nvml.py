@@ -30,10 +30,24 @@ def answers(expect, gpu, busy=""):
         (NvmlGpu(0, 0, 0, None), ("pass", "none")),
         (NvmlGpu(None, 0, 0, 0), ("incomplete", "investigate")),
         (NvmlGpu(0, None, None, 0), ("incomplete", "investigate")),
+        (NvmlGpu(0, 0, 0, None, 15), ("fail", "reboot")),
+        (NvmlGpu(5, 0, 1, 1, 15), ("fail", "reboot")),
+        (NvmlGpu(0, 0, 0, 0, 16), ("fail", "reset_gpu")),
+        (NvmlGpu(0, 0, 0, 0, None), ("incomplete", "investigate")),
     ],
 )
 def test_gpu_is_judged_and_the_other_one_passes(expect, gpu, answer):
     assert answers(expect, gpu) == [("pass", "none"), answer]
+
+
+@pytest.mark.parametrize(
+    ("refused", "words"),
+    [((15,), "refuses 1 of the GPUs that it counts, 1 as lost"), ((999,), "refuses 1 of the"), ((), "does not see it")],
+)
+def test_gpu_without_a_handle_is_known_by_its_absence(expect, refused, words):
+    first, second = check.decide({"nvml": Nvml("", {"0000:1b:00.0": GOOD}, refused)}, typed(expect))
+    assert (first.verdict, second.verdict, second.action) == ("pass", "fail", "reboot")
+    assert words in second.reason and "0000:ab:00.0" in second.subject
 
 
 def test_gpu_without_spare_rows_owes_no_remapping(expect):

@@ -134,6 +134,11 @@ def test_nvlinks_that_are_down_or_not_readable():
     assert gpu.speeds == {0: 25.0, 1: 0.0, 2: None}
 
 
+def test_nvlinks_keep_their_gpus_numbers_where_a_lost_one_is_left_out():
+    text = "GPU 0: A (UUID: GPU-1)\n\t Link 0: 25 GB/s\nGPU 2: A (UUID: GPU-3)\n\t Link 0: 25 GB/s\n"
+    assert [(gpu.index, gpu.uuid) for gpu in nvlink.parse(Output(text))] == [(0, "GPU-1"), (2, "GPU-3")]
+
+
 def test_recorded_nvlinks_under_mig_are_said_and_not_counted(recorded):
     (gpu,) = nvlink.parse(Output(recorded("nvidia-smi/nvlink-status-h100-mig.txt")))
     assert gpu.speeds == {} and "MIG" in gpu.said
@@ -146,7 +151,8 @@ def test_recorded_nvlinks_under_mig_are_said_and_not_counted(recorded):
         Output("GPU 0: A (UUID: GPU-1)\n", rc=1),
         Output("\t Link 0: 25 GB/s\n"),
         Output("GPU 0: A (UUID: GPU-1)\n Link 0: 25 GB/s\n Link 0: 25 GB/s\n"),
-        Output("GPU 1: A (UUID: GPU-1)\n Link 0: 25 GB/s\n"),
+        Output("GPU 1: A (UUID: GPU-1)\n Link 0: 25 GB/s\nGPU 0: A (UUID: GPU-2)\n Link 0: 25 GB/s\n"),
+        Output("GPU 1: A (UUID: GPU-1)\n Link 0: 25 GB/s\nGPU 1: A (UUID: GPU-2)\n Link 0: 25 GB/s\n"),
     ],
 )
 def test_wrong_nvlink_status_is_unreadable(output):
@@ -170,10 +176,16 @@ def test_topology_of_an_old_driver_names_the_nics_in_the_heading():
     assert row.nics == {"rocep26s0": "PIX"}
 
 
+def test_topology_keeps_its_gpus_numbers_where_a_lost_one_is_left_out():
+    text = "\tGPU0\tGPU2\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV18\t0-15\t0\nGPU2\tNV18\t X \t0-15\t0\n"
+    assert [(row.index, row.gpus) for row in topology.parse(Output(text)).gpus] == [(0, {2: "NV18"}), (2, {0: "NV18"})]
+
+
 @pytest.mark.parametrize(
     "change",
     [
         lambda text: "",
+        lambda text: text.replace("GPU3", "GPU9"),
         lambda text: text.replace("GPU0", "CPU0"),
         lambda text: text.replace("CPU Affinity", "x", 1),
         lambda text: text.replace("\nGPU3", "\nGPU2", 1),

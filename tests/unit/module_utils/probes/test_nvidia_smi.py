@@ -74,9 +74,155 @@ def test_failed_tool_is_unreadable_whatever_it_printed(make_gpu_xml):
         "GPU0000:AB:00.0: GPU is lost. Reboot the system to recover this GPU",
         "GPU0000:AB:00.0: Unknown Error",
         "GPU1: 0000:AB:00.0: Unknown Error",
-        "gpu 00000000:AB:00.0: GPU requires reset",
     ],
 )
 def test_lost_gpu_is_named(gpu):
     report = nvidia_smi.parse(Output("", f"Unable to determine the device handle for {gpu}\n", 15))
-    assert report.lost == ("0000:ab:00.0",) and report.gpus == ()
+    assert report.lost == ("0000:ab:00.0",) and report.gpus == () and report.stopped
+
+
+NO_HANDLE = (
+    "Unable to determine the device handle for GPU1: 0000:AB:00.0: GPU is lost.  Reboot the system to recover\n\n\n"
+)
+FIRST, SECOND = "0000:1b:00.0", "0000:ab:00.0"
+
+
+def of_second(xml, *changes):
+    """Return the report with these changes in the part that describes the second GPU."""
+    before, second = xml.split('<gpu id="00000000:AB:00.0">')
+    for old, new in changes:
+        assert old in second
+        second = second.replace(old, new)
+    return f'{before}<gpu id="00000000:AB:00.0">{second}'
+
+
+def told(report):
+    return [gpu.address for gpu in report.gpus], report.lost, report.nameless, report.stopped
+
+
+@pytest.mark.parametrize("words", ["GPU is lost", "[GPU is lost]"])
+@pytest.mark.parametrize("fields", [("32 C",), ("<serial>1652", "32 C", "Enabled", "None", "Completed", "0 %")])
+def test_listed_gpu_of_which_any_value_says_that_it_is_lost_is_lost(make_gpu_xml, words, fields):
+    xml = of_second(
+        make_gpu_xml(TWO), *((field, field.split(">")[0] + ">" + words if ">" in field else words) for field in fields)
+    )
+    report = nvidia_smi.parse(Output(xml))
+    assert told(report) == ([FIRST], (SECOND,), 0, False) and not report.whole
+    assert report.driver == "570.86.15"
+
+
+def test_text_of_a_listed_lost_gpu_is_read_alike(make_gpu_xml):
+    text = """Driver Version : 550.163.01
+Attached GPUs                             : 2
+GPU 00000000:1B:00.0
+    Product Name                          : NVIDIA H100 80GB HBM3
+GPU 00000000:AB:00.0
+    Product Name                          : GPU is lost
+    GPU Reset Status
+        Reset Required                    : GPU is lost
+    Temperature
+        GPU T.Limit Temp                  : 32766 C
+    Processes                             : None
+"""
+    assert told(nvidia_smi.parse(Output(text))) == ([FIRST], (SECOND,), 0, False)
+
+
+def test_name_of_a_users_process_loses_no_gpu(make_gpu_xml):
+    named = "<processes><process_info><process_name>GPU is lost</process_name></process_info>"
+    assert nvidia_smi.parse(Output(of_second(make_gpu_xml(TWO), ("<processes>", named)))).whole
+
+
+@pytest.mark.parametrize("stream", ["stderr", "before", "behind"])
+def test_gpus_beside_one_without_a_handle_are_described(make_gpu_xml, stream):
+    xml = make_gpu_xml(TWO[:1], attached=2)
+    # nvidia-smi 580 prints to both, and a file may hold both.
+    outputs = {"stderr": (xml, NO_HANDLE), "before": (NO_HANDLE + xml, ""), "behind": (f"{xml}\n{NO_HANDLE}", "")}
+    report = nvidia_smi.parse(Output(*outputs[stream]))
+    assert told(report) == ([FIRST], (SECOND,), 0, False) and report.driver == "570.86.15"
+
+
+@pytest.mark.parametrize(
+    "change", [lambda xml: xml[:-30], lambda xml: xml.replace("<attached_gpus>2", "<attached_gpus>3"), lambda xml: ""]
+)
+def test_report_that_is_not_whole_beside_a_lost_gpu_says_nothing_of_the_others(make_gpu_xml, change):
+    report = nvidia_smi.parse(Output(change(make_gpu_xml(TWO[:1], attached=2)), NO_HANDLE))
+    assert told(report) == ([], (SECOND,), 0, True) and report.driver is None
+
+
+def test_gpu_that_was_described_and_then_gave_no_handle_is_lost(make_gpu_xml):
+    assert told(nvidia_smi.parse(Output(make_gpu_xml(TWO), NO_HANDLE))) == ([FIRST], (SECOND,), 0, False)
+
+
+def test_gpu_that_is_lost_and_has_to_be_reset_is_lost(make_gpu_xml):
+    line = "Unable to determine the device handle for GPU1: 0000:AB:00.0: A GPU reset must occur before\n"
+    for output in (
+        Output(of_second(make_gpu_xml(TWO), ("32 C", "GPU is lost")), line),
+        Output(make_gpu_xml(TWO), line + NO_HANDLE),
+        Output(make_gpu_xml(TWO), NO_HANDLE + line),
+    ):
+        assert told(nvidia_smi.parse(output)) == ([FIRST], (SECOND,), 0, False)
+
+
+def test_count_of_the_report_hides_no_lost_gpu(make_gpu_xml):
+    xml = of_second(make_gpu_xml(TWO, attached=1), ("32 C", "GPU is lost"))
+    assert told(nvidia_smi.parse(Output(xml))) == ([], (SECOND,), 0, True)
+
+
+def test_lost_gpu_without_an_address_is_counted(make_gpu_xml):
+    line = "<error_string>Unable to determine the PCI bus id for the target device: GPU is lost</error_string>"
+    xml = make_gpu_xml(TWO[:1], attached=2).replace("</nvidia_smi_log>", f"{line}</nvidia_smi_log>")
+    assert told(nvidia_smi.parse(Output(xml, rc=15))) == ([FIRST], (), 1, False)
+    with pytest.raises(Unreadable, match="exit status 15"):
+        nvidia_smi.parse(Output(make_gpu_xml(TWO), rc=15))
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_gpu_that_gives_no_handle_before_a_reset_asks_for_one(make_gpu_xml, stopped):
+    line = (
+        "Unable to determine the device handle for {}0000:AB:00.0: A GPU reset must occur before this GPU can be used"
+    )
+    said = f"{line.format('GPU' if stopped else 'GPU1: ')} again.\n\n.\n"
+    output = Output(said, rc=15) if stopped else Output(make_gpu_xml(TWO[:1], attached=2), said)
+    report = nvidia_smi.parse(output)
+    assert told(report) == ([SECOND] if stopped else [FIRST, SECOND], (), 0, stopped)
+    assert (report.gpus[-1].recovery_action, report.gpus[-1].model) == ("Reset", None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "action"),
+    [
+        ((), "None"),
+        ((("<gpu_recovery_action>None", "<gpu_recovery_action>Reboot"), ("32 C", "GPU requires reset")), "Reboot"),
+        ((("32 C", "GPU requires reset"),), "Reset"),
+        ((("<gpu_recovery_action>None", "<gpu_recovery_action>N/A"), ("32 C", "[GPU requires reset]")), "Reset"),
+    ],
+)
+def test_value_that_says_reset_asks_for_one_whatever_stands_elsewhere(make_gpu_xml, changes, action):
+    assert nvidia_smi.parse(Output(of_second(make_gpu_xml(TWO), *changes))).gpus[1].recovery_action == action
+
+
+@pytest.mark.parametrize(
+    ("required", "recommended", "action"),
+    [
+        ("No", "No", "None"),
+        ("No", "N/A", "None"),
+        ("Yes", "No", "Reset"),
+        ("No", "Yes", "Drain and Reset"),
+        ("N/A", "Yes", "Drain and Reset"),
+        ("N/A", "No", None),
+        ("Unknown Error", "N/A", None),
+    ],
+)
+def test_drivers_before_570_tell_of_resets_without_naming_an_action(required, recommended, action):
+    text = f"""Attached GPUs                             : 1
+GPU 00000000:1B:00.0
+    GPU Reset Status
+        Reset Required                    : {required}
+        Drain and Reset Recommended       : {recommended}
+"""
+    assert nvidia_smi.parse(Output(text)).gpus[0].recovery_action == action
+
+
+@pytest.mark.parametrize("words", ["Function Not Found", "Corrupted infoROM", "[Insufficient Permissions]"])
+def test_words_of_an_nvml_error_are_no_serial_number(make_gpu_xml, words):
+    assert nvidia_smi.parse(Output(make_gpu_xml(TWO, serial=words))).gpus[0].serial is None

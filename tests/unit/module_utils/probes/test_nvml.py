@@ -1,8 +1,7 @@
-"""NVML by ctypes: against a stand-in library, and what no answer is."""
+"""NVML by ctypes: against the lab's library, and what no answer is."""
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,32 +11,64 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host import Lo
 from ansible_collections.muster.cluster.plugins.module_utils.probes import nvml
 
 from tests.typed import typed
-from tests.unit.module_utils.conftest import EXPECT, healthy_host
+from tests.unit.module_utils.conftest import EXPECT, LAB_CODE, healthy_host
 
-SOURCE = Path(__file__).resolve().parents[1] / "nvml_stand_in.c"
+sys.path.insert(0, str(LAB_CODE))
+
+import lab_gpus
+import nvidia
+from lab_machine import LabError
+from lab_state import declared
+
 GOOD = {"address": "00000000:1B:00.0", "ecc_uncorrected": 0, "remap_pending": 0, "remap_failure": 0, "recovery": 0}
+# What the library is told of the second GPU; each value may be an error of NVML's instead.
+ERRORS, ROWS, ACTION = (
+    "ecc_errors/volatile/dram_uncorrectable",
+    "remapped_rows/remapped_row_pending",
+    "gpu_recovery_action",
+)
+SICK = {
+    ERRORS: "5000000000",
+    "remapped_rows/remapped_row_corr": "7",
+    "remapped_rows/remapped_row_unc": "9",
+    ROWS: "Yes",
+    ACTION: "Reset",
+}
+LOST, RESET = "GPU is lost", "GPU requires reset"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Build the library that the lab has in NVML's place."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no C compiler to build a stand-in for NVML")
+    path = tmp_path_factory.mktemp("nvml") / nvidia.LIBRARY
+    try:
+        nvidia.library(path, ())
+    except LabError as exc:
+        pytest.skip(f"no stand-in for NVML: {exc}")
+    return path
 
 
 @pytest.fixture
-def library(tmp_path):
-    """Build the stand-in with these macros."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler to build a stand-in for NVML")
+def library(built):
+    """Tell the library of two GPUs: a healthy one, and a sick one with other values of its own."""
 
-    def build(*macros):
-        path = tmp_path / "libnvidia-ml.so.1"
-        flags = [f"-D{macro}" for macro in macros]
-        subprocess.run([compiler, "-shared", "-fPIC", *flags, "-o", str(path), str(SOURCE)], check=True, timeout=60)
-        return str(path)
+    def tell(values=None, hang_seconds=0):
+        state = declared("gpu-01", EXPECT["gpu"]["parts"], {"gpu_values": {"SXM6": SICK}})
+        # The first line of a name counts.
+        lines = [f"1\t{name}\t{value}\n" for name, value in (values or {}).items()]
+        text = "".join([f"host\thang_seconds\t{hang_seconds}\n", *lines, lab_gpus.text_of(state)])
+        built.with_name("gpus").write_text(text)
+        return str(built)
 
-    return build
+    return tell
 
 
 def asked(host, library):
     """Return the command that asks the library where no program has a GPU."""
     nvml.collect(host, typed({**EXPECT, "gpu": {**EXPECT["gpu"], "nvml": library}}))
-    return (sys.executable, *host.runs[-1][1:], str(SOURCE.parent))
+    return (sys.executable, *host.runs[-1][1:], str(Path(__file__).parent))
 
 
 def answer(library):
@@ -51,16 +82,35 @@ def test_what_the_library_tells_is_read(library):
     )
 
 
-def test_lost_gpu_is_not_among_them(library):
-    assert list(nvml.parse(answer(library("LOST=1"))).gpus) == ["0000:1b:00.0"]
+@pytest.mark.parametrize("name", ["handle", "pci/pci_bus_id"])
+def test_gpu_without_handle_or_address_is_not_among_them_and_its_status_is_told(library, name):
+    found = nvml.parse(answer(library({name: LOST})))
+    assert (list(found.gpus), found.refused) == (["0000:1b:00.0"], (15,))
+
+
+@pytest.mark.parametrize(
+    ("values", "status"),
+    [
+        ({ERRORS: LOST}, 15),
+        ({ROWS: LOST}, 15),
+        ({ACTION: LOST}, 15),
+        ({ERRORS: RESET, ROWS: LOST}, 15),
+        ({ACTION: RESET}, 16),
+        ({ERRORS: "N/A", ROWS: "Unknown Error"}, 0),
+    ],
+)
+def test_lost_gpu_is_told_by_any_value(library, values, status):
+    found = nvml.parse(answer(library(values)))
+    assert (found.gpus["0000:ab:00.0"].status, found.gpus["0000:1b:00.0"].status) == (status, 0)
+    assert found.refused == ()
 
 
 def test_library_that_knows_no_recovery_action_tells_the_rest(library):
-    assert nvml.parse(answer(library("OLD=1"))).gpus["0000:ab:00.0"] == nvml.NvmlGpu(5000000000, 1, 0, None)
+    assert nvml.parse(answer(library({ACTION: "N/A"}))).gpus["0000:ab:00.0"] == nvml.NvmlGpu(5000000000, 1, 0, None)
 
 
 def test_library_that_hangs_is_given_up(library):
-    assert LocalHost().run(asked(healthy_host(), library("HANG=60")), 0.5).timed_out
+    assert LocalHost().run(asked(healthy_host(), library(hang_seconds=60)), 0.5).timed_out
 
 
 def test_missing_library_is_unreadable():
@@ -86,9 +136,9 @@ def test_program_that_has_a_gpu_open_makes_the_node_busy(tmp_path):
 
 
 def test_field_that_is_no_count_is_unknown():
-    gpus = [{**GOOD, "ecc_uncorrected": "N/A", "remap_pending": -1, "remap_failure": True, "new": 1}]
+    gpus = [{**GOOD, "ecc_uncorrected": "N/A", "remap_pending": -1, "remap_failure": True, "new": 1, "status": "x"}]
     found = nvml.parse(Output(json.dumps({"gpus": gpus}))).gpus["0000:1b:00.0"]
-    assert found == nvml.NvmlGpu(None, None, None, 0)
+    assert found == nvml.NvmlGpu(None, None, None, 0, None)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +151,7 @@ def test_field_that_is_no_count_is_unknown():
         '{"busy": null}',
         '{"busy": "x", "gpus": []}'[:-1],
         '{"gpus": {}}',
+        '{"gpus": [], "refused": 15}',
         '{"gpus": [7]}',
         '{"gpus": [{"address": "?"}]}',
         json.dumps({"gpus": [GOOD, GOOD]}),

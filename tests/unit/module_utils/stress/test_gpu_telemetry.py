@@ -72,10 +72,18 @@ def test_lost_gpus_are_named(summary, note, address):
     assert list(parsed(summary).lost) == ([address] if address else [])
 
 
+def test_gpus_whose_rows_said_it_are_lost_with_and_without_their_addresses(summary):
+    summary["sick"] = {"0000:8b:00.0": "a row", "GPU 5": "another"}
+    found = parsed(summary)
+    assert (found.lost, found.nameless) == ({"0000:8b:00.0": "a row"}, ("another",))
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
         ("format", 2),
+        ("sick", []),
+        ("sick", {"0000:8b:00.0": None}),
         ("seconds", None),
         ("under_load", None),
         ("notes", "none"),

@@ -140,6 +140,33 @@ def test_lost_gpu_makes_no_good_host() -> None:
         placed({"nvidia_smi": Output(lost, rc=15)})
 
 
+def test_lost_gpu_that_is_listed_makes_no_good_host() -> None:
+    outputs = healthy_outputs()
+    others, temperature, last = outputs["nvidia_smi"].stdout.rpartition("<gpu_temp>")
+    outputs["nvidia_smi"] = Output(f"{others}{temperature}GPU is lost{last[last.index('</gpu_temp>') :]}")
+    with pytest.raises(
+        DraftError, match=r"^gpu-01: nvidia-smi has lost GPU 0000:8c:00.0, expected a host that is good"
+    ):
+        placed(outputs)
+
+
+@pytest.mark.parametrize("others", [{}, healthy_outputs()])
+def test_gpu_at_which_nvidia_smi_stops_is_not_taken_for_the_only_one(others: dict[str, Output]) -> None:
+    line = (
+        "Unable to determine the device handle for GPU0000:8C:00.0: A GPU reset must occur before this GPU can be used"
+    )
+    with pytest.raises(DraftError, match=r"^gpu-01: nvidia-smi does not describe every GPU"):
+        placed({**others, "nvidia_smi": Output(f"{line} again.\n\n.\n", rc=15)})
+
+
+def test_topology_that_leaves_a_gpu_out_places_none() -> None:
+    outputs = healthy_outputs()
+    # GPU5 and GPU6 called GPU6 and GPU7, and so on: eight rows, whose numbers are not those of eight GPUs.
+    text = re.sub(r"GPU([5-7])", lambda match: f"GPU{int(match[1]) + 1}", outputs["topology"].stdout)
+    outputs = {**outputs, "topology": Output(text)}
+    assert {gpu.numa_node for gpu in placed({**outputs, "lspci": Output("")}).gpus} == {None}
+
+
 def test_host_without_gpu_is_refused() -> None:
     with pytest.raises(DraftError, match=r"^gpu-01: no GPU is seen by lspci, and nvidia_smi was not run"):
         placed({})
