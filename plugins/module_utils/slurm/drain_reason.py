@@ -26,10 +26,14 @@ AT_WORK = (RESTART, CHANGE, BURN_IN)
 HOOK_FAILED = ("Prolog error", "Epilog error")
 SILENT = "Not responding"
 REBOOTED = "Node unexpectedly rebooted"
-# Slurm's own of a node that registered with less than its line in slurm.conf declares, one such text or several
-# (validate_node_specs, 22.05 to 25.11). Its user is slurm, or root once the node has registered again.
+# Slurm's own of a node that registered with less than its line in slurm.conf declares, or with GPUs beside a part of a
+# socket (seen with 24.11), one such text or several (validate_node_specs, 22.05 to 25.11). Its user is slurm, or root
+# once the node has registered again.
 _LESS = (
     r"(?:gres/\w+ count reported lower than configured \(\d+ < \d+\)"
+    r"|gres/\w+ GRES autodetected core affinity \S+ on node \S+ doesn't match socket boundaries\."
+    r" \(Socket \d+ is cores [\d-]+\)\. Consider setting SlurmdParameters=l3cache_as_socket \(recommended\) or override"
+    r" this by manually specifying core affinity in gres\.conf\."
     r"|Low socket\*core\*thread count|Low CPUs|Low TmpDisk"
     r"|Low RealMemory \(reported:\d+ < [\d.]+% of configured:\d+\))"
 )

@@ -485,6 +485,12 @@ LOADED = "muster: burn_in loads this node"
 
 
 FEWER = "gres/gpu count reported lower than configured (7 < 8)"
+# As slurmctld 24.11.5 says it.
+HALF = (
+    "gres/gpu GRES autodetected core affinity 0-1 on node gpu-03 doesn't match socket boundaries. (Socket 0 is cores "
+    "0-3). Consider setting SlurmdParameters=l3cache_as_socket (recommended) or override this by manually specifying "
+    "core affinity in gres.conf."
+)
 LITTLE = "Low RealMemory (reported:1031000 < 100.00% of configured:2064000)"
 
 
@@ -495,6 +501,8 @@ LITTLE = "Low RealMemory (reported:1031000 < 100.00% of configured:2064000)"
         (node("IDLE+DRAIN", FEWER), True),
         (node("IDLE+DRAIN", f"Low socket*core*thread count, Low CPUs, {LITTLE}", by="slurm"), True),
         (node("DOWN+DRAIN", FEWER, by="slurm"), True),
+        (node("IDLE+DRAIN", HALF, by="slurm"), True),
+        (node("IDLE+DRAIN", f"{HALF} Ask Ann."), False),
         # It registered so again since the examination, and still does.
         (node("IDLE+DRAIN", FEWER, LATE), False),
         (node("IDLE+DRAIN+INVALID_REG", FEWER, by="slurm"), False),
