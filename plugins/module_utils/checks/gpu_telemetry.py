@@ -44,7 +44,11 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> list[Finding]:
     # Which of them a row without an address is of is known where there are no more of them than such rows.
     if len(unseen) <= len(telemetry.nameless):
         telemetry = replace(telemetry, lost={**telemetry.lost, **dict(zip(unseen, telemetry.nameless))})
-    return [_judged(_Case(part, address, telemetry, expect)) for address, part in parts.items()]
+    findings = [_judged(_Case(part, address, telemetry, expect)) for address, part in parts.items()]
+    if rest := telemetry.nameless[len(unseen) :]:
+        why = f"nvidia-smi lost a GPU during the test and did not say which: {rest[0]}"
+        findings.append(Finding(NAME, "gpu", FAIL, "lost", "none", "", why, "investigate"))
+    return findings
 
 
 class _Case:

@@ -27,6 +27,9 @@ _UNKNOWN = (
 )
 # Below them stand names that users give.
 _PROCESSES = ("processes", "accounted_processes")
+# A user's process may have characters in its name that XML has no place for: nvidia-smi 535 to 580 prints them.
+_PROCESS = re.compile("<process_name>[^<]*</process_name>")
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _HEADING = "NVSMI LOG"
 _GPU = re.compile(r"GPU ([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])")
 _LINE = re.compile(r"( *)(\S.*?) *(?: : ?(.*))?")
@@ -111,7 +114,7 @@ def _named(name: str) -> str:
 
 def _from_xml(text: str) -> tuple[Node, list[Node]]:
     try:
-        root = ElementTree.fromstring(text)
+        root = ElementTree.fromstring(_PROCESS.sub(lambda name: _NO_XML.sub("\ufffd", name.group()), text))
         host = _element(root)
     except (ElementTree.ParseError, ValueError, RecursionError) as exc:
         raise Unreadable(f"not XML: {exc}; begins with {text[:60]!r}") from exc

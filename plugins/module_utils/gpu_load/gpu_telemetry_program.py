@@ -6,8 +6,8 @@ interruption keeps it; standard output gets one JSON object at the end, whose si
 ``clocks_throttle_reasons`` is called ``clocks_event_reasons`` since driver 535, which takes both names. The PCIe replay
 counter is no field of ``--query-gpu``: ``nvidia-smi -q -x`` is asked before and afterwards.
 
-A GPU that is lost on the way goes on having its row, with ``[GPU is lost]`` in most cells and what memory held by
-chance in others (nvidia-smi 535 to 580 on a stand-in for NVML): such a row is no sample, and names the GPU.
+A GPU that is lost on the way goes on having its row, with ``[GPU is lost]`` in most cells (nvidia-smi 535 to 580 on a
+stand-in for NVML): such a row is no sample, and names the GPU.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class Sample:
 class Sick:
     """The GPUs whose rows say that they are lost, or have to be reset: the first such row of each, by its address.
 
-    A row may not tell even that: then by its index, as ``GPU 5``, unless another row of the run told both.
+    A row may not tell even that: then by its index, as ``GPU 5``, unless another row of the same nvidia-smi told both.
+    To the next one another GPU may have that index.
     """
 
     rows: dict[str, str] = field(default_factory=dict)
@@ -116,8 +117,14 @@ class Sick:
             self.rows.setdefault(f"GPU {index}" if address is None else address, line.strip()[:200])
         return sick
 
+    def start_over(self, number: int) -> None:
+        """Begin with the rows of another nvidia-smi, the ``number``-th after the first."""
+        known = self.named()
+        self.rows = {name if pci_address(name) else f"{name} (before start {number})": known[name] for name in known}
+        self.places = {}
+
     def named(self) -> dict[str, str]:
-        """Return the rows, by address where any row of the run told it."""
+        """Return the rows, by address where any row told it."""
         return {self.places.get(name.partition("GPU ")[2], name): row for name, row in self.rows.items()}
 
 
@@ -312,8 +319,10 @@ def record(seconds: float, files: Files) -> dict[str, Any]:
             break
         # It ends by itself when a GPU is lost: the others go on.
         restarts += 1
+        sick.start_over(restarts)
         time.sleep(max(0.0, min(INTERVAL_SECONDS, deadline - time.monotonic())))
-    finished = time.time()
+    # What is given up early is not told of from then on.
+    finished = max(time.time(), began + seconds)
     files.close()
     after, why_after = replays()
     return {

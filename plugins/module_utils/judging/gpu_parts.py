@@ -44,8 +44,8 @@ def addresses_of(
     """Return the PCI addresses of the GPUs that a tool lists by these numbers, None for one that is lost.
 
     By UUID where the tool tells it and nvidia-smi -q knows it. Otherwise by order, since NVML counts GPUs by PCI
-    address; but only if all that are known are listed. Only one that nvidia-smi calls lost may be left out: else a
-    part of the text is gone, nobody knows which GPU is which and each is None.
+    address; but only if all that are known are listed. Only one that nvidia-smi calls lost may be left out, and only
+    where it describes all others by address: else nobody knows which GPU is which and each is None.
     """
     report: Gpus | None = values.get("nvidia_smi")
     lost = set(report.lost) if report is not None else set()
@@ -56,10 +56,12 @@ def addresses_of(
         by_uuid = {gpu.uuid: gpu.address for gpu in report.gpus if gpu.uuid}
         if len(set(uuids)) == len(numbers) and len(by_uuid) == len(report.gpus):
             return [by_uuid.get(uuid) for uuid in uuids]
-        known = sorted({*(gpu.address for gpu in report.gpus), *lost})
+        if report.nameless:
+            return [None] * len(numbers)
+        known, may_lack = sorted({*(gpu.address for gpu in report.gpus), *lost}), lost
     else:
-        known = sorted(gpu_subjects(expect))
+        known, may_lack = sorted(gpu_subjects(expect)), set()
     skipped = {address for number, address in enumerate(known) if number not in numbers}
-    if max(numbers, default=0) >= len(known) or not skipped <= lost:
+    if max(numbers, default=0) >= len(known) or not skipped <= may_lack:
         return [None] * len(numbers)
     return [None if known[number] in lost else known[number] for number in numbers]

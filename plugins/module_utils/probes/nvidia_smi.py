@@ -4,15 +4,15 @@ A person's saved ``nvidia-smi -q`` (text), or an excerpt of it (``-q -d ECC``), 
 A field that the driver does not have or could not read (``N/A``, ``ERR!``, ``[Unknown Error]``) is None.
 
 A lost GPU shows in one of three ways, as nvidia-smi 535, 550 and 580 print it on a stand-in for NVML. It is listed, and
-its fields say ``GPU is lost``; some hold what memory held by chance, so nothing else of it is believed. Or it gives no
-handle: 535 and 550 name it and stop (exit status 15), 580 names it on standard error, describes the others and ends
-with 0. Or it gives not even its address: then one is lost, and nobody says which.
+its fields say ``GPU is lost``: nothing else of it is believed. Or it gives no handle: 535 and 550 name it and stop
+(exit status 15), 580 names it on standard error, describes the others and ends with 0. Or it gives not even its
+address: then one is lost, and nobody says which.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..formats.nvidia_smi_report import LOST, RESET, Node, known, read
@@ -41,9 +41,10 @@ _CLIQUE = re.compile(r"([0-9]{1,10})(?: \[Deprecated; see field Cliques\])?")
 # "Unable to determine the device handle for GPU0000:91:00.0: GPU is lost.  Reboot the system to recover this GPU"
 # Older drivers put a blank before the address, newer ones the index: "GPU1: 0000:34:00.0: Unknown Error".
 _NO_HANDLE = re.compile(
-    r"^Unable to determine the device handle for (?:GPU|gpu) ?(?:\d{1,2}: )?([0-9a-fA-F:.]+?):? (.*)$(?:\n\n\.$)?",
-    re.MULTILINE,
+    r"Unable to determine the device handle for (?:GPU|gpu) ?(?:\d{1,2}: )?([0-9a-fA-F:.]+?):? (.*)"
 )
+# Such a line, and the blank ones and the dot that may follow it.
+_ASIDE = re.compile(r"Unable to determine the device handle for .*|\s*\.?\s*")
 # "A GPU reset must occur before this GPU can be used again.", a blank line and a dot: nvidia-smi 535 to 580.
 _RESET = re.compile(r"GPU reset must occur|requires reset", re.IGNORECASE)
 # In the place of a description, and with it the exit status that stands for a lost GPU.
@@ -175,16 +176,18 @@ def collect(host: Host, expect: Expectations) -> Output:
 
 def parse(output: Output) -> Gpus:
     """Return the GPUs; raises Unreadable when the text neither describes all of them nor names one that is lost."""
-    silent = _without_handle(output.stdout + "\n" + output.stderr)
+    report, beside = _parted(output.stdout)
+    silent = _without_handle(beside + output.stderr.split("\n"))
     # Of one that only has to be reset nothing else is known.
     waiting = tuple(Gpu(address, recovery_action="Reset") for address, reset in silent.items() if reset)
     lost = {address for address, reset in silent.items() if not reset}
-    nameless = output.stdout.count(_NO_ADDRESS)
     try:
-        if not (nameless and output.rc == _LOST_STATUS):
+        if output.rc != _LOST_STATUS:
             require_success(output)
-        # Saved with standard error, its lines stand before or behind the report.
-        host, nodes = read(_NO_HANDLE.sub("", output.stdout).lstrip("\n"))
+        host, nodes = read(report)
+        nameless = _nameless(report, host)
+        if not nameless:
+            require_success(output)
         described = [(_gpu(node), node.says(LOST)) for node in nodes]
     except Unreadable:
         if not silent:
@@ -206,10 +209,31 @@ def parse(output: Output) -> Gpus:
     return Gpus(host.value("driver_version"), seen, tuple(sorted(lost)), nameless)
 
 
-def _without_handle(text: str) -> dict[str, bool]:
+def _parted(text: str) -> tuple[str, list[str]]:
+    """Return the report, and the lines about GPUs out of reach that stand before and behind it.
+
+    Within it such a line may be of a process' name, which a user gives and which may have several lines.
+    """
+    lines = text.split("\n")
+    report = [at for at, line in enumerate(lines) if not _ASIDE.fullmatch(line)]
+    if not report:
+        return "", lines
+    first, end = report[0], report[-1] + 1
+    # A last line without its end stays without.
+    return "\n".join(lines[first:end]) + "\n" * (end < len(lines)), lines[:first] + lines[end:]
+
+
+def _nameless(report: str, host: Node) -> int:
+    """Return how many GPUs the report calls lost without their addresses."""
+    if report.startswith("<"):
+        return sum((node.text or "").startswith(_NO_ADDRESS) for node in host.all("error_string"))
+    return sum(line.startswith(_NO_ADDRESS) for line in report.split("\n"))
+
+
+def _without_handle(lines: Iterable[str]) -> dict[str, bool]:
     """Return the GPUs that a line calls out of reach, and whether it says that a reset brings them back."""
     found: dict[str, bool] = {}
-    for match in _NO_HANDLE.finditer(text):
+    for match in filter(None, map(_NO_HANDLE.fullmatch, lines)):
         address = pci_address(match.group(1).rstrip(":"))
         if address:
             found[address] = found.get(address, True) and bool(_RESET.search(match.group(2)))

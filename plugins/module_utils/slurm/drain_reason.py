@@ -78,8 +78,9 @@ def is_own(reason: str, by: str) -> bool:
 
 
 def as_others(reason: str) -> str:
-    """Return a person's reason as root may give it again, without making it one of Muster's own."""
-    return f"restored: {reason}" if any(is_own(reason, user) for user in _USERS) else reason
+    """Return a person's reason as root may give it again, without making it one of Muster's own or Slurm's."""
+    taken = any(is_own(reason, user) or for_registration(reason, user) for user in _USERS)
+    return f"restored: {reason}" if taken else reason
 
 
 def fault_in(reason: str) -> Fault | None:

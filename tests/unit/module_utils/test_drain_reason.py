@@ -56,6 +56,12 @@ def test_every_other_word_is_a_persons(reason: str) -> None:
     assert drain_reason.as_others(reason) == reason
 
 
+@pytest.mark.parametrize("reason", ["Low CPUs", "Low TmpDisk, Low CPUs"])
+def test_persons_drain_in_words_of_slurms_is_no_drain_of_slurms_once_restored(reason: str) -> None:
+    assert drain_reason.for_registration(reason, "slurm") and not drain_reason.for_registration(reason, "ann")
+    assert not drain_reason.for_registration(drain_reason.as_others(reason), "root")
+
+
 def test_every_reason_that_is_written_is_known() -> None:
     """Those of roles and hooks, and of the health check; burn-in's is the code's own."""
     told = "\n".join(path.read_text() for path in ROLES.rglob("*") if path.is_file() and path.suffix in ("", ".yml"))

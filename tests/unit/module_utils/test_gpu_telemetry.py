@@ -89,7 +89,7 @@ def test_line_that_is_no_whole_sample_is_none(line: str) -> None:
     assert sample_of(line) is None
 
 
-# As nvidia-smi prints it: what it prints without asking is what memory held.
+# As nvidia-smi prints it, and with a number among its words.
 LOST = ", ".join([*LINE.split(", ")[:3], "[GPU is lost]", "32.73", *["[GPU is lost]"] * 11])
 
 
@@ -112,6 +112,21 @@ def test_row_without_an_address_is_known_by_its_number() -> None:
     # From a row before it, or behind it.
     assert not sick.take(LINE)
     assert sick.named() == {"0000:1b:00.0": nameless}
+
+
+def test_row_without_an_address_is_of_no_gpu_that_a_later_nvidia_smi_gives_its_number() -> None:
+    nameless = with_cell("pci.bus_id", "[GPU is lost]")
+    sick = Sick()
+    assert not sick.take(LINE) and sick.take(nameless)
+    # It counts one GPU less.
+    sick.start_over(1)
+    assert not sick.take(with_cell("pci.bus_id", "00000000:2C:00.0"))
+    assert sick.named() == {"0000:1b:00.0": nameless}
+    sick = Sick()
+    assert sick.take(nameless)
+    sick.start_over(1)
+    assert sick.take(nameless) and not sick.take(with_cell("pci.bus_id", "00000000:2C:00.0"))
+    assert sick.named() == {"GPU 5 (before start 1)": nameless, "0000:2c:00.0": nameless}
 
 
 @pytest.mark.parametrize("line", ["", "[GPU is lost]", LINE[:-30] + "[GPU is lost]", f"{LOST}, 5"])
@@ -245,6 +260,24 @@ def test_gpu_that_is_lost_in_the_last_second_is_told(nvidia_smi, tmp_path: Path)
     found = gpu_telemetry.record(0.9, Files(str(tmp_path / "kept"), 2))
     assert found["gpus"]["0000:1b:00.0"]["samples"] == 3 and found["gpus"]["0000:1b:00.0"]["unknown"] == {}
     assert "[GPU is lost]" in found["sick"]["0000:1b:00.0"] and found["notes"] == []
+
+
+def test_gpu_is_named_by_the_nvidia_smi_that_lost_it(nvidia_smi, tmp_path: Path) -> None:
+    lost = ROW.replace("00000000:1B:00.0", "[GPU is lost]")
+    again = f'while :; do echo "{ROW.replace("1B", "2C")}"; sleep 0.1; done'
+    begun = tmp_path / "begun"
+    nvidia_smi(f'[ -e {begun} ] && {{ {again}; }}; touch {begun}; echo "{ROW}"; echo "{lost}"')
+    found = gpu_telemetry.record(1.6, Files(str(tmp_path / "kept"), 2))
+    assert list(found["sick"]) == ["0000:1b:00.0"] and found["gpus"]["0000:2c:00.0"]["samples"]
+
+
+def test_time_after_nvidia_smi_was_given_up_is_a_gap(
+    nvidia_smi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_telemetry, "RESTARTS", 0)
+    nvidia_smi(f'echo "{ROW}"')
+    found = gpu_telemetry.record(60, Files(str(tmp_path / "kept"), 2))
+    assert 50 < found["gpus"]["0000:1b:00.0"]["gap_seconds"] < 70
 
 
 def test_words_that_are_repeated_leave_room_for_others(nvidia_smi, tmp_path: Path) -> None:

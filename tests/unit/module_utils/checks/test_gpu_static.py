@@ -365,6 +365,17 @@ def test_affinity_of_one_gpu(other, verdict, expect, report):
     assert affinity(expect, other, report)[SECOND].verdict == verdict
 
 
+@pytest.mark.parametrize("change", [{"gpus": (), "lost": ("0000:ab:00.0",), "stopped": True}, {"nameless": 1}])
+def test_no_gpu_is_known_by_its_number_where_nobody_knows_how_many_are_before_it(change, expect, report):
+    report = three(expect, report)
+    unnamed = tuple(replace(gpu, uuid=None) for gpu in report.gpus)
+    # The first of the class is gone, or is the one without an address.
+    report = replace(report, **{"gpus": unnamed, "lost": (), **change})
+    listed = [Links(number, f"GPU-{number}", dict.fromkeys(range(18), 0.0), "") for number in (0, 1)]
+    findings = found("gpu_nvlink", expect, nvlink=listed, nvidia_smi=report)
+    assert {finding.verdict for finding in findings.values()} == {"incomplete"}
+
+
 def test_affinity_of_the_others_is_judged_where_a_lost_gpu_is_left_out(expect, report):
     report = three(expect, report)
     rows = (replace(row(0), gpus={2: "NV18"}), replace(row(2, node=1), gpus={0: "SYS"}))

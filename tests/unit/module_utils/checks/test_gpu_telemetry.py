@@ -167,6 +167,19 @@ def test_lost_gpu_without_an_address_is_the_only_one_that_gave_no_sample(unseen,
     assert {found.pop(address) for address in unseen} == {verdict} and set(found.values()) == {"pass"}
 
 
+@pytest.mark.parametrize("unseen", [[], [BAD]])
+def test_lost_gpu_fails_the_node_where_nobody_knows_which_it_is(unseen):
+    sick = {"GPU 6": ROW.format("[GPU is lost]")}
+    # One row of each that gave no sample names it, one is left.
+    sick.update({f"GPU {number}": ROW for number, _ in enumerate(unseen)})
+    summary = {**copy.deepcopy(HEALTHY), "sick": sick}
+    for address in unseen:
+        del summary["gpus"][address]
+    findings = check.decide({"gpu_telemetry": stress.parse(Output(json.dumps(summary)))}, typed(HGX))
+    failed = [finding.subject.split()[-1] for finding in findings if finding.verdict == "fail"]
+    assert failed == [*unseen, "gpu"]
+
+
 def test_replays_of_nobody_leave_everybody_incomplete():
     summary = {**copy.deepcopy(HEALTHY), "replays": {}}
     assert {finding.verdict for finding in judged(summary=summary).values()} == {"incomplete"}

@@ -132,6 +132,58 @@ def test_name_of_a_users_process_loses_no_gpu(make_gpu_xml):
     assert nvidia_smi.parse(Output(of_second(make_gpu_xml(TWO), ("<processes>", named)))).whole
 
 
+# As nvidia-smi prints the name of a process that has several lines.
+NAMES = [
+    "Unable to determine the PCI bus id for the target device: GPU is lost",
+    "a\nUnable to determine the PCI bus id for the target device: GPU is lost\n",
+    "a\nUnable to determine the device handle for GPU0000:1B:00.0: GPU is lost\n",
+    "a\nUnable to determine the device handle for GPU0: 0000:1B:00.0: A GPU reset must occur\n.\n",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_name_of_a_users_process_is_no_word_of_the_driver(make_gpu_xml, name):
+    named = f"<processes><process_info><process_name>{name}</process_name></process_info>"
+    xml = of_second(make_gpu_xml(TWO), ("<processes>", named))
+    assert told(nvidia_smi.parse(Output(xml))) == ([FIRST, SECOND], (), 0, False)
+    with pytest.raises(Unreadable, match="exit status 15"):
+        nvidia_smi.parse(Output(xml, rc=15))
+
+
+@pytest.mark.parametrize("name", ["a\x00b", "\x1b[1ma", "a\uffff"])
+def test_name_of_a_users_process_makes_no_report_unreadable(make_gpu_xml, name):
+    named = f"<processes><process_info><process_name>{name}</process_name></process_info>"
+    report = nvidia_smi.parse(Output(of_second(make_gpu_xml(TWO), ("<processes>", named))))
+    assert report.whole and len(report.gpus[1].processes) == 1
+    with pytest.raises(Unreadable):
+        nvidia_smi.parse(Output(make_gpu_xml(TWO, model=name)))
+
+
+@pytest.mark.parametrize("name", NAMES[2:])
+def test_name_of_a_users_process_is_no_word_of_the_driver_in_a_saved_text_either(name):
+    text = f"""Attached GPUs                             : 1
+GPU 00000000:1B:00.0
+    GPU Reset Status
+        Reset Required                    : No
+    Processes
+        Process ID                        : 42
+            Name                          : {name}
+            Used GPU Memory               : 512 MiB
+"""
+    report = nvidia_smi.parse(Output(text))
+    assert told(report) == ([FIRST], (), 0, False) and report.gpus[0].recovery_action == "None"
+
+
+def test_gpu_lost_within_a_saved_text_is_counted():
+    text = """Attached GPUs                             : 2
+Unable to determine the PCI bus id for the target device: GPU is lost
+
+GPU 00000000:1B:00.0
+    Product Name                          : NVIDIA H100 80GB HBM3
+"""
+    assert told(nvidia_smi.parse(Output(text, rc=15))) == ([FIRST], (), 1, False)
+
+
 @pytest.mark.parametrize("stream", ["stderr", "before", "behind"])
 def test_gpus_beside_one_without_a_handle_are_described(make_gpu_xml, stream):
     xml = make_gpu_xml(TWO[:1], attached=2)
