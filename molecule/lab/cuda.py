@@ -10,12 +10,10 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
-import tempfile
 import urllib.request
-import zipfile
 from pathlib import Path
 
-from lab_machine import ROOT, LabError, install_needed, run
+from lab_machine import ROOT, LabError, file_of_wheel, install_needed, run
 
 HERE = Path(__file__).resolve().parent
 PLACE = ROOT / "build" / "cuda"
@@ -38,15 +36,7 @@ SOURCE_SHA256 = "54e86b131f0b06862b8b9cd692739737295463cfef467bdda5f5aa3dae8c5b0
 
 def header() -> None:
     """Put CUDA's header where the toolkit has it."""
-    with tempfile.TemporaryDirectory() as place:
-        requirements = Path(place, "requirements.txt")
-        requirements.write_text(f"{CUDA}\n", encoding="utf-8")
-        get = [sys.executable, "-m", "pip", "download", "-qq", "--disable-pip-version-check", "--no-deps"]
-        get += ["--require-hashes", "--only-binary=:all:", "--platform=manylinux2014_x86_64", f"--dest={place}"]
-        run([*get, f"--requirement={requirements}"])
-        (wheel,) = Path(place).glob("*.whl")
-        with zipfile.ZipFile(wheel) as files:
-            text = files.read("nvidia/cuda_runtime/include/cuda.h")
+    text = file_of_wheel(CUDA, "nvidia/cuda_runtime/include/cuda.h")
     target = PLACE / "include" / "cuda.h"
     target.parent.mkdir(exist_ok=True)
     target.write_bytes(text)

@@ -57,7 +57,7 @@ NEEDED = {
 }
 NEEDED_FILES = {
     "/usr/lib/podman/netavark": "netavark",
-    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
+    nvidia.KEYRING: "debian-archive-keyring",
 }
 BOOT_SECONDS = 60
 HOLDER = "import signal; signal.pause()"

@@ -1,6 +1,7 @@
 """What the driver of a lab host says of its GPUs: the values that the library nvml.c answers with.
 
-A value has the name and the text that `nvidia-smi -q -x` of driver 570 gives it, whatever nvidia-smi shows it later.
+A value has the name and the text that `nvidia-smi -q -x` of driver 570 gives it, whichever nvidia-smi shows it. What
+that does not tell has a name of ours: ``handle``, ``cpu_affinity``, ``nvlink/3/speed`` (MB/s), ``process/0/pid``.
 """
 
 from __future__ import annotations
@@ -159,6 +160,7 @@ HEALTHY: dict[str, str] = {
     "fabric/cliqueId": "0",
     "fabric/clusterUuid": "00000000-0000-0000-0000-000000000000",
     "fabric/health_mask": "0",
+    "fabric/health_summary": "0",
 }
 # What nvidia-smi shows in place of an idle GPU when it watches a load, round by round.
 AT_WORK = {

@@ -1,10 +1,13 @@
-"""The machine on which labs run: its commands and packages."""
+"""The machine on which labs run: its commands, its packages, and files of packages on PyPI."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -41,3 +44,19 @@ def install_needed(commands: Mapping[str, str], files: Mapping[str, str] = Mappi
     if run(install, env=environment, check=False).returncode:
         run(["apt-get", "-qq", "update"], env=environment)
         run(install, env=environment)
+
+
+def file_of_wheel(requirement: str, name: str) -> bytes:
+    """Return a file of a wheel that pip fetches from PyPI by its hash: ``PACKAGE==VERSION --hash=sha256:...``.
+
+    It is always the wheel of x86_64, whose headers are those of any machine.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        requirements = Path(place, "requirements.txt")
+        requirements.write_text(f"{requirement}\n", encoding="utf-8")
+        get = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps"]
+        get += ["--require-hashes", "--only-binary=:all:", "--platform=manylinux2014_x86_64", f"--dest={place}"]
+        run([*get, f"--requirement={requirements}"])
+        (wheel,) = Path(place).glob("*.whl")
+        with zipfile.ZipFile(wheel) as files:
+            return files.read(name)

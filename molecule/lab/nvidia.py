@@ -13,24 +13,20 @@ import re
 import shutil
 import sys
 import tempfile
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab_machine import ROOT, LabError, install_needed, run
+from lab_machine import ROOT, LabError, file_of_wheel, install_needed, run
 
 HERE = Path(__file__).resolve().parent
 PLACE = ROOT / "build" / "nvidia"
 LIBRARY = "libnvidia-ml.so.1"
 COMPILER = {"gcc": "gcc"}
-FILES = {
-    "/usr/include/stdio.h": "libc6-dev",
-    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
-}
 # nvidia-smi by its driver's branch: the suite of Debian that has it.
 PROGRAMS = {"550": "trixie", "535": "bookworm"}
 ARCHIVE = "http://deb.debian.org/debian"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+FILES = {"/usr/include/stdio.h": "libc6-dev", KEYRING: "debian-archive-keyring"}
 HEADER = "nvidia-nvml-dev==13.4.92 --hash=sha256:90b65cebefd02a1e695675177c9d7886f48322906ce5c03398e8cb27cc5ad2d6"
 _NAME = re.compile(rb"\bnvml[A-Z]\w+")
 
@@ -58,6 +54,8 @@ def _fetch(suite: str, target: Path) -> None:
             "Dir::Etc::SourceList": place / "list",
             "Dir::Etc::SourceParts": "/dev/null",
             "APT::Sandbox::User": "root",
+            # Otherwise an archive that is out of reach shows only as a package that it does not have.
+            "APT::Update::Error-Mode": "any",
         }
         apt = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in settings.items())]
         run([*apt, "update"])
@@ -73,28 +71,25 @@ def header() -> Path:
     """Return the directory of nvml.h, fetched where it is not there yet."""
     target = PLACE / "include" / "nvml.h"
     if not target.exists():
-        with tempfile.TemporaryDirectory() as place:
-            requirements = Path(place, "requirements.txt")
-            requirements.write_text(f"{HEADER}\n", encoding="utf-8")
-            get = [sys.executable, "-m", "pip", "download", "-qq", "--disable-pip-version-check", "--no-deps"]
-            get += ["--require-hashes", "--only-binary=:all:", "--platform=manylinux2014_x86_64", f"--dest={place}"]
-            run([*get, f"--requirement={requirements}"])
-            (wheel,) = Path(place).glob("*.whl")
-            with zipfile.ZipFile(wheel) as files:
-                text = files.read("nvidia/cu13/include/nvml.h")
+        text = file_of_wheel(HEADER, "nvidia/cu13/include/nvml.h")
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
             file.write(text)
+        Path(file.name).chmod(0o644)
         Path(file.name).rename(target)
     return target.parent
 
 
 def library(target: Path, asking: Sequence[Path]) -> None:
-    """Compile the library, for the programs that will ask it, to the file ``target``.
+    """Compile the library for the programs that will ask it, unless ``target`` is that already.
 
     nvidia-smi ends where a function is not there that it looks up: those that nvml.c has not say "not supported".
     """
-    include = header()
+    include, made_of = header(), target.with_name("made_of")
+    sources = (HERE / "nvml.c", HERE / "nvidia.py", include / "nvml.h", *asking)
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    if target.exists() and made_of.exists() and made_of.read_text(encoding="utf-8") == digest:
+        return
     names = set(_NAME.findall((include / "nvml.h").read_bytes()))
     names |= {name for program in asking for name in _NAME.findall(program.read_bytes())}
     absent = "".join(f"__attribute__((weak)) int {name.decode()}(void) {{ return 3; }}\n" for name in sorted(names))
@@ -108,19 +103,18 @@ def library(target: Path, asking: Sequence[Path]) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(built, target.with_suffix(".unfinished"))
         target.with_suffix(".unfinished").rename(target)
+    made_of.write_text(digest, encoding="utf-8")
 
 
 def made() -> list[Path]:
     """Return the programs and their library, with what is missing or of an older source made."""
-    install_needed(COMPILER, FILES)
     PLACE.mkdir(parents=True, exist_ok=True)
     with (PLACE / "lock").open("w", encoding="utf-8") as lock:
+        # Unit tests come here from several processes at once.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        found, sums = programs(), PLACE / "made_of"
-        digest = hashlib.sha256(b"".join(path.read_bytes() for path in (HERE / "nvml.c", *found.values()))).hexdigest()
-        if not (PLACE / LIBRARY).exists() or not sums.exists() or sums.read_text(encoding="utf-8") != digest:
-            library(PLACE / LIBRARY, list(found.values()))
-            sums.write_text(digest, encoding="utf-8")
+        install_needed(COMPILER, FILES)
+        found = programs()
+        library(PLACE / LIBRARY, list(found.values()))
     return [PLACE / LIBRARY, *found.values()]
 
 

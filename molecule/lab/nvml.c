@@ -465,7 +465,7 @@ static const char *const reasons[] = {"gpu_idle", "applications_clocks_setting",
                                       "sync_boost", "sw_thermal_slowdown", "hw_thermal_slowdown",
                                       "hw_power_brake_slowdown", "display_clocks_setting"};
 
-nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t gpu, unsigned long long *bits) {
+nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t gpu, unsigned long long *bits) {
     *bits = 0;
     for (size_t reason = 0; reason < LENGTH(reasons); reason++) {
         char path[96];
@@ -477,17 +477,9 @@ nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t gpu, unsigned l
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t gpu, unsigned long long *bits) {
-    return nvmlDeviceGetCurrentClocksEventReasons(gpu, bits);
-}
-
-nvmlReturn_t nvmlDeviceGetSupportedClocksEventReasons(nvmlDevice_t gpu, unsigned long long *bits) {
+nvmlReturn_t nvmlDeviceGetSupportedClocksThrottleReasons(nvmlDevice_t gpu, unsigned long long *bits) {
     *bits = (1ULL << LENGTH(reasons)) - 1;
     return gpu ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
-}
-
-nvmlReturn_t nvmlDeviceGetSupportedClocksThrottleReasons(nvmlDevice_t gpu, unsigned long long *bits) {
-    return nvmlDeviceGetSupportedClocksEventReasons(gpu, bits);
 }
 
 nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t gpu, nvmlTemperatureSensors_t sensor, unsigned *celsius) {
@@ -509,34 +501,11 @@ nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t gpu, nvmlMarginTemperat
 
 /* --- NVLink ---------------------------------------------------------------------------------------------------- */
 
-static nvmlReturn_t link_value(nvmlDevice_t gpu, unsigned link, const char *name, double *number) {
-    char path[64];
-    snprintf(path, sizeof path, "nvlink/%u/%s", link, name);
-    return number_at(number_of(gpu), path, number);
-}
-
 nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t gpu, unsigned link, nvmlEnableState_t *state) {
-    double number;
-    nvmlReturn_t status = link_value(gpu, link, "state", &number);
-    if (!status) *state = number != 0;
-    return status;
-}
-
-nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t gpu, unsigned link, nvmlNvLinkErrorCounter_t counter,
-                                             unsigned long long *count) {
-    static const char *const names[] = {"replay", "recovery", "crc_flit", "crc_data", "ecc_data"};
-    double number;
-    if (counter >= LENGTH(names)) return NVML_ERROR_NOT_SUPPORTED;
-    nvmlReturn_t status = link_value(gpu, link, names[counter], &number);
-    if (!status) *count = (unsigned long long)number;
-    return status;
-}
-
-nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t gpu, unsigned link, nvmlPciInfo_t *pci) {
     char path[64];
-    snprintf(path, sizeof path, "nvlink/%u/remote", link);
-    memset(pci, 0, sizeof *pci);
-    return text_of(number_of(gpu), path, pci->busId, sizeof pci->busId);
+    snprintf(path, sizeof path, "nvlink/%u/state", link);
+    GET(nvmlEnableState_t, gpu, path, state);
+    return NVML_SUCCESS;
 }
 
 static nvmlReturn_t fabric_of(int gpu, unsigned char *cluster, nvmlReturn_t *joined, unsigned *clique,
@@ -571,14 +540,11 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t gpu, nvmlGpuFabricInfo_t *f
 nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t gpu, nvmlGpuFabricInfoV_t *fabric) {
     nvmlReturn_t status =
         fabric_of(number_of(gpu), fabric->clusterUuid, &fabric->status, &fabric->cliqueId, &fabric->state);
-    if (!status) GET(unsigned, gpu, "fabric/health_mask", &fabric->healthMask);
-    /* Version 3, of driver 580, has a summary behind it. */
-    if (!status && fabric->version >> 24 > 2) {
-        double summary = 0;
-        number_at(number_of(gpu), "fabric/health_summary", &summary);
-        *(unsigned char *)(fabric + 1) = (unsigned char)summary;
-    }
-    return status;
+    if (status) return status;
+    GET(unsigned, gpu, "fabric/health_mask", &fabric->healthMask);
+    /* The structure of version 2, of drivers before 580, ends here. */
+    if (fabric->version >> 24 > 2) GET(unsigned char, gpu, "fabric/health_summary", &fabric->healthSummary);
+    return NVML_SUCCESS;
 }
 
 /* --- fields ---------------------------------------------------------------------------------------------------- */
@@ -591,7 +557,6 @@ typedef struct {
 } field;
 
 #define U NVML_VALUE_TYPE_UNSIGNED_INT
-#define UL NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
 #define S NVML_VALUE_TYPE_SIGNED_INT
 
 /* A path with %u is one of each link, which a range of fields counts, or the scope where there is one field. */
@@ -609,9 +574,6 @@ static const field fields[] = {
     {NVML_FI_DEV_REMAPPED_UNC, 0, "remapped_rows/remapped_row_unc", 1, U},
     {NVML_FI_DEV_REMAPPED_PENDING, 0, "remapped_rows/remapped_row_pending", 1, U},
     {NVML_FI_DEV_REMAPPED_FAILURE, 0, "remapped_rows/remapped_row_failure", 1, U},
-    {NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, 0, "nvlink/%u/replay", 1, UL},
-    {NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, 0, "nvlink/%u/recovery", 1, UL},
-    {NVML_FI_DEV_NVLINK_ERROR_DL_CRC, 0, "nvlink/%u/crc_data", 1, UL},
     {NVML_FI_DEV_NVLINK_GET_SPEED, 0, "nvlink/%u/speed", 1, U},
     {NVML_FI_DEV_NVLINK_GET_STATE, 0, "nvlink/%u/state", 1, U},
     {NVML_FI_DEV_NVLINK_GET_VERSION, 0, "nvlink/version", 1, U},
@@ -659,9 +621,7 @@ static void field_value(nvmlDevice_t gpu, nvmlFieldValue_t *value) {
         }
         value->nvmlReturn = number_at(number_of(gpu), path, &number);
         value->valueType = each->type;
-        if (each->type == UL)
-            value->value.ullVal = (unsigned long long)(number * each->unit);
-        else if (each->type == S)
+        if (each->type == S)
             value->value.siVal = (int)(number * each->unit);
         else
             value->value.uiVal = (unsigned)(number * each->unit);
@@ -771,8 +731,6 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
     return status;
 }
 
-nvmlReturn_t nvmlDeviceGetCount(unsigned *count) { return nvmlDeviceGetCount_v2(count); }
-
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *gpu) {
     unsigned count;
     char word[32];
@@ -789,29 +747,18 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *gpu) {
     return nvmlDeviceGetHandleByIndex_v2(index, gpu);
 }
 
-static nvmlReturn_t handle_by(const char *path, const char *wanted, nvmlDevice_t *gpu) {
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *address, nvmlDevice_t *gpu) {
     unsigned count = 0;
     char text[96];
-    size_t length = strlen(wanted);
+    size_t length = strlen(address);
     nvmlDeviceGetCount_v2(&count);
     for (unsigned index = 0; index < count; index++) {
-        if (text_of((int)index, path, text, sizeof text)) continue;
-        /* An address may have four digits of its domain or eight. */
+        if (text_of((int)index, "pci/pci_bus_id", text, sizeof text)) continue;
+        /* The domain may have four digits or eight. */
         const char *end = strlen(text) > length ? text + strlen(text) - length : text;
-        if (!strcasecmp(text, wanted) || (length >= 12 && !strcasecmp(end, wanted)))
-            return nvmlDeviceGetHandleByIndex_v2(index, gpu);
+        if (length >= 12 && !strcasecmp(end, address)) return nvmlDeviceGetHandleByIndex_v2(index, gpu);
     }
     return NVML_ERROR_NOT_FOUND;
-}
-
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *address, nvmlDevice_t *gpu) {
-    return handle_by("pci/pci_bus_id", address, gpu);
-}
-
-nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *gpu) { return handle_by("uuid", uuid, gpu); }
-
-nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *gpu) {
-    return handle_by("serial", serial, gpu);
 }
 
 nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t gpu, unsigned *index) {

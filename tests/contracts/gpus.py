@@ -5,12 +5,10 @@ The library is molecule/lab/nvml.c, what it says of each GPU a file beside it (l
 
 from __future__ import annotations
 
-import hashlib
 import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,24 +26,14 @@ _PROGRAMS = ("usr/bin/nvidia-smi", "usr/lib/nvidia/current/nvidia-smi")
 
 
 def lay(root: Path) -> None:
-    """Lay the library into an unpacked system, made anew where its source is another, and eight healthy GPUs."""
-    library, digest = root / _PLACE / nvidia.LIBRARY, root / _PLACE / "made_of"
-    wanted = _source(program(root))
-    if not library.exists() or not digest.exists() or digest.read_text(encoding="utf-8") != wanted:
-        nvidia.library(library, [program(root)])
-        digest.write_text(wanted, encoding="utf-8")
+    """Lay the library into an unpacked system, and eight healthy GPUs."""
+    nvidia.library(root / _PLACE / nvidia.LIBRARY, [program(root)])
     (root / _PLACE / "gpus").write_text(text(), encoding="utf-8")
 
 
 def program(root: Path) -> Path:
     """Return a system's nvidia-smi."""
     return next(root / path for path in _PROGRAMS if (root / path).exists())
-
-
-@cache
-def _source(asking: Path) -> str:
-    parts = (LAB / "nvml.c", LAB / "nvidia.py", asking)
-    return hashlib.sha256(b"".join(part.read_bytes() for part in parts)).hexdigest()
 
 
 def text(slots: Sequence[str] = (), **faults: Any) -> str:

@@ -206,6 +206,8 @@ FAULTS = [
     # Bits 0 and 1 tell of the bandwidth: 1 is degraded, 2 is not.
     one("gpu_fabric", "reset_gpu", "fabric/health_mask", "1", "fabric_health.bandwidth", "Degraded"),
     Fault("fabric is well", {}, {"fabric_health.bandwidth": "Full"}, {"fabric/health_mask": "2"}),
+    # nvml.h: 1 is healthy, 2 unhealthy, 3 of limited capacity.
+    one("gpu_fabric", "reset_gpu", "fabric/health_summary", "2", "fabric_health.summary", "Unhealthy"),
     Fault(
         "in another clique",
         {("nvlink_domain", "host"): FAIL["investigate"]},
@@ -229,11 +231,11 @@ FAULTS = [
     ),
 ]
 # What the program of a driver's branch has no place for, by branch and fault.
-_SINCE_565 = "the recovery action came with driver 565"
+_SINCE_570 = "told since driver 570"
 _SINCE_580 = "told since driver 580"
 NOT_SHOWN = {
     **{
-        (branch, f"gpu_recovery_action {action}"): _SINCE_565
+        (branch, f"gpu_recovery_action {action}"): _SINCE_570
         for branch in ("535", "550")
         for action in ("Reboot", "Reset", "Drain P2P", "Drain and Reset")
     },
@@ -242,6 +244,7 @@ NOT_SHOWN = {
         for branch in ("535", "550")
         for name in ("channel_repair_pending", "tpc_repair_pending", "unrepairable_memory")
     },
+    **{(branch, "fabric/health_summary 2"): _SINCE_580 for branch in ("535", "550")},
     **{
         ("535", name): "of the fabric it tells state and status"
         for name in ("fabric/health_mask 1", "fabric is well", "in another clique")

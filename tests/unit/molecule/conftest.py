@@ -111,7 +111,7 @@ def set_faults(host_place: Path) -> Callable[..., None]:
 
 @pytest.fixture
 def tool(host_place: Path) -> Run:
-    """Run a simulated tool of the host."""
+    """Run a tool of the host."""
 
     def run(name: str, *arguments: str, timeout: float = 10) -> subprocess.CompletedProcess[bytes]:
         command = [str(host_place / "bin" / name), *arguments]

@@ -1,4 +1,4 @@
-"""The recorder against the simulated nvidia-smi: a healthy node passes, faults are told of their GPU."""
+"""The recorder against the lab's nvidia-smi: a healthy node passes, faults are told of their GPU."""
 
 from __future__ import annotations
 
