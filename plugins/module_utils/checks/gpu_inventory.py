@@ -45,7 +45,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
             findings.append(_missing(subject, "absent", why, expect))
     if report.nameless > sum(finding.measured == "absent" for finding in findings):
         why = f"nvidia-smi has lost {report.nameless} GPUs without their addresses, more than are missing of the class"
-        findings.append(Finding(NAME, "gpu", FAIL, "lost", "none", "", why, "investigate"))
+        findings.append(Finding(NAME, "host", FAIL, "lost", "none", "", why, "investigate"))
     for address in sorted((set(listed) | set(report.lost)) - set(declared)):
         why = f"a GPU at {address}, where the class has none: check the class, the slot and the PCI enumeration"
         model = listed[address].model if address in listed else "lost"

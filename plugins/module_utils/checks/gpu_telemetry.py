@@ -47,7 +47,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> list[Finding]:
     findings = [_judged(_Case(part, address, telemetry, expect)) for address, part in parts.items()]
     if rest := telemetry.nameless[len(unseen) :]:
         why = f"nvidia-smi lost a GPU during the test and did not say which: {rest[0]}"
-        findings.append(Finding(NAME, "gpu", FAIL, "lost", "none", "", why, "investigate"))
+        findings.append(Finding(NAME, "host", FAIL, "lost", "none", "", why, "investigate"))
     return findings
 
 

@@ -94,7 +94,7 @@ def test_gpu_that_is_not_described_fails_by_name_and_the_other_is_judged_by_what
 
 def test_gpu_lost_without_an_address_beside_a_whole_class_passes_nobody_by(expect, report):
     findings = found("gpu_inventory", expect, nvidia_smi=replace(report, nameless=1))
-    assert findings.pop("gpu").verdict == "fail"
+    assert findings.pop("host").verdict == "fail"
     assert {finding.verdict for finding in findings.values()} == {"pass"}
 
 

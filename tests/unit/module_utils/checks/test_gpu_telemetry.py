@@ -177,7 +177,7 @@ def test_lost_gpu_fails_the_node_where_nobody_knows_which_it_is(unseen):
         del summary["gpus"][address]
     findings = check.decide({"gpu_telemetry": stress.parse(Output(json.dumps(summary)))}, typed(HGX))
     failed = [finding.subject.split()[-1] for finding in findings if finding.verdict == "fail"]
-    assert failed == [*unseen, "gpu"]
+    assert failed == [*unseen, "host"]
 
 
 def test_replays_of_nobody_leave_everybody_incomplete():
