@@ -310,19 +310,17 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t gpu, nvmlMemory_v2_t *memor
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t gpu, nvmlMemory_t *memory) {
-    MEBIBYTES(gpu, "fb_memory_usage/total", &memory->total);
-    MEBIBYTES(gpu, "fb_memory_usage/used", &memory->used);
-    MEBIBYTES(gpu, "fb_memory_usage/free", &memory->free);
-    return NVML_SUCCESS;
-}
+#define MEMORY(function, total_, used_, free_)                                                                         \
+    nvmlReturn_t function(nvmlDevice_t gpu, nvmlMemory_t *memory) {                                                    \
+        MEBIBYTES(gpu, total_, &memory->total);                                                                        \
+        MEBIBYTES(gpu, used_, &memory->used);                                                                          \
+        MEBIBYTES(gpu, free_, &memory->free);                                                                          \
+        return NVML_SUCCESS;                                                                                           \
+    }
 
-nvmlReturn_t nvmlDeviceGetConfComputeProtectedMemoryUsage(nvmlDevice_t gpu, nvmlMemory_t *memory) {
-    MEBIBYTES(gpu, "cc_protected_memory_usage/total", &memory->total);
-    MEBIBYTES(gpu, "cc_protected_memory_usage/used", &memory->used);
-    MEBIBYTES(gpu, "cc_protected_memory_usage/free", &memory->free);
-    return NVML_SUCCESS;
-}
+MEMORY(nvmlDeviceGetMemoryInfo, "fb_memory_usage/total", "fb_memory_usage/used", "fb_memory_usage/free")
+MEMORY(nvmlDeviceGetConfComputeProtectedMemoryUsage, "cc_protected_memory_usage/total",
+       "cc_protected_memory_usage/used", "cc_protected_memory_usage/free")
 
 nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t gpu, nvmlBAR1Memory_t *memory) {
     MEBIBYTES(gpu, "bar1_memory_usage/total", &memory->bar1Total);
@@ -601,7 +599,7 @@ static void field_value(nvmlDevice_t gpu, nvmlFieldValue_t *value) {
     memset(&value->value, 0, sizeof value->value);
     value->nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
     if (value->fieldId == NVML_FI_DEV_GET_GPU_RECOVERY_ACTION) {
-        int action;
+        int action = 0;
         value->nvmlReturn = choice_of(number_of(gpu), "gpu_recovery_action", actions, &action);
         value->valueType = U;
         /* Of the union only what the type says has a meaning. */
