@@ -25,7 +25,9 @@ from .whole_files import replace_file
 ENABLED = ("enabled", "static", "alias", "generated", "indirect", "transient")
 RUNNING = ("active", "reloading")
 UNIT_DIRECTORY = "/etc/systemd/"
-PROPERTIES = ("ActiveState", "UnitFileState", "NeedDaemonReload", "ActiveEnterTimestampMonotonic")
+# When a unit of a state began to be in it, as systemd calls it.
+BEGAN = {"active": "ActiveEnterTimestampMonotonic", "activating": "InactiveExitTimestampMonotonic"}
+PROPERTIES = ("ActiveState", "UnitFileState", "NeedDaemonReload", *BEGAN.values())
 
 
 class FileSetError(MusterError):
@@ -168,14 +170,15 @@ class FileSet:
 
 
 def outdated(properties: Mapping[str, str], files: Iterable[str]) -> bool:
-    """Return whether a unit has been running since before one of the files was changed; ``properties`` are systemd's.
+    """Return whether a unit runs, or is starting, since before one of the files changed; ``properties`` are systemd's.
 
     A time in the future is none of this boot's: the clock was set back since.
     """
-    if properties.get("ActiveState") != "active":
+    began = BEGAN.get(properties.get("ActiveState", ""))
+    if began is None:
         return False
     now = time.time()
-    running = time.clock_gettime(time.CLOCK_MONOTONIC) - int(properties["ActiveEnterTimestampMonotonic"]) / 1e6
+    running = time.clock_gettime(time.CLOCK_MONOTONIC) - int(properties[began]) / 1e6
     return any(now - running < Path(path).stat().st_mtime <= now for path in files if Path(path).exists())
 
 
@@ -201,7 +204,8 @@ def _steps(
     if unit.state != "as_is" and properties.get("UnitFileState") not in ENABLED:
         yield "enable", done.enabled
     if unit.state == "started" and not runs:
-        yield "start", done.started
+        # One that is starting as it was declared before would be waited for, and end as it did before.
+        yield "restart" if outdated(properties, unit.files) else "start", done.started
     elif unit.reload:
         if runs and written:
             yield "reload", done.reloaded

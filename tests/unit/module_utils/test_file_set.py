@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.file_set import (
+    BEGAN,
     Applied,
     Block,
     FileSet,
@@ -48,8 +49,9 @@ class Units(LocalHost):
         if verb == "show":
             began = int(self.began * 1e6)
             shown = {"ActiveState": self.state, "UnitFileState": self.enabled, "NeedDaemonReload": self.stale}
-            lines = [f"{key}={value}" for key, value in {**shown, "ActiveEnterTimestampMonotonic": began}.items()]
-            return Output("\n".join(lines))
+            since = "InactiveExit" if self.state == "activating" else "ActiveEnter"
+            shown |= {each: "0" for each in BEGAN.values()} | {f"{since}TimestampMonotonic": str(began)}
+            return Output("\n".join(f"{key}={value}" for key, value in shown.items()))
         self.done.append(f"{verb} {unit}" if verb != "daemon-reload" else verb)
         if verb == self.fails:
             return Output(rc=1, stderr="Job for munge.service failed")
@@ -102,11 +104,19 @@ def test_file_from_the_future_restarts_nothing(tmp_path: Path) -> None:
     assert not apply(Units(running=100), [secret(tmp_path)], [munge(tmp_path)]).changed
 
 
-@pytest.mark.parametrize("state", ["inactive", "failed", "activating"])
+@pytest.mark.parametrize("state", ["inactive", "failed"])
 def test_unit_that_does_not_run_is_started_and_not_restarted(tmp_path: Path, state: str) -> None:
     host = Units(running=100, state=state)
     assert apply(host, [secret(tmp_path)], [munge(tmp_path)]).started == ["munge"]
     assert host.done == ["start munge"]
+
+
+def test_unit_that_is_starting_is_waited_for_unless_its_file_is_newer(tmp_path: Path) -> None:
+    host = Units(running=100, state="activating")
+    assert apply(host, [secret(tmp_path)], [munge(tmp_path)]).started == ["munge"]
+    again = Units(running=0, state="activating")
+    assert apply(again, [secret(tmp_path)], [munge(tmp_path)]).started == ["munge"]
+    assert (host.done, again.done) == (["restart munge"], ["start munge"])
 
 
 @pytest.mark.parametrize("state", ["disabled", "", "enabled-runtime"])
