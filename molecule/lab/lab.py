@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Container lab: Debian hosts with systemd and ssh of their own, H100 tools simulated from one state file per host.
+"""Container lab: hosts with systemd and ssh of their own, H100 tools simulated from one state file per host.
 
 Hosts, addresses and faults come from the inventory; what is running is asked of podman, so that a run that was
 killed half way is repaired by the next one. Everything lies under build/lab (build/$MUSTER_LAB) and, while the lab is
@@ -33,6 +33,7 @@ from lab_files import copy, write, write_files
 from lab_inventory import InventoryError, read_inventory
 from lab_machine import ROOT, LabError, install_needed, run
 from lab_state import HEALTHY, StateError, assignments, changed, declared
+from lab_systems import DEFAULT, SYSTEMS, mmdebstrap
 
 HERE = Path(__file__).resolve().parent
 # A second lab of the same checkout has another name, and its inventory another subnet.
@@ -41,10 +42,8 @@ BUILD = ROOT / "build" / os.environ.get("MUSTER_LAB", "lab")
 RUN = Path("/run") / f"muster-lab-{hashlib.sha256(str(BUILD).encode()).hexdigest()[:8]}"
 # Unlike a bridge or a store of one's own, podman's list of given addresses is shared by all of its networks.
 NETWORK = RUN.name
-SUITE = "bookworm"
 LOCKS = ROOT / "locks"
 TORCH = "2.13.0"
-HOST_PYTHON = (3, 11)
 # Command -> Debian or Ubuntu package.
 NEEDED = {
     "podman": "podman",
@@ -76,6 +75,7 @@ class LabHost:
     state: Mapping[str, Any]
     # Where the host sees the one directory that all hosts with such a place share; empty for none.
     shared: str = ""
+    suite: str = DEFAULT
 
     @property
     def directory(self) -> Path:
@@ -123,8 +123,11 @@ def lab_of(inventory: Mapping[str, Any]) -> Lab:
             )
         except StateError as exc:
             raise LabError(f"inventory host {name}: {exc}") from exc
+        suite = variables.get("lab_suite", DEFAULT)
+        if suite not in SYSTEMS:
+            raise LabError(f"inventory host {name}: lab_suite {suite}, expected one of {', '.join(SYSTEMS)}")
         shared = str(variables.get("lab_shared") or "")
-        hosts.append(LabHost(name, f"{cluster}-{name}", address, name in compute, state, shared))
+        hosts.append(LabHost(name, f"{cluster}-{name}", address, name in compute, state, shared, suite))
     return Lab(cluster, IPv4Network(subnet), tuple(hosts))
 
 
@@ -323,9 +326,9 @@ class Podman:
 # --- steps of `up` -----------------------------------------------------------------------------------------------
 
 
-def recipe_hash() -> str:
-    """Return a hash over everything that goes into the image."""
-    digest = hashlib.sha256(SUITE.encode())
+def recipe_hash(suite: str) -> str:
+    """Return a hash over everything that goes into the image of a suite."""
+    digest = hashlib.sha256(suite.encode())
     for path in sorted((HERE / "image").rglob("*")):
         if path.is_file():
             digest.update(f"{path.relative_to(HERE)} {path.stat().st_mode & 0o111:o} ".encode() + path.read_bytes())
@@ -336,44 +339,49 @@ def words(path: Path) -> list[str]:
     return [line for line in path.read_text(encoding="utf-8").split("\n") if line and not line.startswith("#")]
 
 
-def build_tarball(lock: int) -> Path:
-    """Return the image's tarball, built when the recipe has changed or was never built."""
-    tarball = BUILD / f"image-{recipe_hash()}.tar"
+def build_tarball(suite: str, lock: int) -> Path:
+    """Return the tarball of a suite's image, built when the recipe has changed or was never built."""
+    tarball = BUILD / f"image-{suite}-{recipe_hash(suite)}.tar"
     if tarball.exists():
         return tarball
     unfinished = tarball.with_suffix(".unfinished")
     unfinished.unlink(missing_ok=True)
     recipe = HERE / "image"
-    command = ["mmdebstrap", "--quiet", "--variant=minbase", "--format=tar", "--skip=cleanup/apt"]
+    command = [*mmdebstrap(suite), "--format=tar", "--skip=cleanup/apt"]
     command += [f"--include={','.join(words(recipe / 'installed.txt'))}"]
     command += [f"--dpkgopt={recipe}/files/etc/dpkg/dpkg.cfg.d/lab", f"--customize-hook={recipe}/customize.sh"]
-    run([*command, SUITE, unfinished], pass_fds=[lock])
-    for old in BUILD.glob("image-*"):
+    run([*command, suite, unfinished], pass_fds=[lock])
+    for old in BUILD.glob(f"image-{suite}-*"):
         if old != unfinished:
             old.unlink()
     return unfinished.rename(tarball)
 
 
-def import_image(podman: Podman, lock: int) -> str:
-    """Return the name of the image, imported when podman does not have it."""
-    name = f"localhost/muster-lab:{recipe_hash()}"
-    tarball = build_tarball(lock)
+def import_image(podman: Podman, suite: str, lock: int) -> str:
+    """Return the name of a suite's image, imported when podman does not have it."""
+    name = f"localhost/muster-lab:{suite}-{recipe_hash(suite)}"
+    tarball = build_tarball(suite, lock)
     if podman("image", "exists", name, check=False).returncode:
         podman("import", "--quiet", tarball, name, pass_fds=[lock])
     return name
 
 
-def install_torch(lock: int) -> None:
-    """Install PyTorch for the hosts' Python, which need not be the control machine's."""
-    place = BUILD / "torch"
+def torch_place(python: tuple[int, int]) -> Path:
+    """Return where PyTorch for a Python lies."""
+    return BUILD / "torch-{}.{}".format(*python)
+
+
+def install_torch(python: tuple[int, int], lock: int) -> None:
+    """Install PyTorch for a Python of hosts, which need not be the control machine's."""
+    place = torch_place(python)
     if (place / "numpy").exists():
         return
     unfinished = BUILD / "torch.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     # Compiled here it loads in a third of the time there, where it cannot be kept compiled.
-    compiled = "--compile" if sys.version_info[:2] == HOST_PYTHON else "--no-compile"
+    compiled = "--compile" if sys.version_info[:2] == python else "--no-compile"
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", compiled]
-    pip += ["--target", str(unfinished), "--python-version={}.{}".format(*HOST_PYTHON), "--only-binary=:all:"]
+    pip += ["--target", str(unfinished), "--python-version={}.{}".format(*python), "--only-binary=:all:"]
     # The CPU build where pip finds one; the ordinary one works as well, but brings gigabytes of CUDA. LAB_PIP_ARGS may
     # name an index that has another CPU build, whose hash is not known here.
     tries = [["--require-hashes", f"--requirement={LOCKS / name}"] for name in ("lab_cpu.txt", "lab.txt")]
@@ -507,16 +515,16 @@ def run_arguments(host: LabHost, image: str) -> list[str]:
     arguments += ["--privileged", "--systemd=always", "--pids-limit=-1", "--shm-size=512m", "--stop-timeout=10"]
     arguments += [f"--volume={host.directory}:/opt/lab"]
     if host.compute:
-        arguments += [f"--volume={BUILD / 'torch'}:/opt/torch:ro"]
+        arguments += [f"--volume={torch_place(SYSTEMS[host.suite].python)}:/opt/torch:ro"]
     if host.shared:
         arguments += [f"--volume={BUILD / 'shared'}:{host.shared}"]
     return [*arguments, image, "/sbin/init"]
 
 
-def start_hosts(podman: Podman, lab: Lab, image: str) -> None:
+def start_hosts(podman: Podman, lab: Lab, images: Mapping[str, str]) -> None:
     """Start what does not run; make anew what was made by another recipe, remove what the inventory does not know."""
     recipes = {
-        host.container: hashlib.sha256(" ".join(run_arguments(host, image)).encode()).hexdigest()[:12]
+        host.container: hashlib.sha256(" ".join(run_arguments(host, images[host.suite])).encode()).hexdigest()[:12]
         for host in lab.hosts
     }
     status = podman.containers(recipes)
@@ -530,7 +538,7 @@ def start_hosts(podman: Podman, lab: Lab, image: str) -> None:
         elif state == "stale" or podman("start", host.container, check=False).returncode:
             podman("rm", "--force", "--ignore", "--time=0", host.container)
             label = f"--label={RECIPE_LABEL}={recipes[host.container]}"
-            podman("run", "--detach", label, *run_arguments(host, image))
+            podman("run", "--detach", label, *run_arguments(host, images[host.suite]))
 
     each(lab.hosts, start)
 
@@ -594,10 +602,13 @@ def up(lab: Lab, podman: Podman, lock: int) -> None:
         install_needed(NEEDED, NEEDED_FILES)
     with step("place for the containers"):
         podman.open()
-    with step(f"PyTorch {TORCH}"):
-        install_torch(lock)
-    with step("image"):
-        image = import_image(podman, lock)
+    for python in sorted({SYSTEMS[host.suite].python for host in lab.hosts if host.compute}):
+        with step("PyTorch {} for Python {}.{}".format(TORCH, *python)):
+            install_torch(python, lock)
+    images = {}
+    for suite in sorted({host.suite for host in lab.hosts}):
+        with step(f"image of {SYSTEMS[suite].name}"):
+            images[suite] = import_image(podman, suite, lock)
     with step("network, keys, state of the hosts"):
         prepare_key()
         create_network(podman, lab)
@@ -605,7 +616,7 @@ def up(lab: Lab, podman: Podman, lock: int) -> None:
         for host in lab.hosts:
             write_host(host, host.state)
     with step(f"{len(lab.hosts)} hosts"):
-        start_hosts(podman, lab, image)
+        start_hosts(podman, lab, images)
     with step("ssh"):
         scan_keys(lab)
     step.total()
@@ -614,7 +625,7 @@ def up(lab: Lab, podman: Podman, lock: int) -> None:
 def down(podman: Podman, everything: bool) -> None:
     """Remove every trace of the lab; image and PyTorch are kept for the next one unless ``everything`` goes."""
     podman.erase()
-    kept = () if everything else ("image-*.tar", "torch", "lock")
+    kept = () if everything else ("image-*.tar", "torch-*", "lock")
     for entry in BUILD.iterdir() if BUILD.exists() else ():
         if not any(entry.match(pattern) for pattern in kept):
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from lab import NEEDED_FILES, ROOT, SUITE, LabError, Steps, install_needed, run, words, write
+from lab import NEEDED_FILES, ROOT, LabError, Steps, install_needed, run, words, write
+from lab_systems import DEFAULT, mmdebstrap
 
 HERE = Path(__file__).resolve().parent
 RECIPE = HERE / "vm_image"
@@ -72,6 +73,7 @@ class Lab:
     place: Path
     packages: tuple[str, ...]
     machines: tuple[Machine, ...]
+    suite: str = DEFAULT
 
     def machine(self, name: str) -> Machine:
         """Return the machine called ``name``."""
@@ -96,7 +98,8 @@ def read_lab(file: Path) -> Lab:
     for network in ends:
         if ends.count(network) != 2:
             raise LabError(f"{file}: network {network} joins {ends.count(network)} machines, expected 2")
-    return Lab(ROOT / "build" / "vm" / file.parents[1].name, tuple(data["packages"]), machines)
+    place = ROOT / "build" / "vm" / file.parents[1].name
+    return Lab(place, tuple(data["packages"]), machines, data.get("suite", DEFAULT))
 
 
 # --- image -------------------------------------------------------------------------------------------------------
@@ -104,7 +107,7 @@ def read_lab(file: Path) -> Lab:
 
 def recipe_hash(lab: Lab) -> str:
     """Return a hash over everything that goes into the image."""
-    digest = hashlib.sha256(f"{SUITE} {IMAGE_SIZE} {' '.join(lab.packages)}".encode())
+    digest = hashlib.sha256(f"{lab.suite} {IMAGE_SIZE} {' '.join(lab.packages)}".encode())
     shared = (HERE / "image" / "files").rglob("*")
     for path in sorted([HERE / "image" / "apt_repository.sh", *shared, *RECIPE.rglob("*")]):
         if path.is_file():
@@ -122,13 +125,13 @@ def build_image(lab: Lab, lock: int) -> Path:
     unfinished = lab.place / "image-unfinished"
     tree = unfinished / "tree"
     unfinished.mkdir()
-    command = ["mmdebstrap", "--quiet", "--variant=minbase", "--format=directory", "--skip=cleanup/apt/lists"]
+    command = [*mmdebstrap(lab.suite), "--format=directory", "--skip=cleanup/apt/lists"]
     command += [f"--include={','.join(words(RECIPE / 'installed.txt'))}"]
     for source in (HERE / "image", RECIPE):
         command += [f"--dpkgopt={file}" for file in (source / "files/etc/dpkg/dpkg.cfg.d").iterdir()]
     command += [f"--extract-hook=cp -RT {RECIPE}/files $1", f"--customize-hook={RECIPE}/customize.sh"]
     environment = {**os.environ, "LAB_PACKAGES": " ".join(lab.packages), "LAB_KEY": str(lab.place / "id_ed25519.pub")}
-    run([*command, SUITE, tree], env=environment, pass_fds=[lock])
+    run([*command, lab.suite, tree], env=environment, pass_fds=[lock])
     for name, pattern in (("kernel", "vmlinuz-*"), ("initrd", "initrd.img-*")):
         (found,) = (tree / "boot").glob(pattern)
         shutil.move(found, unfinished / name)

@@ -8,7 +8,8 @@ packages=$(grep -v '^#' "$here/repository.txt")
 # shellcheck disable=SC2086 -- a list of words
 "$here/apt_repository.sh" "$root" $packages
 
-cp -R "$here/files/." "$root/"
+# A system's own file may be a link to nothing yet.
+cp -R --remove-destination "$here/files/." "$root/"
 chroot "$root" apt-get --quiet=2 update
 rm -f "$root/etc/hostname"
 # NVML, for whatever asks the loader for it: the stand-in that shows the host's GPUs.

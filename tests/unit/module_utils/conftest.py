@@ -203,11 +203,12 @@ def torch():
     sys.path.insert(0, str(LAB_CODE))
     import lab  # noqa: PLC0415 -- found on the path just set
 
-    if sys.version_info[:2] != lab.HOST_PYTHON:
-        pytest.skip("the lab's PyTorch is for Python {}.{}".format(*lab.HOST_PYTHON))
+    python = sys.version_info[:2]
+    if python not in {system.python for system in lab.SYSTEMS.values()}:
+        pytest.skip("no host of the lab has Python {}.{}".format(*python))
     with lab.locked() as lock:
-        lab.install_torch(lock)
-    return lab.BUILD / "torch"
+        lab.install_torch(python, lock)
+    return lab.torch_place(python)
 
 
 @pytest.fixture
