@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from ..host.waiting import wait_until
 from .configuration_swap import Places
 from .slurm_conf import ConfigurationError
 from .slurm_trial import complaints
+
+# What a standby of 23.11 and later says, again and again, until the primary has run once: it answers nobody before.
+_WAITS = "Waiting for heartbeat file to exist"
 
 
 class SlurmctldUnit:
@@ -38,12 +42,12 @@ class SlurmctldUnit:
         return self.answers() or self.systemd.state(self.unit) == ACTIVE
 
     def start(self) -> None:
-        """Start it anew and wait until it answers."""
+        """Start it anew and wait until it answers, or waits for the primary's first start as a standby."""
         log = self._log_size()
         try:
             self.systemd.reload_files()
             self.systemd.restart(self.unit)
-            self.wait()
+            self._wait(lambda: self.answers() or _WAITS in self._logged(log))
         except (SystemdError, ConfigurationError) as exc:
             raise ConfigurationError(f"{exc}{self._words(log)}") from exc
 
@@ -54,15 +58,15 @@ class SlurmctldUnit:
 
     def wait(self) -> None:
         """Wait until it answers."""
+        self._wait(self.answers)
 
-        def answers() -> bool:
-            if self.answers():
-                return True
+    def _wait(self, there: Callable[[], bool]) -> None:
+        def ready() -> bool:
             if self.systemd.state(self.unit) in (FAILED, INACTIVE):
                 raise ConfigurationError(f"slurmctld on {self.name} ended")
-            return False
+            return there()
 
-        if not wait_until(answers, self.start_seconds, self.poll_seconds):
+        if not wait_until(ready, self.start_seconds, self.poll_seconds):
             raise ConfigurationError(f"slurmctld on {self.name} does not answer after {self.start_seconds:g} s")
 
     def _log_size(self) -> int:
@@ -70,14 +74,17 @@ class SlurmctldUnit:
             return self.log.stat().st_size if self.log else 0
         return 0
 
-    def _words(self, since: int) -> str:
-        """Return what slurmctld or its unit said before it ended."""
-        said: list[str] = []
+    def _logged(self, since: int) -> str:
         with suppress(OSError):
             if self.log:
                 with self.log.open("rb") as file:
                     file.seek(since)
-                    said = complaints(file.read().decode("utf-8", errors="replace"))
+                    return file.read().decode("utf-8", errors="replace")
+        return ""
+
+    def _words(self, since: int) -> str:
+        """Return what slurmctld or its unit said before it ended."""
+        said = complaints(self._logged(since))
         if not said:
             # The unit's own words: the guard of the state directory speaks there.
             journal = self.host.run(["journalctl", "-u", self.unit, "-o", "cat", "-n", "20", "--no-pager"], 30)

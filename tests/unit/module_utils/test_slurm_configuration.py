@@ -398,6 +398,19 @@ def test_standby_is_restarted_for_what_the_leading_controller_reads_by_itself(sh
     assert "SlurmctldHost=ctl-2(127.0.0.1)" in (shared / "tried/slurm.conf").read_text()
 
 
+def test_new_standby_that_says_that_it_waits_for_the_primary_is_there(shared):
+    with pytest.raises(ConfigurationError, match="ctl-2 does not answer after 2 s"):
+        configuration(shared, wanted(shared, TWO), "ctl-2").apply()
+    tool = shared / "bin/systemctl"
+    waits = "warning: Waiting for heartbeat file to exist..."
+    tool.write_text(f"{tool.read_text()}echo '{waits}' >>{shared}/slurmctld.log\n")
+    assert configuration(shared, wanted(shared, TWO), "ctl-2").apply().restarted
+    # What an earlier one said does not count.
+    tool.write_text(tool.read_text().replace(f"echo '{waits}'", "true"))
+    with pytest.raises(ConfigurationError, match="ctl-2 does not answer after 2 s"):
+        configuration(shared, wanted(shared, TWO.replace("nohold_on_prolog_fail", "defer")), "ctl-2").apply()
+
+
 def test_trying_alone_changes_nothing_and_spares_what_is_live(running):
     configuration(running, wanted(running)).try_out()
     assert said(running) == []
