@@ -9,7 +9,7 @@ containers=$here/../image
 # shellcheck disable=SC2086 -- a list of words
 "$containers/apt_repository.sh" "$root" $LAB_PACKAGES
 for shared in apt default hosts resolv.conf systemd/system/lab-ssh-keys.service; do
-    cp -RT "$containers/files/etc/$shared" "$root/etc/$shared"
+    cp -RT --remove-destination "$containers/files/etc/$shared" "$root/etc/$shared"
 done
 chroot "$root" apt-get --quiet=2 update
 
