@@ -53,6 +53,10 @@ options:
         description: Address under which Ansible and Slurm reach it; of the first host where the name is a pattern.
         type: str
         required: true
+      slurm_version:
+        description:
+          - As O(nodes[].slurm_version), for hosts of role V(login) alone.
+        type: str
   nodes:
     description: Compute nodes, in blocks of like ones.
     type: list
@@ -86,6 +90,11 @@ options:
           - C(switches) (C(name), C(nodes_each), C(rails_each)) and C(ports) say where the cables go, node by node.
           - Where O(fabric) is plain Ethernet a block without this key has no rails.
         type: dict
+      slurm_version:
+        description:
+          - Slurm's release on these nodes, as text, where it is not C(version) of O(scheduler). It must be one that a
+            slurmctld of that release serves.
+        type: str
   hardware_classes:
     description:
       - Overrides of single values of a class by its name, or classes of the site's own, which C(extends) another.
@@ -133,8 +142,9 @@ options:
       - C(partitions) lists the user partitions, each with C(name), C(default), C(hardware_classes) and C(parameters).
       - C(parameters) holds keys of slurm.conf, C(node_parameters) keys of NodeName lines by class, C(cgroup) keys of
         cgroup.conf; null takes a key out. C(ssh_access) is V(pam_slurm_adopt), V(pam_slurm) or V(open).
-      - C(version) is Slurm's release (V(22.05) to V(25.11), as text), C(repository) a site's own packages (C(url),
-        C(suite), C(components), C(signing_key)). C(state_directory) has to be declared where there are two controllers.
+      - C(version) is Slurm's release (V(22.05) to V(25.11), as text) on controllers and database, and on all other
+        hosts that have no C(slurm_version). C(repository) is a site's own packages (C(url), C(suite), C(components),
+        C(signing_key)). C(state_directory) has to be declared where there are two controllers.
       - C(topology) is V(tree), V(block) or V(none), C(gres) V(explicit), V(nvml), V(nvidia), V(nrt) or V(none),
         C(leaving_jobs) V(finish) or V(end), C(hooks) which of C(health), C(prolog) and C(epilog) run.
         C(staff_partitions) names partitions of others that users cannot submit to; nodes that are not admitted may be

@@ -48,6 +48,12 @@ options:
     description: Directories to create, by path, with their owner.
     type: dict
     default: {}
+  controller:
+    description:
+      - What C(slurmctld -V) says on the primary controller, whose slurmctld must be able to serve O(version). Otherwise
+        the module fails before any change. Omitted on controllers and the database, and if the controller has no
+        slurmctld yet.
+    type: str
   upgrade: {description: Whether an older release may be upgraded., type: bool, default: false}
   units:
     description:
@@ -75,6 +81,12 @@ EXAMPLES = r"""
     version: "22.05"
     addresses: [ctl.example.com]
     users: {slurm: 64030}
+
+- name: Install a node beside a controller of a later release
+  muster.cluster.slurm_packages:
+    packages: [munge, slurmd]
+    version: "23.11"
+    controller: slurm-wlm 24.11.5
 """
 
 RETURN = r"""
@@ -106,14 +118,16 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import
 from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_packages import (
     PREFERENCES,
-    RELEASES,
     SOURCES,
     Packages,
     Wanted,
+    check_served,
     gpu_plugin_fault,
     preferences_text,
+    said_release,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_preflight import preflight_faults
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_releases import RELEASES
 
 # slurmctld saves all of its state when it is stopped.
 STOP_SECONDS = 300.0
@@ -125,6 +139,7 @@ ARGUMENTS = {
     "slurm_conf": {"type": "str"},
     "users": {"type": "dict", "default": {}},
     "directories": {"type": "dict", "default": {}},
+    "controller": {"type": "str"},
     "upgrade": {"type": "bool", "default": False},
     "units": {"type": "list", "elements": "str", "default": []},
     "gpu_plugin": {"type": "str", "choices": ["nvml", "nvidia", "nrt"]},
@@ -138,10 +153,13 @@ def wanted_of(params: dict[str, Any]) -> Wanted:
     version = params["version"]
     if version not in RELEASES:
         raise AptError(f"Slurm {version} is declared, expected one of {', '.join(RELEASES)}")
+    controller = "" if params["controller"] is None else said_release(params["controller"])
+    if controller:
+        check_served(controller, version)
     files = {}
     if params["repository"]:
         files = {SOURCES: sources_text([params["repository"]], "slurm"), PREFERENCES: preferences_text(version)}
-    return Wanted(tuple(params["packages"]), version, files, params["upgrade"])
+    return Wanted(tuple(params["packages"]), version, files, params["upgrade"], controller)
 
 
 def missing_users(users: dict[str, Any]) -> dict[str, int | None]:

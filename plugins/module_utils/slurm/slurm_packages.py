@@ -10,14 +10,11 @@ from pathlib import Path
 
 from ..host.apt import LISTS, Apt, AptError, Installed, said
 from ..host.host import Host
+from .slurm_releases import RELEASES, pair_fault, served
 
 SOURCES = "/etc/apt/sources.list.d/muster-slurm.sources"
 PREFERENCES = "/etc/apt/preferences.d/muster-slurm.pref"
 
-# Releases in their order; a daemon reads state and messages of the two before its own, from 24.11 on of three
-# (Slurm's upgrade guide).
-RELEASES = ("20.11", "21.08", "22.05", "23.02", "23.11", "24.05", "24.11", "25.05", "25.11")
-THREE_BEFORE_FROM = "24.11"
 # What SchedMD's own packages (debian/ in Slurm's source since 23.11) call Debian's; theirs hold the plugins already.
 SCHEDMD = {
     "slurmctld": "slurm-smd-slurmctld",
@@ -39,16 +36,22 @@ _WITHOUT_NVML = b"configured to autodetect nvml functionality, but"
 
 _FIXING = ("--fix-broken",)
 _RELEASE = re.compile(r"(?:\d+:)?(\d\d\.\d\d)(?=[.~+-]|$)")
+# Debian calls it slurm-wlm, SchedMD slurm.
+_SAID = re.compile(r"slurm(?:-wlm)? (\d\d\.\d\d)(?:[.-]\S*)?")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is declared: packages by Debian's names, the release of Slurm's own, apt's files of a repository."""
+    """What is declared: packages by Debian's names, the release of Slurm's own, apt's files of a repository.
+
+    ``controller`` is the release of the slurmctld that has to serve it, "" on hosts of Slurm's own services.
+    """
 
     packages: tuple[str, ...]
     version: str
     files: Mapping[str, str]
     upgrade: bool = False
+    controller: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,15 +85,30 @@ def check_step(there: str, wanted: str) -> None:
     for release in (there, wanted):
         if release not in RELEASES:
             raise AptError(f"Slurm {release}, expected one of {', '.join(RELEASES)}")
-    steps = RELEASES.index(wanted) - RELEASES.index(there)
-    if steps < 0:
+    if RELEASES.index(wanted) < RELEASES.index(there):
         raise AptError(f"Slurm {there} is installed, declared is {wanted}: an older one cannot read its state")
-    most = 3 if RELEASES.index(wanted) >= RELEASES.index(THREE_BEFORE_FROM) else 2
-    if steps > most:
-        between = RELEASES[RELEASES.index(wanted) - most]
+    oldest = served(wanted)[0]
+    if there not in served(wanted):
         raise AptError(
-            f"Slurm {there} is installed, declared is {wanted}, which reads the state of {between} at the earliest: "
-            f"upgrade to {between} first"
+            f"Slurm {there} is installed, declared is {wanted}, which reads the state of {oldest} at the earliest: "
+            f"upgrade to {oldest} first"
+        )
+
+
+def said_release(text: str) -> str:
+    """Return the release in what ``slurmctld -V`` says: ``slurm-wlm 22.05.8`` gives ``22.05``. Raises AptError."""
+    match = _SAID.fullmatch(text.strip())
+    if not match:
+        raise AptError(f"slurmctld -V on the primary controller: found {text!r}, expected slurm 24.11.5 or the like")
+    return match.group(1)
+
+
+def check_served(controller: str, wanted: str) -> None:
+    """Raise AptError unless a slurmctld serves the release that another host is to get."""
+    if fault := pair_fault(controller, wanted):
+        raise AptError(
+            f"the primary controller has Slurm {controller}: {fault}; nothing was changed. playbooks/slurm_upgrade.yml "
+            "upgrades the controllers before all others; slurm_version in the fleet file gives a host another release"
         )
 
 
@@ -127,9 +145,11 @@ def plan(wanted: Wanted, status: Mapping[str, Installed], present: Mapping[str, 
             release = release_of(there[name].version)
             check_step(release, wanted.version)
             if not wanted.upgrade:
+                kept = wanted.controller and not pair_fault(wanted.controller, release)
                 raise AptError(
                     f"{name} {there[name].version} is installed, declared is Slurm {wanted.version}: "
                     "playbooks/slurm_upgrade.yml goes from one to the other in the order that Slurm needs"
+                    + (f'; a host that keeps its release declares slurm_version: "{release}"' if kept else "")
                 )
             install.append((name, there[name].version))
     return Plan(tuple(install), tuple(path for path in wanted.files if present.get(path) != wanted.files[path]))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Final, Literal
 
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_releases import served
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import (
     Converted,
     ReadError,
@@ -31,7 +32,13 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration i
     read_yaml,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import plain
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.slurm_versions import lacking, releases
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.slurm_versions import (
+    SLURMCTLD,
+    Reader,
+    lacking,
+    lacking_for,
+    releases,
+)
 
 CONTROLLER, DATABASE, LOGIN = "controller", "database", "login"
 # Muster's own partition, in which nodes under test run, and the user and account under which it runs there.
@@ -133,6 +140,7 @@ def _directory(data: Any) -> str:
 Parameters = Annotated[Mapping[str, Any], Converted("a mapping", _parameters)]
 Removable = Annotated[Mapping[str, Any], Converted("a mapping", lambda data: _parameters(data, removable=True))]
 Directory = Annotated[str, Converted("text", _directory)]
+Release = Annotated[str, Converted("text", _version)]
 _WORD = matching(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", "letters, digits, hyphens, dots and underscores")
 
 
@@ -251,8 +259,9 @@ class Hooks:
 class Scheduler:
     """Slurm: its release, partitions, services, and keys of slurm.conf, NodeName lines (by class) and cgroup.conf.
 
-    A key that is None is left out of its file. ``staff_partitions`` are partitions of others that users cannot submit
-    to, so that nodes which are not admitted may be in them.
+    ``version`` is that of the controllers and the database; other hosts may have their own. A key that is None is left
+    out of its file. ``staff_partitions`` are partitions of others that users cannot submit to, so that nodes which are
+    not admitted may be in them.
     """
 
     partitions: Annotated[tuple[Partition, ...], Rule("at least one entry", bool, of_value=True)]
@@ -260,7 +269,7 @@ class Scheduler:
     node_parameters: Mapping[str, Removable] = field(default_factory=dict)
     ssh_access: Literal["pam_slurm", "pam_slurm_adopt", "open"] = "pam_slurm_adopt"
     cgroup: Removable = field(default_factory=dict)
-    version: Annotated[str, Converted("text", _version)] = VERSION
+    version: Release = VERSION
     repository: Repository | None = None
     accounting: Accounting | None = None
     state_directory: Directory = STATE_DIRECTORY
@@ -276,7 +285,7 @@ class Scheduler:
     def __post_init__(self) -> None:
         _check_partitions(self)
         _check_staff_partitions(self)
-        _check_known(self)
+        _check_own_keys(self)
         _check_parameters(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -313,11 +322,11 @@ def shipped_health_interval() -> float:
 
 
 def read_scheduler(
-    data: Any, classes: Collection[str], services: Services, file: str = "muster_fleet", *, blocks: bool = False
+    data: Any, classes: Collection[str], services: Services, readers: Sequence[Reader], file: str
 ) -> Scheduler:
     """Return the section ``scheduler``, filled up with the defaults. Raises FleetError.
 
-    ``blocks`` says that racks are NVLink domains, so that topology/block is the default where the release has it.
+    ``readers`` are hosts that have a release of their own.
     """
     with faults_of(file, "scheduler"):
         check_keys(data, [each.name for each in fields(Scheduler)])
@@ -338,8 +347,10 @@ def read_scheduler(
     with faults_of(file, "scheduler"):
         given = {key: filled(data[key], known) for key, known in shipped.items() if data.get(key) is not None}
         scheduler = read(Scheduler, {**data, **given})
-        if blocks and "topology" not in data and not no_blocks(scheduler.version):
-            scheduler = replace(scheduler, topology=BLOCK)
+    for reader in readers:
+        _check_served(scheduler, reader, file)
+    with faults_of(file, "scheduler"):
+        _check_known(scheduler, (Reader("scheduler.version", scheduler.version, SLURMCTLD), *readers))
         for index, partition in enumerate(scheduler.partitions):
             for number, wanted in enumerate(partition.hardware_classes or ()):
                 choice(f"partitions[{index}].hardware_classes[{number}]", wanted, sorted(classes))
@@ -353,6 +364,12 @@ def read_scheduler(
             hosts = (*services.controllers, *filter(None, (services.database,)), *services.logins)
             choice("rest.host", scheduler.rest.host, hosts)
     return scheduler
+
+
+def in_blocks(scheduler: Scheduler, readers: Sequence[Reader]) -> Scheduler:
+    """Return the scheduler with topology/block, as it is where a release has none."""
+    releases_here = (scheduler.version, *(reader.version for reader in readers))
+    return scheduler if any(map(no_blocks, releases_here)) else replace(scheduler, topology=BLOCK)
 
 
 def no_blocks(version: str) -> str:
@@ -404,9 +421,25 @@ def _check_staff_partitions(scheduler: Scheduler) -> None:
             raise ReadError(f"staff_partitions[{index}]", shown(name), expected)
 
 
-def _check_known(scheduler: Scheduler) -> None:
-    """Raise ReadError for a key or value that the release lacks, or that is Muster's own."""
+def _check_own_keys(scheduler: Scheduler) -> None:
+    """Raise ReadError for a key of slurm.conf that is Muster's own."""
     own = {name.lower(): name for name in OWN_KEYS}
+    for name, value in scheduler.parameters.items():
+        if name.lower() in own:
+            expected = f"no {own[name.lower()]} here, use {OWN_KEYS[own[name.lower()]]}"
+            raise ReadError(f"parameters.{name}", shown(value), expected)
+
+
+def _check_served(scheduler: Scheduler, reader: Reader, file: str) -> None:
+    """Raise FleetError for a host's own release that the controllers do not serve."""
+    window = [each for each in releases() if each in served(scheduler.version)]
+    if reader.version not in window:
+        expected = f"{one_of(window)}, which a slurmctld of scheduler.version ({scheduler.version}) serves"
+        raise FleetError(file, reader.key, shown(reader.version), expected)
+
+
+def _check_known(scheduler: Scheduler, readers: Sequence[Reader]) -> None:
+    """Raise ReadError for a key or value that a release lacks whose hosts read it, the controllers' first."""
     places = [
         ("parameters", "slurm.conf", scheduler.parameters),
         *((f"node_parameters.{name}", "node", given) for name, given in scheduler.node_parameters.items()),
@@ -418,20 +451,16 @@ def _check_known(scheduler: Scheduler) -> None:
     ]
     for where, file, given in places:
         for name, value in given.items():
-            if file == "slurm.conf" and name.lower() in own:
-                expected = f"no {own[name.lower()]} here, use {OWN_KEYS[own[name.lower()]]}"
+            if value is not None and (expected := lacking_for(readers, file, name, value)):
                 raise ReadError(f"{where}.{name}", shown(value), expected)
-            if value is not None and (expected := lacking(scheduler.version, file, name, value)):
-                raise ReadError(f"{where}.{name}", shown(value), expected)
+    if why := lacking_for(readers, "slurm.conf", "TopologyPlugin", f"topology/{scheduler.topology}"):
+        raise ReadError("topology", shown(scheduler.topology), f"{TREE} or {NONE}: {why}")
+    if why := lacking_for(readers, "gres.conf", "AutoDetect", scheduler.gres):
+        raise ReadError("gres", shown(scheduler.gres), f"{EXPLICIT} or {why}")
 
 
 def _check_parameters(scheduler: Scheduler) -> None:
     """Raise ReadError for what keys say only together."""
-    why = no_blocks(scheduler.version)
-    if scheduler.topology == BLOCK and why:
-        raise ReadError("topology", shown(BLOCK), f"{TREE} or {NONE}: {why}")
-    if why := lacking(scheduler.version, "gres.conf", "AutoDetect", scheduler.gres):
-        raise ReadError("gres", shown(scheduler.gres), f"{EXPLICIT} or {why}")
     returns = scheduler.parameter("ReturnToService")
     if returns is not None and str(returns) not in ("0", "1"):
         raise _fault(scheduler, "ReturnToService", "0 or 1, as with 2 a node takes jobs whatever made it reboot")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -39,9 +40,14 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration i
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import Fabric, fabric_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import Policy, read_policy
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import (
+    CONTROLLER,
+    DATABASE,
+    LOGIN,
+    Release,
     Scheduler,
     Services,
     defaults,
+    in_blocks,
     read_scheduler,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import (
@@ -72,6 +78,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_compa
     weaker_storage,
     weaker_topology,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.slurm_versions import COMMANDS, SLURMD, Reader
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.storage_of_host import exports_of, with_storage
 
 PLUGIN = "muster.cluster.fleet"
@@ -90,7 +97,10 @@ _LEDGER_URL = re.compile(r"(sqlite|postgresql(\+\w+)?)://.+")
 
 @dataclass(frozen=True)
 class Node:
-    """One declared host: a compute node with its hardware class and place, or a host that runs no user jobs."""
+    """One declared host: a compute node with its hardware class and place, or a host that runs no user jobs.
+
+    ``slurm_version`` is its own release of Slurm, None where it has the controllers'.
+    """
 
     name: str
     role: str
@@ -99,6 +109,7 @@ class Node:
     pod: str | None = None
     rack: str | None = None
     rails: tuple[Rail, ...] = ()
+    slurm_version: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the node as it stands in ``muster_fleet.nodes``, without its name."""
@@ -109,6 +120,8 @@ class Node:
             "pod": self.pod,
             "rack": self.rack,
             "rails": [rail.to_dict() for rail in self.rails],
+            # Left out where there is none: the variables of such hosts stay what they were.
+            **({"slurm_version": self.slurm_version} if self.slurm_version else {}),
         }
 
 
@@ -152,6 +165,24 @@ ClusterName = Annotated[str, Rule("lower-case letters, digits and hyphens", lamb
 HostRole = Literal["controller", "database", "login", "subnet_manager", "storage"]
 
 
+def _check_own_release(role: str, version: str | None) -> None:
+    """Raise ReadError for a host of a role that cannot have a release of Slurm of its own."""
+    if version is None or role in (COMPUTE, LOGIN):
+        return
+    why = "are always of scheduler.version" if role in (CONTROLLER, DATABASE) else "have no Slurm"
+    raise ReadError("slurm_version", shown(version), f"none, as hosts of role {role} {why}")
+
+
+def _readers(hosts: Iterable[tuple[str, str, str | None]]) -> tuple[Reader, ...]:
+    """Return the first of each release and kind of the hosts, given by key, role and own release of Slurm."""
+    found: dict[tuple[str, str], Reader] = {}
+    for key, role, version in hosts:
+        if version is not None:
+            reader = Reader(f"{key}.slurm_version", version, SLURMD if role == COMPUTE else COMMANDS)
+            found.setdefault((reader.version, reader.kind), reader)
+    return tuple(found.values())
+
+
 @dataclass(frozen=True)
 class HostBlock:
     """Hosts that run no user jobs, by pattern."""
@@ -159,11 +190,18 @@ class HostBlock:
     name: HostNames
     role: HostRole
     address: Address
+    slurm_version: Release | None = None
+
+    def __post_init__(self) -> None:
+        _check_own_release(self.role, self.slurm_version)
 
     def nodes(self) -> list[Node]:
         """Return the hosts; raises ReadError."""
         addresses = _addresses(self.address, len(self.name.names))
-        return [Node(name, self.role, address) for name, address in zip(self.name.names, addresses, strict=True)]
+        return [
+            Node(name, self.role, address, slurm_version=self.slurm_version)
+            for name, address in zip(self.name.names, addresses, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -184,6 +222,7 @@ class NodeBlock:
     pods: Places | None = None
     racks: Places | None = None
     rails: BlockRails | None = None
+    slurm_version: Release | None = None
 
     def nodes(self, expect: Expectations, fabric: Fabric) -> list[Node]:
         """Return the nodes, of whose class ``expect`` is; raises ReadError."""
@@ -191,9 +230,10 @@ class NodeBlock:
         addresses = _addresses(self.address, count)
         pods, racks = _places("pods", self.pods, count), _places("racks", self.racks, count)
         rails = rails_of_block(self.rails, count, expect, fabric)
+        each = zip(self.name.names, addresses, pods, racks, rails, strict=True)
         return [
-            Node(name, COMPUTE, addresses[index], self.hardware_class, pods[index], racks[index], rails[index])
-            for index, name in enumerate(self.name.names)
+            Node(name, COMPUTE, address, self.hardware_class, pod, rack, of_node, self.slurm_version)
+            for name, address, pod, rack, of_node in each
         ]
 
 
@@ -207,14 +247,18 @@ class DeclaredNode:
     pod: Text | None = None
     rack: Text | None = None
     rails: tuple[Rail, ...] = ()
+    slurm_version: Release | None = None
+
+    def __post_init__(self) -> None:
+        _check_own_release(self.role, self.slurm_version)
 
     def node(self, name: str, classes: Mapping[str, Expectations], fabric: Fabric) -> Node:
         """Return the host; raises ReadError."""
         if self.role != COMPUTE:
-            return Node(name, self.role, self.address, None, self.pod, self.rack, self.rails)
+            return Node(name, self.role, self.address, None, self.pod, self.rack, self.rails, self.slurm_version)
         known = choice("hardware_class", self.hardware_class, tuple(classes))
         check_rails([rail.rail for rail in self.rails], classes[known], fabric)
-        return Node(name, self.role, self.address, known, self.pod, self.rack, self.rails)
+        return Node(name, self.role, self.address, known, self.pod, self.rack, self.rails, self.slurm_version)
 
 
 _Entries = Rule("at least one entry", bool, of_value=True)
@@ -244,6 +288,13 @@ class FleetFile:
     use_extra_vars: Any = None
     leading_separator: Any = None
 
+    @property
+    def slurm_readers(self) -> tuple[Reader, ...]:
+        """What reads Slurm's files with a release of its own."""
+        hosts = ((f"hosts[{index}]", block.role, block.slurm_version) for index, block in enumerate(self.hosts))
+        nodes = ((f"nodes[{index}]", COMPUTE, block.slurm_version) for index, block in enumerate(self.nodes))
+        return _readers(itertools.chain(hosts, nodes))
+
 
 @dataclass(frozen=True)
 class FleetVariables:
@@ -263,6 +314,11 @@ class FleetVariables:
     controllers: Any = None
     database: Any = None
     logins: Any = None
+
+    @property
+    def slurm_readers(self) -> tuple[Reader, ...]:
+        """What reads Slurm's files with a release of its own."""
+        return _readers((f"nodes.{name}", node.role, node.slurm_version) for name, node in self.nodes.items())
 
 
 @dataclass(frozen=True)
@@ -365,7 +421,9 @@ class Fleet:
             domains = _check_nvlink_domains(nodes, classes)
         services = Services.of(((node.name, node.role) for node in nodes), file)
         check_cabling(nodes, fabric, file)
-        scheduler = read_scheduler(top.scheduler, classes, services, file, blocks=domains)
+        scheduler = read_scheduler(top.scheduler, classes, services, top.slurm_readers, file)
+        if domains and "topology" not in top.scheduler:
+            scheduler = in_blocks(scheduler, top.slurm_readers)
         check_gpus(scheduler, classes, file)
         with faults_of(file):
             _check_container_plugin(scheduler, nodes, classes)
@@ -425,6 +483,12 @@ class Fleet:
         return {node.name: node.address for node in self.nodes}
 
     @cached_property
+    def slurm_releases(self) -> tuple[str, ...]:
+        """Every release of Slurm in the fleet, the controllers' first."""
+        own = (node.slurm_version for node in self.nodes if node.slurm_version)
+        return tuple(dict.fromkeys([self.scheduler.version, *own]))
+
+    @cached_property
     def weaker(self) -> dict[str, tuple[str, ...]]:
         """In what a node of each class is asked less than what Muster ships, one sentence each."""
         common = (
@@ -434,7 +498,11 @@ class Fleet:
             *weaker_storage(self.storage),
         )
         return {
-            name: (*common, *weaker_topology(self.scheduler, expect), *weaker_class(expect, self.bases.get(name)))
+            name: (
+                *common,
+                *weaker_topology(self.scheduler, self.slurm_releases, expect),
+                *weaker_class(expect, self.bases.get(name)),
+            )
             for name, expect in self.classes.items()
         }
 

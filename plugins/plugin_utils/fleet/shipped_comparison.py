@@ -136,10 +136,10 @@ def weaker_scheduler(scheduler: Scheduler) -> tuple[str, ...]:
     return tuple(found)
 
 
-def weaker_topology(scheduler: Scheduler, expect: Expectations) -> tuple[str, ...]:
-    """Return how jobs are placed where racks are NVLink domains and Slurm could be told so."""
+def weaker_topology(scheduler: Scheduler, releases: Iterable[str], expect: Expectations) -> tuple[str, ...]:
+    """Return how jobs are placed where racks are NVLink domains and Slurm of all ``releases`` could be told so."""
     in_domains = expect.nvlink is not None and expect.nvlink.domain is not None
-    if not in_domains or scheduler.topology == BLOCK or no_blocks(scheduler.version):
+    if not in_domains or scheduler.topology == BLOCK or any(map(no_blocks, releases)):
         return ()
     return (f"topology is {scheduler.topology}, shipped {BLOCK}: jobs may be placed across NVLink domains needlessly",)
 

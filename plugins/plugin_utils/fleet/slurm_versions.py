@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal, NamedTuple
 
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_releases import RELEASES
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import read_yaml
 
 _DATA = Path(__file__).with_name("slurm_versions.yml")
 _LATER = "later"
+Kind = Literal["slurmctld", "slurmd", "commands"]
+SLURMCTLD: Final = "slurmctld"
+SLURMD: Final = "slurmd"
+COMMANDS: Final = "commands"
+
+
+class Reader(NamedTuple):
+    """What reads Slurm's files somewhere in a fleet, and its release; ``key`` says where the fleet file declares it."""
+
+    key: str
+    version: str
+    kind: Kind
 
 
 @lru_cache(maxsize=1)
@@ -19,9 +32,10 @@ def _data() -> Mapping[str, Any]:
     return data
 
 
+@lru_cache(maxsize=1)
 def releases() -> tuple[str, ...]:
-    """Return the known releases, oldest first."""
-    return tuple(_data()["releases"])
+    """Return the releases that a fleet file may declare, oldest first."""
+    return RELEASES[RELEASES.index(_data()["first"]) :]
 
 
 def has_key(version: str, file: str, key: str) -> bool:
@@ -29,12 +43,23 @@ def has_key(version: str, file: str, key: str) -> bool:
     return not lacking(version, file, key, None)
 
 
-def lacking(version: str, file: str, key: str, value: Any) -> str:
+def lacking_for(readers: Iterable[Reader], file: str, key: str, value: Any) -> str:
+    """Return what one of the readers lacks of ``key=value`` in a file, as ``lacking`` says it, and which that is."""
+    for reader in readers:
+        if why := lacking(reader.version, file, key, value, reader.kind):
+            return why if reader.kind == SLURMCTLD else f"{why}, and {reader.key} is {reader.version}"
+    return ""
+
+
+def lacking(version: str, file: str, key: str, value: Any, kind: Kind = SLURMCTLD) -> str:
     """Return what a release lacks of ``key=value`` in a file and why, such as ``none, as Slurm 22.05 has no key ...``.
 
-    Nothing where the release has it, or where nothing is known of it. Keys and values are compared without their case,
-    as Slurm does; a value is a list whose members may carry a setting of their own (``rl_enable,rl_log_freq=60``).
+    Nothing where the release has it, where nothing is known of it, or where its ``kind`` does not read it. Keys and
+    values are compared without their case, as Slurm does; a value is a list whose members may carry a setting of their
+    own (``rl_enable,rl_log_freq=60``).
     """
+    if kind == COMMANDS and file in _data()["daemons_only"]:
+        return ""
     keys = _data()["keys"].get(file, {})
     name = _spelled(key, keys)
     if name is not None and (why := _absent(version, keys[name])):
@@ -45,7 +70,9 @@ def lacking(version: str, file: str, key: str, value: Any) -> str:
         return ""
     for member in str(value).split(","):
         known = _spelled(member.partition("=")[0].strip(), by_key[name])
-        if known is not None and (why := _absent(version, by_key[name][known])):
+        if known is None or by_key[name][known].get("by", kind) != kind:
+            continue
+        if why := _absent(version, by_key[name][known]):
             return f"other values, as {name} of Slurm {version} has no {known} ({why})"
     return ""
 

@@ -42,7 +42,8 @@ _HEAD = "# Written by Muster from the fleet file; edits are lost.\n"
 class Cluster:
     """What Slurm's files are made from; hosts are name and address, the leading controller first.
 
-    ``sockets`` has the addresses of nodes whose collectives open their sockets on a rail.
+    ``sockets`` has the addresses of nodes whose collectives open their sockets on a rail, ``releases`` every release
+    that reads the files.
     """
 
     name: str
@@ -52,6 +53,11 @@ class Cluster:
     gpus: Mapping[str, Gpus]
     sockets: Mapping[str, str]
     scheduler: Scheduler
+    releases: tuple[str, ...]
+
+    def all_have(self, file: str, key: str) -> bool:
+        """Return whether all releases know a key: one that does not refuses the whole file."""
+        return all(has_key(release, file, key) for release in self.releases)
 
 
 def cluster_of(fleet: Fleet) -> Cluster:
@@ -68,6 +74,7 @@ def cluster_of(fleet: Fleet) -> Cluster:
         gpus={name: gpus_of(expect) for name, expect in fleet.classes.items() if expect.gpu},
         sockets=_sockets(fleet),
         scheduler=fleet.scheduler,
+        releases=fleet.slurm_releases,
     )
 
 
@@ -127,7 +134,7 @@ def _slurm_settings(cluster: Cluster, placed: bool) -> dict[str, Any]:
         **{key: value for key, value in sized.items() if key != "nodes"},
         "StateSaveLocation": scheduler.state_directory,
         "TreeWidth": tree_width(len(cluster.members)),
-        **_hooks(scheduler),
+        **_hooks(cluster),
         **_accounting(cluster),
     }
     if placed:
@@ -164,8 +171,8 @@ def tree_width(nodes: int) -> int:
     return max(int(known["least"]), math.ceil(root - 1e-9))
 
 
-def _hooks(scheduler: Scheduler) -> dict[str, Any]:
-    hooks, known = scheduler.hooks, defaults()["hooks"]
+def _hooks(cluster: Cluster) -> dict[str, Any]:
+    hooks, known = cluster.scheduler.hooks, defaults()["hooks"]
     settings: dict[str, Any] = {}
     if hooks.health:
         settings |= {
@@ -173,7 +180,8 @@ def _hooks(scheduler: Scheduler) -> dict[str, Any]:
             "HealthCheckInterval": known["health_interval"],
             "HealthCheckNodeState": known["health_node_state"],
         }
-    both = has_key(scheduler.version, "slurm.conf", "PrologTimeout")
+    # Every release knows the older key.
+    both = cluster.all_have("slurm.conf", "PrologTimeout")
     for key in ("prolog", "epilog"):
         if getattr(hooks, key):
             settings[key.title()] = known[key]
@@ -289,7 +297,7 @@ def _topology(cluster: Cluster) -> list[str]:
     if scheduler.topology == TREE:
         return tree_lines(cluster.members, defaults()["topology"]["leaves"])
     if scheduler.topology == BLOCK:
-        return block_lines(cluster.members, has_key(scheduler.version, "topology.conf", "BlockSizes"))
+        return block_lines(cluster.members, cluster.all_have("topology.conf", "BlockSizes"))
     return []
 
 

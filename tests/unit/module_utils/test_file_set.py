@@ -50,7 +50,7 @@ class Units(LocalHost):
             began = int(self.began * 1e6)
             shown = {"ActiveState": self.state, "UnitFileState": self.enabled, "NeedDaemonReload": self.stale}
             since = "InactiveExit" if self.state == "activating" else "ActiveEnter"
-            shown |= {each: "0" for each in BEGAN.values()} | {f"{since}TimestampMonotonic": str(began)}
+            shown |= dict.fromkeys(BEGAN.values(), "0") | {f"{since}TimestampMonotonic": str(began)}
             return Output("\n".join(f"{key}={value}" for key, value in shown.items()))
         self.done.append(f"{verb} {unit}" if verb != "daemon-reload" else verb)
         if verb == self.fails:

@@ -12,6 +12,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_package
     Plan,
     Wanted,
     absent,
+    check_served,
     check_step,
     fitting,
     gpu_plugin_fault,
@@ -20,6 +21,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_package
     plan,
     preferences_text,
     release_of,
+    said_release,
 )
 
 from tests.contracts.table import refuse_unknown
@@ -42,8 +44,8 @@ munge:
 """
 
 
-def wanted(version="22.05", upgrade=False, files=()):
-    return Wanted(CONTROLLER, version, dict(files), upgrade)
+def wanted(version="22.05", upgrade=False, files=(), controller=""):
+    return Wanted(CONTROLLER, version, dict(files), upgrade, controller)
 
 
 def there(version="22.05.8-4+deb12u3", **more):
@@ -101,6 +103,52 @@ def test_other_release_is_left_to_the_upgrade():
     ):
         plan(wanted("23.02"), there(), {})
     assert plan(wanted("23.02", upgrade=True), there(), {}).names == ["slurmctld", "slurm-client"]
+
+
+@pytest.mark.parametrize(("controller", "may"), [("", False), ("23.02", True), ("24.05", False)])
+def test_host_may_keep_its_release_where_the_controllers_serve_it(controller, may):
+    with pytest.raises(AptError, match="playbooks/slurm_upgrade") as caught:
+        plan(wanted("23.02", controller=controller), there(), {})
+    assert ('a host that keeps its release declares slurm_version: "22.05"' in str(caught.value)) == may
+
+
+@pytest.mark.parametrize(
+    ("said", "release"),
+    [
+        ("slurm-wlm 22.05.8", "22.05"),
+        ("slurm 24.11.5\n", "24.11"),
+        ("slurm 25.11.0-0rc1", "25.11"),
+        ("slurm 26.05", "26.05"),
+    ],
+)
+def test_release_that_slurmctld_says(said, release):
+    assert said_release(said) == release
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "slurm-wlm",
+        "slurm 2411.5",
+        "slurm 24.115",
+        "24.11.5",
+        "slurm 24.11.5\nslurm 23.11.4",
+        "no answer: slurm 24.11.5",
+    ],
+)
+def test_answer_without_a_release_is_an_error(said):
+    with pytest.raises(AptError, match=r"slurmctld -V on the primary controller: found .*, expected slurm 24.11.5"):
+        said_release(said)
+
+
+def test_release_that_the_controller_does_not_serve_is_refused():
+    check_served("24.11", "23.02")
+    expected = r"controller has Slurm 23.11: Slurm 24.11 is newer .*expected 22.05 to 23.11; nothing was changed"
+    with pytest.raises(AptError, match=f"{expected}.*playbooks/slurm_upgrade.yml"):
+        check_served("23.11", "24.11")
+    with pytest.raises(AptError, match=r"Slurm 30.05 is unknown here"):
+        check_served("30.05", "25.11")
 
 
 def test_upgrade_never_goes_back():

@@ -33,7 +33,7 @@ def test_daemon_that_cannot_be_held_is_an_error():
 
 
 def params(**more):
-    return {"packages": ["munge"], "version": "22.05", "repository": None, "upgrade": False, **more}
+    return {"packages": ["munge"], "version": "22.05", "repository": None, "upgrade": False, "controller": None, **more}
 
 
 def test_repository_is_written_with_its_release():
@@ -48,6 +48,19 @@ def test_repository_is_written_with_its_release():
 def test_release_that_is_none_is_an_error(version):
     with pytest.raises(AptError, match="is declared, expected one of"):
         wanted_of(params(version=version))
+
+
+def test_release_is_refused_that_the_primary_controller_does_not_serve():
+    assert wanted_of(params(version="23.02", controller="slurm 24.11.5")).controller == "24.11"
+    assert wanted_of(params(version="23.02")).controller == ""
+    with pytest.raises(AptError, match=r"expected 22.05 to 23.11; nothing was changed"):
+        wanted_of(params(version="24.11", controller="slurm-wlm 23.11.4"))
+
+
+@pytest.mark.parametrize("said", ["", "no answer: Connection refused"])
+def test_controller_that_does_not_say_its_release_is_an_error(said):
+    with pytest.raises(AptError, match="slurmctld -V on the primary controller: found"):
+        wanted_of(params(controller=said))
 
 
 def test_user_whose_number_somebody_has_is_an_error():

@@ -48,5 +48,6 @@ def test_data_names_known_releases_only() -> None:
     keyed = [span for keys in data["keys"].values() for span in keys.values()]
     valued = [span for keys in data["values"].values() for members in keys.values() for span in members.values()]
     for span in keyed + valued:
-        assert set(span) <= {"since", "until"} and span
-        assert set(span.values()) <= {*releases(), "later"}
+        assert set(span) <= {"since", "until", "by"} and set(span) & {"since", "until"}
+        assert {value for key, value in span.items() if key != "by"} <= {*releases(), "later"}
+        assert span.get("by", "slurmctld") == "slurmctld"
