@@ -30,11 +30,9 @@ def mount(*words: str) -> None:
     subprocess.run(["mount", *words], check=True)
 
 
-def enter(root: Path) -> None:
-    """Make the system the whole of what this process sees."""
-    place = root.with_name(f"{root.name}.inside")
+def lay(root: Path, place: Path) -> Path:
+    """Return where below a place the system lies, with a layer of its own and all that its programs look for."""
     place.mkdir(exist_ok=True)
-    mount("--make-rprivate", "/")
     mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", str(place))
     above, work, new = (place / name for name in ("above", "work", "root"))
     for each in (above, work, new):
@@ -55,6 +53,15 @@ def enter(root: Path) -> None:
     for name in ("passwd", "group"):
         # What package base-passwd would have made of it.
         (new / "etc" / name).write_bytes((new / f"usr/share/base-passwd/{name}.master").read_bytes())
+    return new
+
+
+def enter(root: Path, other: Path | None) -> None:
+    """Make the system the whole of what this process sees; within it lies the other one (slurm_cluster.OTHER)."""
+    mount("--make-rprivate", "/")
+    new = lay(root, root.with_name(f"{root.name}.inside"))
+    if other:
+        lay(other, new / "mnt")
     os.chroot(new)
     os.chdir("/")
     os.environ.clear()
@@ -85,9 +92,11 @@ def ask(argv: list[str], user: str, seconds: float) -> dict[str, object]:
 def main() -> None:
     """Answer what stdin asks."""
     asked = json.load(sys.stdin)
-    enter(Path(asked["root"]))
+    enter(Path(asked["root"]), Path(asked["other"]) if asked["other"] else None)
     if asked["cluster"]:
         slurm_cluster.start(asked["files"])
+    if asked["other"]:
+        slurm_cluster.start_other()
     print(json.dumps([ask(argv, user, asked["seconds"]) for argv, user in asked["asked"]]))
     sys.stdout.flush()
     # The cluster ends with the process namespace.

@@ -21,8 +21,9 @@ with nonsense in the place of any of its words: a program that never looked at a
 prints goes through Muster's own parsers. Slurm's programs are asked in a running cluster of their version and have to
 succeed; `nvidia-smi` is the real one over the lab's library with eight GPUs. `make contracts` has more: every fault
 that the lab gives a GPU, as each nvidia-smi prints it and as Muster judges it, what it prints held against what real
-H100s printed, and a slurmd with `AutoDetect=nvml`. Without the hardware that is as far as it goes: that a program does
-what it is told is for the lab and for real nodes to show.
+H100s printed, a slurmd with `AutoDetect=nvml`, and a slurmctld of each release with a slurmd and a login host of each
+other one. Without the hardware that is as far as it goes: that a program does what it is told is for the lab and for
+real nodes to show.
 
 The table is `tests/contracts/tools.yml`. This page is written by `make contracts-page`, which needs root, a Debian
 machine and 1.5 GB of packages. A unit test fails on a program or an argument vector that the table lacks:

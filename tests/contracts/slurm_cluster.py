@@ -2,7 +2,8 @@
 
 It is one machine: munged, mariadbd, slurmdbd, slurmctld, and slurmd twice, as nodes gpu-01 and gpu-02, each with eight
 CPUs and eight GPUs, which are device files and no more. Partitions are ``acceptance``, which is hidden and of group
-``muster``, and ``batch``. Users are muster, alice and bob. Everything that it starts ends with its process namespace.
+``muster``, and ``batch``. Users are muster, alice and bob. Node gpu-03 is declared only, or is another system, which
+lies within this one and has a munged of its own. Everything that it starts ends with its process namespace.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ HOST = "gpu-01"
 # An address for documentation: glibc resolves nothing, not even a number, on a host that has loopback's alone.
 ADDRESS = "192.0.2.1"
 NODES = ("gpu-01", "gpu-02")
+# Where the other system lies within the cluster's one (inside.py).
+OTHER = "/mnt/root"
+OTHER_NODE = "gpu-03"
 PATIENCE = 30.0
 LOGS = Path("/var/log/contract")
 # What the packages' scripts would have made; 64030 is Debian's number for slurm.
@@ -136,20 +140,40 @@ def start(files: Mapping[str, str]) -> None:
     start_cluster()
 
 
-def configure() -> None:
+def configure(root: str = "") -> None:
     """Make what the packages' scripts and an operator would have made."""
     for path, owner in DIRECTORIES.items():
-        Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
-        os.chown(path, USERS[owner], USERS[owner])
+        place = Path(f"{root}{path}")
+        place.mkdir(mode=0o755, parents=True, exist_ok=True)
+        os.chown(place, USERS[owner], USERS[owner])
     # Base-files' script makes it a link; some clients look there for MariaDB's socket.
-    if not Path("/var/run").is_symlink():
-        shutil.rmtree("/var/run", ignore_errors=True)
-        Path("/var/run").symlink_to("/run")
+    link = Path(f"{root}/var/run")
+    if not link.is_symlink():
+        shutil.rmtree(link, ignore_errors=True)
+        link.symlink_to("/run")
     for path, (text, mode) in FILES.items():
-        Path(path).write_text(text, encoding="utf-8")
-        Path(path).chmod(mode)
+        place = Path(f"{root}{path}")
+        place.write_text(text, encoding="utf-8")
+        place.chmod(mode)
         number = USERS[OWNERS.get(path, "root")]
-        os.chown(path, number, number)
+        os.chown(place, number, number)
+
+
+def start_other() -> None:
+    """Start the other system's munged and slurmd, with the cluster's key and configuration.
+
+    slurmd is not waited for: the cluster may refuse it.
+    """
+    configure(OTHER)
+    must([*on_other("munge"), "munged"])
+    with Path(f"{OTHER}{LOGS}/slurmd").open("wb") as log:
+        command = [*on_other("root"), "slurmd", "-D", "-N", OTHER_NODE]
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+def on_other(user: str) -> list[str]:
+    """Return what comes before a user's command to run it on the other system."""
+    return ["chroot", f"--userspec={USERS[user]}:{USERS[user]}", OTHER]
 
 
 def start_cluster() -> None:

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fcntl import LOCK_EX, flock
 from pathlib import Path
@@ -23,7 +23,11 @@ from urllib.parse import unquote
 
 import yaml
 
-from tests.contracts import gpus, table
+from tests.contracts import gpus, slurm_cluster, table
+
+sys.path.insert(0, str(gpus.LAB))
+
+import lab_systems
 
 BUILD = Path(__file__).parents[2] / "build/contracts"
 _INSIDE = Path(__file__).with_name("inside.py")
@@ -65,18 +69,22 @@ class System:
         asked: Sequence[tuple[Sequence[str], str]],
         cluster: bool = False,
         files: Mapping[str, str] | None = None,
+        other: System | None = None,
     ) -> list[Answer]:
         """Run argument vectors, each as a user, one after the other, and return what each gave.
 
         With ``cluster`` a Slurm of this system runs meanwhile (slurm_cluster.py), which has users besides root; it
-        finds ``files``, texts by their paths, in the place of its own.
+        finds ``files``, texts by their paths, in the place of its own. Its node gpu-03 is ``other``, a different
+        system, whose programs are asked by ``on_other``.
         """
-        question = {"root": str(self.root), "asked": asked, "cluster": cluster, "seconds": SECONDS}
-        text = json.dumps({**question, "files": dict(files or {})})
+        question = {"root": str(self.root), "other": other and str(other.root), "asked": asked, "cluster": cluster}
+        text = json.dumps({**question, "seconds": SECONDS, "files": dict(files or {})})
         namespaces = ["unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
         # Whoever may do these is not held by a namespace.
         powers = "--bounding-set=-sys_boot,-sys_module,-sys_rawio,-sys_time,-mknod,-syslog"
-        with _alone(self.suite):
+        with ExitStack() as stack:
+            for suite in sorted([self.suite, *([other.suite] if other else [])]):
+                stack.enter_context(_alone(suite))
             done = subprocess.run(
                 [*namespaces, "setpriv", powers, sys.executable, "-IS", str(_INSIDE)],
                 input=text, capture_output=True, text=True, check=False,
@@ -84,6 +92,11 @@ class System:
         if done.returncode != 0:
             raise NoSystem(f"{self.name}: the way in failed: {done.stderr.strip()[-2000:]}")
         return [Answer(**each) for each in json.loads(done.stdout)]
+
+
+def on_other(argv: Sequence[str], user: str) -> tuple[list[str], str]:
+    """Return how a user's command is asked on the other system of a cluster."""
+    return [*slurm_cluster.on_other(user), *argv], "root"
 
 
 def lacking() -> str:
@@ -119,9 +132,7 @@ def system(suite: str) -> System:
 
 def _make(suite: str, row: Mapping[str, Any], packages: Sequence[str], root: Path) -> dict[str, str]:
     shutil.rmtree(root, ignore_errors=True)
-    keys = []
-    if keyring := row.get("keyring"):
-        keys = [f"--keyring={_keyring(keyring)}"]
+    keys = [f"--keyring={lab_systems.keyring(row['keys'])}"] if "keys" in row else []
     # The suite's own archive by its name, or the machine's mirror of it: as apt finds it.
     _unpack(suite, row["components"], packages, root, *keys)
     debs = sorted((root / "var/cache/apt/archives").glob("*.deb"))
@@ -135,16 +146,6 @@ def _make(suite: str, row: Mapping[str, Any], packages: Sequence[str], root: Pat
         # A link that the package's own script makes.
         (root / "usr/sbin" / name).symlink_to(f"{name}-wlm")
     return versions
-
-
-def _keyring(package: Mapping[str, str]) -> Path:
-    """Return the keys of another distribution, from the package that Debian signs."""
-    root = BUILD / "keyring"
-    path = root / package["path"]
-    if not path.exists():
-        shutil.rmtree(root, ignore_errors=True)
-        _unpack(package["suite"], "main", [package["package"]], root)
-    return path
 
 
 def _unpack(suite: str, components: str, packages: Sequence[str], root: Path, *more: str) -> None:
