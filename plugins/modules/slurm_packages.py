@@ -57,8 +57,8 @@ options:
   upgrade: {description: Whether an older release may be upgraded., type: bool, default: false}
   units:
     description:
-      - Daemons that are stopped while their release is replaced and do not start again by themselves, as they may need
-        another configuration then.
+      - Daemons that packages must not start, as they need a configuration first. They are stopped while their release
+        is replaced.
     type: list
     elements: str
     default: []
@@ -213,13 +213,20 @@ def held(units: list[str]) -> list[str]:
     return [unit for unit in units if Path(f"/run/systemd/system/{unit}.service").is_symlink()]
 
 
-def hold(host: Host, units: list[str], on: bool) -> None:
-    """Stop units and keep packages from starting them, or let them start again."""
-    # Stopped before it is masked: a masked unit has no KillMode=process, and its stop would kill the running jobs.
+def hold(host: Host, units: list[str], stop: bool) -> None:
+    """Keep packages from starting units; those that run are stopped if ``stop``."""
     systemd = Systemd(host, STOP_SECONDS)
-    for words in (["stop"], ["mask", "--runtime"]) if on else (["unmask", "--runtime"],):
-        if units:
-            systemd.do(*words, *units)
+    if units and stop:
+        # Before they are masked: a masked unit has no KillMode=process, and its stop would kill the running jobs.
+        systemd.do("stop", *units)
+    if units:
+        systemd.do("mask", "--runtime", *units)
+
+
+def release(host: Host, units: list[str]) -> None:
+    """Let units start again."""
+    if units:
+        Systemd(host, STOP_SECONDS).do("unmask", "--runtime", *units)
 
 
 def main() -> None:
@@ -235,7 +242,7 @@ def main() -> None:
         wanted = wanted_of(params)
         stuck = held(params["units"])
         if stuck and not module.check_mode:
-            hold(host, stuck, on=False)
+            release(host, stuck)
         packages = Packages(host, wanted, params["timeout_seconds"], params["lists_valid_seconds"])
         planned = packages.plan()
         users = missing_users(params["users"])
@@ -250,12 +257,12 @@ def main() -> None:
             for path in planned.files:
                 replace_file(path, wanted.files[path], 0o644)
             if names:
-                replaced = params["units"] if any(version for _name, version in planned.install) else []
-                hold(host, replaced, on=True)
+                # Without its configuration a new slurmd looks for a cluster in DNS, and apt waits for it (Debian 13).
+                hold(host, params["units"], stop=any(version for _name, version in planned.install))
                 try:
                     packages.install(names, fetch)
                 finally:
-                    hold(host, replaced, on=False)
+                    release(host, params["units"])
                 left = packages.plan().names
                 if left:
                     raise AptError(f"after apt-get install these were still to be installed: {', '.join(left)}")

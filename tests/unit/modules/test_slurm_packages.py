@@ -5,7 +5,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.apt import Apt
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import SystemdError
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_packages import PREFERENCES, SOURCES
-from ansible_collections.muster.cluster.plugins.modules.slurm_packages import hold, missing_users, wanted_of
+from ansible_collections.muster.cluster.plugins.modules.slurm_packages import hold, missing_users, release, wanted_of
 
 from tests.fake_host import FakeHost
 
@@ -15,21 +15,28 @@ KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmDMEaA==\n-----END PGP PUBLIC KEY
 def test_daemon_is_stopped_while_its_unit_still_says_how():
     """A masked unit is stopped with all of its processes, and slurmd's are the running jobs."""
     host = FakeHost(answer=Output(rc=0))
-    hold(host, ["slurmd"], on=True)
+    hold(host, ["slurmd"], stop=True)
     assert host.commands == ["systemctl stop slurmd", "systemctl mask --runtime slurmd"]
-    hold(host, ["slurmd"], on=False)
+    release(host, ["slurmd"])
     assert host.commands[2:] == ["systemctl unmask --runtime slurmd"]
 
 
-def test_nothing_is_held_where_no_release_is_replaced():
+def test_new_daemon_is_kept_from_starting_without_its_configuration():
     host = FakeHost(answer=Output(rc=0))
-    hold(host, [], on=True)
+    hold(host, ["slurmd"], stop=False)
+    assert host.commands == ["systemctl mask --runtime slurmd"]
+
+
+def test_nothing_is_held_on_a_host_without_daemons():
+    host = FakeHost(answer=Output(rc=0))
+    hold(host, [], stop=True)
+    release(host, [])
     assert host.commands == []
 
 
 def test_daemon_that_cannot_be_held_is_an_error():
     with pytest.raises(SystemdError, match="systemctl stop slurmd: Failed to mask"):
-        hold(FakeHost(answer=Output(rc=1, stderr="Failed to mask")), ["slurmd"], on=True)
+        hold(FakeHost(answer=Output(rc=1, stderr="Failed to mask")), ["slurmd"], stop=True)
 
 
 def params(**more):
