@@ -307,8 +307,9 @@ PROVEN, ATTACKERS = NODES[:2], NODES[2:]
 
 @pytest.fixture
 def strangers() -> Iterator[None]:
-    """An ordinary user's jobs on nodes in service, which do to the others what they can."""
+    """An ordinary user's jobs on nodes in service, which do to the others what they can; one waits for those."""
     assert set(ATTACKERS) <= in_batch()
+    on("ctl", f"cd /tmp && runuser -u alice -- sbatch -p acceptance -w {','.join(PROVEN)} --wrap=hostname -o /dev/null")
     job = f"--wrap='nice -n 19 python3 /tmp/stranger {' '.join(map(address, PROVEN))}'"
     for node in ATTACKERS:
         on(node, f"rm -f /tmp/stranger.json; cat >/tmp/stranger <<'E'\n{(SCENARIO / 'stranger').read_text()}\nE")
@@ -329,6 +330,7 @@ def test_user_who_connects_writes_keys_and_floods_changes_no_verdict() -> None:
     verdicts = verdicts_of(run_in(log, SCENARIO / "inventory", "-e", f"target={','.join(PROVEN)}"), log)
     assert {node: states(verdicts)[node] for node in PROVEN} == dict.fromkeys(PROVEN, "admitted"), show(verdicts)
     assert "stranger" not in VERDICTS.read_text() + log.read_text()
+    assert on("ctl", "squeue --user=alice --partition=acceptance --noheader") == ""
     for node in ATTACKERS:
         seen = json.loads(on(node, "cat /tmp/stranger.json"))
         assert seen["dropped"] and not seen["connected"], seen

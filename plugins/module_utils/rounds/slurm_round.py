@@ -41,6 +41,8 @@ USABLE_STATES = ("idle", "completing", "planned")
 BUSY_STATES = ("allocated", "mixed")
 # States that a node leaves by itself when its slurmd was started a moment ago. "*": it does not answer slurmctld yet.
 PASSING_STATES = ("*", "unk", "boot", "powering_up")
+# Slurm's reason of a job that waits though its user is none of AllowGroups (23.11, 24.11).
+_STRANGER = "not in group permitted to use this partition"
 _LAUNCH_FAILED = re.compile(
     r"(?:launch (?:for StepId=\S+ )?failed on node|Node failure on|Unable to contact slurm daemon on|"
     r"Couldn't launch .* on node) ([A-Za-z0-9._-]+)",
@@ -95,7 +97,7 @@ class Work(Protocol):
 
 
 class Slurm:
-    """Slurm's commands, run as the unprivileged user."""
+    """Slurm's commands, run as the unprivileged user unless a method says otherwise."""
 
     def __init__(self, user: str, partition: str, environment: dict[str, str]) -> None:
         account = pwd.getpwnam(user)
@@ -107,8 +109,8 @@ class Slurm:
             groups = os.getgrouplist(user, account.pw_gid)
             self.identity = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": groups}
 
-    def ask(self, *argv: str) -> str:
-        """Return what a short command prints; raises SlurmError."""
+    def ask(self, *argv: str, own: bool = True) -> str:
+        """Return what a short command prints, run as the user or, with ``own`` off, as root; raises SlurmError."""
         try:
             done = subprocess.run(
                 argv,
@@ -118,7 +120,7 @@ class Slurm:
                 env=self.environment,
                 cwd="/",
                 check=False,
-                **self.identity,
+                **(self.identity if own else {}),
             )
         except (OSError, subprocess.SubprocessError) as exc:
             raise SlurmError(f"{argv[0]}: {exc}") from exc
@@ -166,6 +168,17 @@ class Slurm:
             if not wait_until(lambda: not self.jobs(campaign), CANCEL_SECONDS, POLL_SECONDS):
                 raise SlurmError(f"jobs {', '.join(cancelled)} of an earlier attempt did not end when cancelled")
         return cancelled
+
+    def turn_away(self) -> None:
+        """Cancel the jobs that wait in the partition and whose users may not use it; raises SlurmError.
+
+        Slurm before 23.11 refuses them. Since then it lets them wait and plans nodes for them, for which the user's own
+        jobs would wait in turn.
+        """
+        filters = f"--partition={self.partition}", "--states=PENDING"
+        waiting = self.ask("squeue", "--noheader", "--all", *filters, "--format=%A|%r", own=False)
+        if strangers := parse_strangers(waiting):
+            self.ask("scancel", "--state=PENDING", *strangers, own=False)
 
     def _own_jobs(self) -> str:
         return self._squeue(LIVE_STATES, "%i|%j")
@@ -219,6 +232,7 @@ def run_round(
     slurm: Slurm, jobs: list[Job], work: Work, start_seconds: int, patience: Patience = NO_PATIENCE
 ) -> list[dict[str, Any]]:
     """Run all jobs at once and return one observation per job; raises SlurmError if Slurm stops answering."""
+    slurm.turn_away()
     states = slurm.settled_states([node for job in jobs for node in job.group], start_seconds)
     observations: dict[str, dict[str, Any]] = {}
     running: list[Running] = []
@@ -317,6 +331,12 @@ def srun_argv(job: Job, partition: str, each: NodeShare, deadline_seconds: int, 
         "--input=none",
         *command,
     ]
+
+
+def parse_strangers(output: str) -> list[str]:
+    """Return the jobs whose users are not of the partition's groups, from ``squeue --format=%A|%r``."""
+    lines = [line.strip().split("|", 1) for line in output.splitlines() if "|" in line]
+    return list(dict.fromkeys(number for number, why in lines if _STRANGER in why))
 
 
 def parse_states(output: str) -> dict[str, str]:

@@ -79,10 +79,13 @@ with open(os.path.join(jobs, "../secrets"), "a") as file:
 os.unlink(mine)
 """
 # As a user's, whose jobs are in a hidden partition. A job's file holds its states, of which each answer shows the next;
-# its inode is the job's id.
+# its inode is the job's id. Other users' jobs are lines of a file of their own.
 SQUEUE = f"""#!{sys.executable}
 import os, sys
 given = dict(word.split("=", 1) for word in sys.argv if "=" in word)
+if "--user" not in given:
+    others = os.path.join(os.environ["JOBS"], "../others")
+    sys.exit(print(open(others).read()) if os.path.exists(others) else 0)
 for name in sorted(os.listdir(os.environ["JOBS"])) if "--all" in sys.argv else ():
     path = os.path.join(os.environ["JOBS"], name)
     state, *later = open(path).read().split() or [""]
@@ -96,6 +99,8 @@ SCANCEL = f"""#!{sys.executable}
 import os, sys
 jobs = os.environ["JOBS"]
 given = set(sys.argv[1:])
+if "--state=PENDING" in given:
+    sys.exit(print(*sys.argv[2:], file=open(os.path.join(jobs, "../turned_away"), "w")))
 for name in os.listdir(jobs):
     path = os.path.join(jobs, name)
     number = str(os.stat(path).st_ino)
@@ -229,6 +234,20 @@ def test_job_of_another_round_is_waited_for_until_it_is_completing(slurm: Slurm,
     left_over(tmp_path, **{"other-1-0": "RUNNING COMPLETING"})
     (seen,) = play(slurm, ("a", "b"), start_seconds=5)
     assert seen["ok"], seen["error"]
+
+
+def test_jobs_of_users_who_may_not_use_the_partition_are_cancelled_before_a_round(slurm: Slurm, tmp_path: Path) -> None:
+    reason = "uid 2001 not in group permitted to use this partition (acceptance). groups allowed: muster"
+    others = [f"39|{reason}", "40|Resources", f"41|{reason}", f"41|{reason}", "42|uid 2001|not in group", ""]
+    (tmp_path / "others").write_text("\n".join(others))
+    assert play(slurm, ("a", "b"))[0]["ok"]
+    assert (tmp_path / "turned_away").read_text().split() == ["39", "41"]
+
+
+def test_nothing_is_cancelled_where_nobody_else_waits(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "others").write_text("40|Resources\n")
+    assert play(slurm, ("a", "b"))[0]["ok"]
+    assert not (tmp_path / "turned_away").exists()
 
 
 def test_slurm_that_does_not_answer_is_an_error_about_slurm(slurm: Slurm, tmp_path: Path) -> None:
