@@ -33,7 +33,7 @@ from lab_files import copy, write, write_files
 from lab_inventory import InventoryError, read_inventory
 from lab_machine import ROOT, LabError, install_needed, run
 from lab_state import HEALTHY, StateError, assignments, changed, declared
-from lab_systems import DEFAULT, SYSTEMS, mmdebstrap
+from lab_systems import DEFAULT_SUITE, SYSTEMS, mmdebstrap
 
 HERE = Path(__file__).resolve().parent
 # A second lab of the same checkout has another name, and its inventory another subnet.
@@ -75,7 +75,7 @@ class LabHost:
     state: Mapping[str, Any]
     # Where the host sees the one directory that all hosts with such a place share; empty for none.
     shared: str = ""
-    suite: str = DEFAULT
+    suite: str = DEFAULT_SUITE
 
     @property
     def directory(self) -> Path:
@@ -123,7 +123,7 @@ def lab_of(inventory: Mapping[str, Any]) -> Lab:
             )
         except StateError as exc:
             raise LabError(f"inventory host {name}: {exc}") from exc
-        suite = variables.get("lab_suite", DEFAULT)
+        suite = variables.get("lab_suite", DEFAULT_SUITE)
         if suite not in SYSTEMS:
             raise LabError(f"inventory host {name}: lab_suite {suite}, expected one of {', '.join(SYSTEMS)}")
         shared = str(variables.get("lab_shared") or "")
@@ -328,7 +328,7 @@ class Podman:
 
 def recipe_hash(suite: str) -> str:
     """Return a hash over everything that goes into the image of a suite."""
-    digest = hashlib.sha256(suite.encode())
+    digest = hashlib.sha256(f"{suite} {SYSTEMS[suite].components}".encode())
     for path in sorted((HERE / "image").rglob("*")):
         if path.is_file():
             digest.update(f"{path.relative_to(HERE)} {path.stat().st_mode & 0o111:o} ".encode() + path.read_bytes())

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import yaml
 from lab import NEEDED_FILES, ROOT, LabError, Steps, install_needed, run, words, write
-from lab_systems import DEFAULT, mmdebstrap
+from lab_systems import DEFAULT_SUITE, SYSTEMS, mmdebstrap
 
 HERE = Path(__file__).resolve().parent
 RECIPE = HERE / "vm_image"
@@ -73,7 +73,7 @@ class Lab:
     place: Path
     packages: tuple[str, ...]
     machines: tuple[Machine, ...]
-    suite: str = DEFAULT
+    suite: str = DEFAULT_SUITE
 
     def machine(self, name: str) -> Machine:
         """Return the machine called ``name``."""
@@ -98,8 +98,11 @@ def read_lab(file: Path) -> Lab:
     for network in ends:
         if ends.count(network) != 2:
             raise LabError(f"{file}: network {network} joins {ends.count(network)} machines, expected 2")
+    suite = data.get("suite", DEFAULT_SUITE)
+    if suite not in SYSTEMS:
+        raise LabError(f"{file}: suite {suite}, expected one of {', '.join(SYSTEMS)}")
     place = ROOT / "build" / "vm" / file.parents[1].name
-    return Lab(place, tuple(data["packages"]), machines, data.get("suite", DEFAULT))
+    return Lab(place, tuple(data["packages"]), machines, suite)
 
 
 # --- image -------------------------------------------------------------------------------------------------------
@@ -107,7 +110,9 @@ def read_lab(file: Path) -> Lab:
 
 def recipe_hash(lab: Lab) -> str:
     """Return a hash over everything that goes into the image."""
-    digest = hashlib.sha256(f"{lab.suite} {IMAGE_SIZE} {' '.join(lab.packages)}".encode())
+    digest = hashlib.sha256(
+        f"{lab.suite} {SYSTEMS[lab.suite].components} {IMAGE_SIZE} {' '.join(lab.packages)}".encode()
+    )
     shared = (HERE / "image" / "files").rglob("*")
     for path in sorted([HERE / "image" / "apt_repository.sh", *shared, *RECIPE.rglob("*")]):
         if path.is_file():

@@ -48,7 +48,7 @@ options:
     description: Directories to create, by path, with their owner.
     type: dict
     default: {}
-  controller:
+  controller_says:
     description:
       - What C(slurmctld -V) says on the primary controller, whose slurmctld must be able to serve O(version). Otherwise
         the module fails before any change. Omitted on controllers and the database, and if the controller has no
@@ -86,7 +86,7 @@ EXAMPLES = r"""
   muster.cluster.slurm_packages:
     packages: [munge, slurmd]
     version: "23.11"
-    controller: slurm-wlm 24.11.5
+    controller_says: slurm-wlm 24.11.5
 """
 
 RETURN = r"""
@@ -139,7 +139,7 @@ ARGUMENTS = {
     "slurm_conf": {"type": "str"},
     "users": {"type": "dict", "default": {}},
     "directories": {"type": "dict", "default": {}},
-    "controller": {"type": "str"},
+    "controller_says": {"type": "str"},
     "upgrade": {"type": "bool", "default": False},
     "units": {"type": "list", "elements": "str", "default": []},
     "gpu_plugin": {"type": "str", "choices": ["nvml", "nvidia", "nrt"]},
@@ -153,7 +153,7 @@ def wanted_of(params: dict[str, Any]) -> Wanted:
     version = params["version"]
     if version not in RELEASES:
         raise AptError(f"Slurm {version} is declared, expected one of {', '.join(RELEASES)}")
-    controller = "" if params["controller"] is None else said_release(params["controller"])
+    controller = "" if params["controller_says"] is None else said_release(params["controller_says"])
     if controller:
         check_served(controller, version)
     files = {}
@@ -223,7 +223,7 @@ def hold(host: Host, units: list[str], stop: bool) -> None:
         systemd.do("mask", "--runtime", *units)
 
 
-def release(host: Host, units: list[str]) -> None:
+def unhold(host: Host, units: list[str]) -> None:
     """Let units start again."""
     if units:
         Systemd(host, STOP_SECONDS).do("unmask", "--runtime", *units)
@@ -242,7 +242,7 @@ def main() -> None:
         wanted = wanted_of(params)
         stuck = held(params["units"])
         if stuck and not module.check_mode:
-            release(host, stuck)
+            unhold(host, stuck)
         packages = Packages(host, wanted, params["timeout_seconds"], params["lists_valid_seconds"])
         planned = packages.plan()
         users = missing_users(params["users"])
@@ -262,7 +262,7 @@ def main() -> None:
                 try:
                     packages.install(names, fetch)
                 finally:
-                    release(host, params["units"])
+                    unhold(host, params["units"])
                 left = packages.plan().names
                 if left:
                     raise AptError(f"after apt-get install these were still to be installed: {', '.join(left)}")

@@ -6,7 +6,7 @@ import shlex
 
 from ..host.host import Host, Unreadable
 
-# ID, the name for people, and the releases whose packages the roles know; docs/provision.md says what is tested on each.
+# ID, the name for people, and the releases whose packages the roles know; docs/provision.md: what is tested on each.
 SYSTEMS = (("debian", "Debian", ("12", "13")), ("ubuntu", "Ubuntu", ("22.04", "24.04")))
 FILES = ("/etc/os-release", "/usr/lib/os-release")
 

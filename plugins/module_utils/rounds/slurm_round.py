@@ -109,8 +109,8 @@ class Slurm:
             groups = os.getgrouplist(user, account.pw_gid)
             self.identity = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": groups}
 
-    def ask(self, *argv: str, own: bool = True) -> str:
-        """Return what a short command prints, run as the user or, with ``own`` off, as root; raises SlurmError."""
+    def ask(self, *argv: str, as_root: bool = False) -> str:
+        """Return what a short command prints, run as the user unless ``as_root``; raises SlurmError."""
         try:
             done = subprocess.run(
                 argv,
@@ -120,7 +120,7 @@ class Slurm:
                 env=self.environment,
                 cwd="/",
                 check=False,
-                **(self.identity if own else {}),
+                **({} if as_root else self.identity),
             )
         except (OSError, subprocess.SubprocessError) as exc:
             raise SlurmError(f"{argv[0]}: {exc}") from exc
@@ -169,16 +169,18 @@ class Slurm:
                 raise SlurmError(f"jobs {', '.join(cancelled)} of an earlier attempt did not end when cancelled")
         return cancelled
 
-    def turn_away(self) -> None:
-        """Cancel the jobs that wait in the partition and whose users may not use it; raises SlurmError.
+    def cancel_strangers(self) -> None:
+        """Cancel the jobs that wait in the partition and whose users may not use it; raises SlurmError if Slurm is silent.
 
         Slurm before 23.11 refuses them. Since then it lets them wait and plans nodes for them, for which the user's own
         jobs would wait in turn.
         """
         filters = f"--partition={self.partition}", "--states=PENDING"
-        waiting = self.ask("squeue", "--noheader", "--all", *filters, "--format=%A|%r", own=False)
+        waiting = self.ask("squeue", "--noheader", "--all", *filters, "--format=%A|%r", as_root=True)
         if strangers := parse_strangers(waiting):
-            self.ask("scancel", "--state=PENDING", *strangers, own=False)
+            # It fails where one of them has ended meanwhile (23.11). What stays is told by a job that cannot start.
+            with suppress(SlurmError):
+                self.ask("scancel", "--state=PENDING", *strangers, as_root=True)
 
     def _own_jobs(self) -> str:
         return self._squeue(LIVE_STATES, "%i|%j")
@@ -232,7 +234,7 @@ def run_round(
     slurm: Slurm, jobs: list[Job], work: Work, start_seconds: int, patience: Patience = NO_PATIENCE
 ) -> list[dict[str, Any]]:
     """Run all jobs at once and return one observation per job; raises SlurmError if Slurm stops answering."""
-    slurm.turn_away()
+    slurm.cancel_strangers()
     states = slurm.settled_states([node for job in jobs for node in job.group], start_seconds)
     observations: dict[str, dict[str, Any]] = {}
     running: list[Running] = []

@@ -11,7 +11,7 @@ THREE_BEFORE_FROM = "24.11"
 def served(release: str) -> tuple[str, ...]:
     """Return the releases, oldest first, that a daemon of ``release`` serves: its own, and those before in the window.
 
-    Releases that are none of RELEASES are left out; ValueError where ``release`` is none.
+    Raises ValueError where ``release`` is none of RELEASES.
     """
     at = RELEASES.index(release)
     before = 3 if at >= RELEASES.index(THREE_BEFORE_FROM) else 2

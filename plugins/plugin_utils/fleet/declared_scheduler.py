@@ -326,7 +326,7 @@ def read_scheduler(
 ) -> Scheduler:
     """Return the section ``scheduler``, filled up with the defaults. Raises FleetError.
 
-    ``readers`` are hosts that have a release of their own.
+    ``readers`` are the nodes and login hosts that have a release of their own.
     """
     with faults_of(file, "scheduler"):
         check_keys(data, [each.name for each in fields(Scheduler)])
@@ -367,7 +367,7 @@ def read_scheduler(
 
 
 def in_blocks(scheduler: Scheduler, readers: Sequence[Reader]) -> Scheduler:
-    """Return the scheduler with topology/block, as it is where a release has none."""
+    """Return the scheduler with topology/block if every release has it, otherwise unchanged."""
     releases_here = (scheduler.version, *(reader.version for reader in readers))
     return scheduler if any(map(no_blocks, releases_here)) else replace(scheduler, topology=BLOCK)
 
@@ -439,7 +439,7 @@ def _check_served(scheduler: Scheduler, reader: Reader, file: str) -> None:
 
 
 def _check_known(scheduler: Scheduler, readers: Sequence[Reader]) -> None:
-    """Raise ReadError for a key or value that a release lacks whose hosts read it, the controllers' first."""
+    """Raise ReadError for a key or value that the release of one of the readers lacks; the controllers' comes first."""
     places = [
         ("parameters", "slurm.conf", scheduler.parameters),
         *((f"node_parameters.{name}", "node", given) for name, given in scheduler.node_parameters.items()),

@@ -120,7 +120,7 @@ class Node:
             "pod": self.pod,
             "rack": self.rack,
             "rails": [rail.to_dict() for rail in self.rails],
-            # Left out where there is none: the variables of such hosts stay what they were.
+            # Left out where there is none, as on most hosts.
             **({"slurm_version": self.slurm_version} if self.slurm_version else {}),
         }
 
@@ -232,8 +232,8 @@ class NodeBlock:
         rails = rails_of_block(self.rails, count, expect, fabric)
         each = zip(self.name.names, addresses, pods, racks, rails, strict=True)
         return [
-            Node(name, COMPUTE, address, self.hardware_class, pod, rack, of_node, self.slurm_version)
-            for name, address, pod, rack, of_node in each
+            Node(name, COMPUTE, address, self.hardware_class, pod, rack, node_rails, self.slurm_version)
+            for name, address, pod, rack, node_rails in each
         ]
 
 

@@ -32,7 +32,6 @@ def _data() -> Mapping[str, Any]:
     return data
 
 
-@lru_cache(maxsize=1)
 def releases() -> tuple[str, ...]:
     """Return the releases that a fleet file may declare, oldest first."""
     return RELEASES[RELEASES.index(_data()["first"]) :]

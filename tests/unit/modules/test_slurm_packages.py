@@ -5,7 +5,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.apt import Apt
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import SystemdError
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_packages import PREFERENCES, SOURCES
-from ansible_collections.muster.cluster.plugins.modules.slurm_packages import hold, missing_users, release, wanted_of
+from ansible_collections.muster.cluster.plugins.modules.slurm_packages import hold, missing_users, unhold, wanted_of
 
 from tests.fake_host import FakeHost
 
@@ -17,7 +17,7 @@ def test_daemon_is_stopped_while_its_unit_still_says_how():
     host = FakeHost(answer=Output(rc=0))
     hold(host, ["slurmd"], stop=True)
     assert host.commands == ["systemctl stop slurmd", "systemctl mask --runtime slurmd"]
-    release(host, ["slurmd"])
+    unhold(host, ["slurmd"])
     assert host.commands[2:] == ["systemctl unmask --runtime slurmd"]
 
 
@@ -30,7 +30,7 @@ def test_new_daemon_is_kept_from_starting_without_its_configuration():
 def test_nothing_is_held_on_a_host_without_daemons():
     host = FakeHost(answer=Output(rc=0))
     hold(host, [], stop=True)
-    release(host, [])
+    unhold(host, [])
     assert host.commands == []
 
 
@@ -40,7 +40,14 @@ def test_daemon_that_cannot_be_held_is_an_error():
 
 
 def params(**more):
-    return {"packages": ["munge"], "version": "22.05", "repository": None, "upgrade": False, "controller": None, **more}
+    return {
+        "packages": ["munge"],
+        "version": "22.05",
+        "repository": None,
+        "upgrade": False,
+        "controller_says": None,
+        **more,
+    }
 
 
 def test_repository_is_written_with_its_release():
@@ -58,16 +65,16 @@ def test_release_that_is_none_is_an_error(version):
 
 
 def test_release_is_refused_that_the_primary_controller_does_not_serve():
-    assert wanted_of(params(version="23.02", controller="slurm 24.11.5")).controller == "24.11"
+    assert wanted_of(params(version="23.02", controller_says="slurm 24.11.5")).controller == "24.11"
     assert wanted_of(params(version="23.02")).controller == ""
     with pytest.raises(AptError, match=r"expected 22.05 to 23.11; nothing was changed"):
-        wanted_of(params(version="24.11", controller="slurm-wlm 23.11.4"))
+        wanted_of(params(version="24.11", controller_says="slurm-wlm 23.11.4"))
 
 
 @pytest.mark.parametrize("said", ["", "no answer: Connection refused"])
 def test_controller_that_does_not_say_its_release_is_an_error(said):
     with pytest.raises(AptError, match="slurmctld -V on the primary controller: found"):
-        wanted_of(params(controller=said))
+        wanted_of(params(controller_says=said))
 
 
 def test_user_whose_number_somebody_has_is_an_error():

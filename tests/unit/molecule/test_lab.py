@@ -43,6 +43,10 @@ def test_gpus_lie_where_the_hardware_class_says() -> None:
         ({}, "the inventory has no hosts"),
         ({"_meta": {"hostvars": {"ctl": {}}}}, "inventory host ctl: no variable 'muster_fleet'"),
         (inventory(lab_state={"gpu": 1}), "inventory host gpu-01: unknown state gpu"),
+        (
+            inventory(lab_suite="jammy"),
+            "inventory host gpu-01: lab_suite jammy, expected one of bookworm, trixie, noble",
+        ),
     ],
 )
 def test_an_inventory_that_says_too_little_is_refused(content: dict[str, Any], said: str) -> None:

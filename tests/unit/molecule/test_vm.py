@@ -39,6 +39,13 @@ def test_network_that_does_not_join_two_machines_is_named(tmp_path: Path, networ
         vm.read_lab(file)
 
 
+def test_suite_that_the_lab_does_not_know_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "machines.yml"
+    file.write_text(yaml.safe_dump({"suite": "jammy", "packages": [], "machines": []}), encoding="utf-8")
+    with pytest.raises(lab.LabError, match="suite jammy, expected one of bookworm, trixie, noble"):
+        vm.read_lab(file)
+
+
 def test_machine_that_is_not_there_is_named() -> None:
     with pytest.raises(lab.LabError, match="no machine vm-09, found vm-01, vm-02"):
         vm.read_lab(FABRIC_VM).machine("vm-09")

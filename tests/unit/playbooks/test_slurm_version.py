@@ -35,5 +35,5 @@ def test_hosts_have_the_release_of_their_entry_and_all_others_that_of_the_contro
     done = warm_ansible.run(command, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in tmp_path.glob("*.json")}
-    # It is in the plays too, and nobody's node.
+    # localhost is in the plays too, and is nobody's node.
     assert found == {"ctl": "24.11", "gpu-04": "23.11", "localhost": "24.11"}

@@ -28,13 +28,20 @@ def read(name: str) -> Any:
 
 @pytest.fixture
 def heard(tmp_path: Path) -> Heard:
-    """Return what role slurm gives to slurm_packages as ``controller`` on two hosts, None where it leaves that out.
+    """Return what role slurm gives to slurm_packages as ``controller_says`` on two hosts, None where it has none.
 
     ``lines`` are those of the controller's slurmctld, None for a controller without one; ``asks`` says whether the
     role's main part runs, or its installation alone.
     """
 
-    def run(lines: list[str] | None, *options: str, role: str = "compute", asks: bool = True, **controller: Any) -> Any:
+    def run(
+        lines: list[str] | None,
+        *options: str,
+        role: str = "compute",
+        asks: bool = True,
+        known: bool = True,
+        **controller: Any,
+    ) -> Any:
         slurmctld = tmp_path / "slurmctld"
         if lines is not None:
             slurmctld.write_text("\n".join(["#!/bin/sh", *lines, ""]), encoding="utf-8")
@@ -51,7 +58,7 @@ def heard(tmp_path: Path) -> Heard:
                 **{name: value for name, value in read("vars/main.yml").items() if name in names},
                 "slurm_roles": [role],
                 "slurm_controllers": [{"name": "ctl"}],
-                "given": install["controller"].replace("omit", "none"),
+                "given": install["controller_says"].replace("omit", "none"),
             },
             "tasks": [
                 *([asking] if asks else []),
@@ -65,7 +72,7 @@ def heard(tmp_path: Path) -> Heard:
             ],
         }
         here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        hosts = {"all": {"hosts": {**dict.fromkeys(NODES, here), "ctl": {**here, **controller}}}}
+        hosts = {"all": {"hosts": {**dict.fromkeys(NODES, here), **({"ctl": {**here, **controller}} if known else {})}}}
         (tmp_path / "play.yml").write_text(json.dumps([play]), encoding="utf-8")
         (tmp_path / "hosts.yml").write_text(json.dumps(hosts), encoding="utf-8")
         environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
@@ -110,3 +117,7 @@ def test_controller_that_does_not_answer_is_no_release(heard: Heard) -> None:
     for said in heard(["echo slurm 24.11.5"], ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1):
         with pytest.raises(AptError, match=r"found .*Make sure this host can be reached"):
             said_release(said)
+
+
+def test_controller_that_is_not_in_the_inventory_is_not_asked(heard: Heard) -> None:
+    assert heard(["echo slurm 24.11.5"], known=False) == [None, None]

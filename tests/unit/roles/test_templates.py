@@ -63,6 +63,14 @@ def test_slurmd_asks_both_controllers(render):
     assert "Environment=SLURMD_CONF_SERVER=10.0.0.1,10.0.0.2" in render("slurm", "slurmd.conf.j2", hosts).splitlines()
 
 
+@pytest.mark.parametrize(("release", "kind", "way"), [("23.02", "simple", "-D -s"), ("23.11", "notify", "--systemd")])
+def test_slurmd_tells_systemd_that_it_runs_from_23_11_on(render, release, kind, way):
+    given = {"slurm_controllers": [{"address": "10.0.0.1"}], "slurm_version": release}
+    lines = render("slurm", "slurmd.conf.j2", given).splitlines()
+    assert f"Type={kind}" in lines
+    assert f"ExecStart=/usr/sbin/slurmd {way} --conf-server ${{SLURMD_CONF_SERVER}} $SLURMD_OPTIONS" in lines
+
+
 def test_nccl_is_written_again_at_boot_and_when_a_device_comes_or_is_renamed(render, tmp_path):
     variables = [{"name": "NCCL_IB_HCA", "value": "=rail0,rail1", "reason": "exactly the rails"}]
     rails = [{"rail": rail, "address": f"0000:{bus}:00.0"} for rail, bus in enumerate(("1a", "3c"))]

@@ -11,7 +11,7 @@ from tests.placed import placed
 
 from .clusters import FILE, MORE_HOSTS, files, settings, site, variables_of
 
-LATER = {
+SECOND_BLOCK = {
     "name": "gpu-[09-10]",
     "hardware_class": "hgx_h100",
     "address": "10.1.17.1",
@@ -25,7 +25,7 @@ def mixed(node: Any = None, login: Any = None, **scheduler: Any) -> dict[str, An
     """Return a fleet with two blocks of nodes and login hosts; ``node`` is the second block's release."""
     login_hosts = {**MORE_HOSTS[2], **({} if login is None else {"slurm_version": login})}
     data = site(scheduler, [login_hosts])
-    data["nodes"].append({**LATER, **({} if node is None else {"slurm_version": node})})
+    data["nodes"].append({**SECOND_BLOCK, **({} if node is None else {"slurm_version": node})})
     return data
 
 

@@ -51,3 +51,5 @@ def test_data_names_known_releases_only() -> None:
         assert set(span) <= {"since", "until", "by"} and set(span) & {"since", "until"}
         assert {value for key, value in span.items() if key != "by"} <= {*releases(), "later"}
         assert span.get("by", "slurmctld") == "slurmctld"
+    assert not any("by" in span for span in keyed)
+    assert set(data["daemons_only"]) <= {*data["keys"], *data["values"]}
