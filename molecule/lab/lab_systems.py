@@ -28,10 +28,10 @@ class System:
 
 SYSTEMS = {
     "bookworm": System("Debian 12", (3, 11)),
-    "trixie": System("Debian 13", (3, 13)),
+    "trixie": System("Debian 13", (3, 13), "main,contrib"),
     "noble": System("Ubuntu 24.04", (3, 12), "main,universe", "ubuntu"),
 }
-DEFAULT = "bookworm"
+DEFAULT_SUITE = "bookworm"
 
 
 def mmdebstrap(suite: str) -> list[str]:

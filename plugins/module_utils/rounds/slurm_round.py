@@ -170,7 +170,9 @@ class Slurm:
         return cancelled
 
     def cancel_strangers(self) -> None:
-        """Cancel the jobs that wait in the partition and whose users may not use it; raises SlurmError if Slurm is silent.
+        """Cancel the jobs that wait in the partition and whose users may not use it.
+
+        Raises SlurmError if Slurm does not answer.
 
         Slurm before 23.11 refuses them. Since then it lets them wait and plans nodes for them, for which the user's own
         jobs would wait in turn.
