@@ -210,7 +210,11 @@ def make_directories(directories: dict[str, str]) -> None:
 
 def held(units: list[str]) -> list[str]:
     """Return the units that a run which was killed has left unable to start."""
-    return [unit for unit in units if Path(f"/run/systemd/system/{unit}.service").is_symlink()]
+    return [unit for unit in units if _masked(Path(f"/run/systemd/system/{unit}.service"))]
+
+
+def _masked(path: Path) -> bool:
+    return path.is_symlink() and str(path.readlink()) == "/dev/null"
 
 
 def hold(host: Host, units: list[str], stop: bool) -> None:
@@ -235,14 +239,14 @@ def main() -> None:
     params, host, diff = module.params, LocalHost(), []
     # A daemon is restarted when its configuration is there, not by whoever looks for outdated libraries.
     os.environ.update(DEBIAN_FRONTEND="noninteractive", NEEDRESTART_MODE="l")
-    faults = preflight_faults(params["slurm_conf"], params["addresses"])
-    if faults:
-        module.fail_json(msg="; ".join(faults), steps=[])
+    stuck = held(params["units"])
     try:
-        wanted = wanted_of(params)
-        stuck = held(params["units"])
-        if stuck and not module.check_mode:
+        # First of all: whatever this run may fail at, their host may be at work.
+        if not module.check_mode:
             unhold(host, stuck)
+        if faults := preflight_faults(params["slurm_conf"], params["addresses"]):
+            raise AptError("; ".join(faults))
+        wanted = wanted_of(params)
         packages = Packages(host, wanted, params["timeout_seconds"], params["lists_valid_seconds"])
         planned = packages.plan()
         users = missing_users(params["users"])
@@ -258,11 +262,13 @@ def main() -> None:
                 replace_file(path, wanted.files[path], 0o644)
             if names:
                 # Without its configuration a new slurmd looks for a cluster in DNS, and apt waits for it (Debian 13).
-                hold(host, params["units"], stop=any(version for _name, version in planned.install))
+                replaced = any(version for _name, version in planned.install)
+                units = [unit for unit in params["units"] if replaced or not Systemd(host).is_active(unit)]
                 try:
+                    hold(host, units, stop=replaced)
                     packages.install(names, fetch)
                 finally:
-                    unhold(host, params["units"])
+                    unhold(host, units)
                 left = packages.plan().names
                 if left:
                     raise AptError(f"after apt-get install these were still to be installed: {', '.join(left)}")

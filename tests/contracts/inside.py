@@ -61,7 +61,7 @@ def enter(root: Path, other: Path | None) -> None:
     mount("--make-rprivate", "/")
     new = lay(root, root.with_name(f"{root.name}.inside"))
     if other:
-        lay(other, new / "mnt")
+        lay(other, Path(f"{new}{slurm_cluster.OTHER}").parent)
     os.chroot(new)
     os.chdir("/")
     os.environ.clear()

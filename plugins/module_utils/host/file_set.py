@@ -26,8 +26,12 @@ ENABLED = ("enabled", "static", "alias", "generated", "indirect", "transient")
 RUNNING = ("active", "reloading")
 UNIT_DIRECTORY = "/etc/systemd/"
 # When a unit of a state began to be in it, as systemd calls it.
-BEGAN = {"active": "ActiveEnterTimestampMonotonic", "activating": "InactiveExitTimestampMonotonic"}
-PROPERTIES = ("ActiveState", "UnitFileState", "NeedDaemonReload", *BEGAN.values())
+BEGAN = {
+    "active": "ActiveEnterTimestampMonotonic",
+    "reloading": "ActiveEnterTimestampMonotonic",
+    "activating": "InactiveExitTimestampMonotonic",
+}
+PROPERTIES = ("ActiveState", "UnitFileState", "NeedDaemonReload", *dict.fromkeys(BEGAN.values()))
 
 
 class FileSetError(MusterError):
@@ -210,7 +214,7 @@ def _steps(
         if runs and written:
             yield "reload", done.reloaded
     # In check mode a file that would be written does not have its new time yet.
-    elif outdated(properties, unit.files) or (check and runs and written):
+    elif runs and (outdated(properties, unit.files) or (check and written)):
         yield "restart", done.restarted
 
 

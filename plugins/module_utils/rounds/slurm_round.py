@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import math
 import os
 import pwd
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
@@ -25,6 +26,9 @@ SLURM_SECONDS = 20
 POLL_SECONDS = 0.2
 # What srun needs to end once its job is cancelled.
 CANCEL_SECONDS = 15
+# How often a round that waits looks for jobs of strangers before its own, and how many it cancels at one look.
+STRANGERS_SECONDS = 10.0
+STRANGERS_AT_ONCE = 500
 
 
 # Linux' MAX_ARG_STRLEN.
@@ -41,8 +45,6 @@ USABLE_STATES = ("idle", "completing", "planned")
 BUSY_STATES = ("allocated", "mixed")
 # States that a node leaves by itself when its slurmd was started a moment ago. "*": it does not answer slurmctld yet.
 PASSING_STATES = ("*", "unk", "boot", "powering_up")
-# Slurm's reason of a job that waits though its user is none of AllowGroups (23.11, 24.11).
-_STRANGER = "not in group permitted to use this partition"
 _LAUNCH_FAILED = re.compile(
     r"(?:launch (?:for StepId=\S+ )?failed on node|Node failure on|Unable to contact slurm daemon on|"
     r"Couldn't launch .* on node) ([A-Za-z0-9._-]+)",
@@ -104,6 +106,8 @@ class Slurm:
         self.user = user
         self.partition = partition
         self.environment = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C", **environment}
+        # Whom Slurm lets use the partition (AllowGroups).
+        self.members = {"root", user, *grp.getgrgid(account.pw_gid).gr_mem}
         self.identity: dict[str, Any] = {}
         if os.geteuid() != account.pw_uid:
             groups = os.getgrouplist(user, account.pw_gid)
@@ -172,17 +176,15 @@ class Slurm:
     def cancel_strangers(self) -> None:
         """Cancel the jobs that wait in the partition and whose users may not use it.
 
-        Raises SlurmError if Slurm does not answer.
-
         Slurm before 23.11 refuses them. Since then it lets them wait and plans nodes for them, for which the user's own
-        jobs would wait in turn.
+        jobs would wait in turn. Raises SlurmError if Slurm does not answer.
         """
         filters = f"--partition={self.partition}", "--states=PENDING"
-        waiting = self.ask("squeue", "--noheader", "--all", *filters, "--format=%A|%r", as_root=True)
-        if strangers := parse_strangers(waiting):
-            # It fails where one of them has ended meanwhile (23.11). What stays is told by a job that cannot start.
+        waiting = self.ask("squeue", "--noheader", "--all", *filters, "--format=%A|%u", as_root=True)
+        if strangers := parse_strangers(waiting, self.members):
+            # It fails where one of them has ended meanwhile. What stays shows: a job of the round does not start.
             with suppress(SlurmError):
-                self.ask("scancel", "--state=PENDING", *strangers, as_root=True)
+                self.ask("scancel", "--state=PENDING", *strangers[:STRANGERS_AT_ONCE], as_root=True)
 
     def _own_jobs(self) -> str:
         return self._squeue(LIVE_STATES, "%i|%j")
@@ -236,8 +238,8 @@ def run_round(
     slurm: Slurm, jobs: list[Job], work: Work, start_seconds: int, patience: Patience = NO_PATIENCE
 ) -> list[dict[str, Any]]:
     """Run all jobs at once and return one observation per job; raises SlurmError if Slurm stops answering."""
-    slurm.cancel_strangers()
     states = slurm.settled_states([node for job in jobs for node in job.group], start_seconds)
+    slurm.cancel_strangers()
     observations: dict[str, dict[str, Any]] = {}
     running: list[Running] = []
     for job in jobs:
@@ -257,7 +259,7 @@ def run_round(
         # Slurm starts their jobs once those who were there first have ended; it preempts nobody.
         start_seconds += patience.seconds
     begin = time.monotonic()
-    waiting = wait_for(running, begin + start_seconds)
+    waiting = wait_to_start(slurm, running, begin + start_seconds)
     # A job that still waits for its nodes says nothing about them; one that runs has its own deadline.
     pending = slurm.pending() if waiting else {}
     for item in waiting:
@@ -280,6 +282,17 @@ def run_round(
         else:
             observations[item.job.name] = work.observe(item.job.group, output, after)
     return [observations[job.name] for job in jobs]
+
+
+def wait_to_start(slurm: Slurm, items: list[Running], end: float) -> list[Running]:
+    """Return those that still run at ``end`` (monotonic seconds); meanwhile no stranger's job comes before theirs."""
+    while items := wait_for(items, min(time.monotonic() + STRANGERS_SECONDS, end)):
+        if time.monotonic() >= end:
+            break
+        # They go on without it.
+        with suppress(SlurmError):
+            slurm.cancel_strangers()
+    return items
 
 
 def wait_for(items: list[Running], end: float) -> list[Running]:
@@ -337,10 +350,10 @@ def srun_argv(job: Job, partition: str, each: NodeShare, deadline_seconds: int, 
     ]
 
 
-def parse_strangers(output: str) -> list[str]:
-    """Return the jobs whose users are not of the partition's groups, from ``squeue --format=%A|%r``."""
-    lines = [line.strip().split("|", 1) for line in output.splitlines() if "|" in line]
-    return list(dict.fromkeys(number for number, why in lines if _STRANGER in why))
+def parse_strangers(output: str, members: Collection[str]) -> list[str]:
+    """Return the jobs whose users are none of ``members``, from ``squeue --format=%A|%u``."""
+    pairs = [line.strip().partition("|") for line in output.splitlines()]
+    return list(dict.fromkeys(number for number, bar, user in pairs if bar and user not in members))
 
 
 def parse_states(output: str) -> dict[str, str]:

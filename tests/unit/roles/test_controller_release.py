@@ -98,8 +98,9 @@ def test_controller_without_slurmctld_says_nothing(heard: Heard) -> None:
 
 
 @pytest.mark.parametrize("role", ["controller", "database"])
-def test_hosts_of_the_services_do_not_ask(heard: Heard, role: str) -> None:
-    assert heard(["echo slurm 24.11.5"], role=role) == [None, None]
+def test_hosts_of_the_services_ask_for_others_alone(heard: Heard, tmp_path: Path, role: str) -> None:
+    assert heard(['echo asked >> "$0.asked"', "echo slurm 24.11.5"], role=role) == [None, None]
+    assert (tmp_path / "slurmctld.asked").exists()
 
 
 def test_installation_alone_does_not_ask(heard: Heard) -> None:
