@@ -12,13 +12,10 @@ from ansible_collections.muster.cluster.plugins.module_utils.rounds.fabric_job i
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.nccl_tests_job import NcclTestsCodec
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.round_job import Codec
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.storage_job import StorageCodec
-from ansible_collections.muster.cluster.plugins.module_utils.slurm import drain_reason
-from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import NodeState, parse_nodes
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Cohort, Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import StageWork
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
-from machines import CONTROLLER, MAY, MAY_NOT, NODE, PROJECT, idle, on, wait_for
+from machines import CONTROLLER, FLEET, MAY, MAY_NOT, NODE, idle, on, wait_for
 from rounds import GROUP, RANKS, command
 
 # Takes the place of what a round starts, whatever it is called with: tells which GPUs it may open.
@@ -37,9 +34,8 @@ def looking() -> None:
 
 def asked() -> int:
     """Return how many GPUs a round asks for on each node of this scenario's fleet."""
-    fleet = Fleet.load(PROJECT / "molecule/slurm_vm/inventory/vm.fleet.yml")
-    cohort = Cohort("vm_gpu", GROUP, (), {}, fleet.classes["vm_gpu"])
-    told = StageWork(Request(fleet, GROUP), cohort).meeting(Round(1, "inside", (GROUP,), {}), 60)
+    cohort = Cohort("vm_gpu", GROUP, (), {}, FLEET.classes["vm_gpu"])
+    told = StageWork(Request(FLEET, GROUP), cohort).meeting(Round(1, "inside", (GROUP,), {}), 60)
     return int(told["gpus_per_node"])
 
 
@@ -66,24 +62,3 @@ def test_each_process_of_a_round_reaches_all_gpus(stage: str) -> None:
 def test_without_the_request_it_reaches_none() -> None:
     lines = said(CODECS["fabric"], 0)
     assert len(lines) == 2 and all(MAY_NOT in line for line in lines), lines
-
-
-def shown() -> NodeState:
-    """Return what the controller says of the node."""
-    return parse_nodes(on(CONTROLLER, f"scontrol show node {NODE} --oneliner"))[NODE]
-
-
-def test_slurms_word_on_a_node_with_fewer_gpus_is_understood() -> None:
-    gres = "/etc/slurm/gres.conf"
-    on(CONTROLLER, f"cp -p {gres} /root/ && sed -i /nvidia1/d {gres} && scontrol reconfigure")
-    try:
-        wait_for("a registration that is refused", lambda: not shown().registered)
-        refused = shown()
-    finally:
-        on(CONTROLLER, f"cp -p /root/gres.conf {gres} && scontrol reconfigure")
-    assert refused.drained and "gres/gpu count reported lower than configured (1 < 2)" in refused.reason, refused
-    wait_for("a registration that is right", lambda: shown().registered)
-    # What is left is for whoever has looked at the node.
-    left = shown()
-    assert left.drained and drain_reason.for_registration(left.reason, left.by), left
-    on(CONTROLLER, f"scontrol update NodeName={NODE} State=RESUME")
