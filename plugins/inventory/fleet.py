@@ -14,6 +14,9 @@ description:
     them, C(muster_expect), the expectations of the hardware class, for the group of each class. The large keys of
     C(muster_fleet) are templates that are filled in when they are used, so that what holds for a whole fleet is not
     written out once for each host.
+  - C(ansible_become) is V(true) for the groups of roles, so that an ordinary user can log in to the hosts and use sudo,
+    and never for localhost. Ansible leaves sudo out where C(ansible_user) is C(root). C(group_vars), also those of
+    C(all), C(host_vars) and C(-e) override it.
   - With this inventory Muster's own playbooks refuse C(--start-at-task), and tags that would leave out tasks. What they
     leave out guards the fleet and judges the nodes, and a run without it could end with status 0.
   - Groups C(state_STATE) say what the ledger held when the inventory was read; a fleet without a ledger has none.
@@ -140,6 +143,7 @@ options:
   scheduler:
     description:
       - C(partitions) lists the user partitions, each with C(name), C(default), C(hardware_classes) and C(parameters).
+        C(managed) is false where the site sets up Slurm itself.
       - C(parameters) holds keys of slurm.conf, C(node_parameters) keys of NodeName lines by class, C(cgroup) keys of
         cgroup.conf; null takes a key out. C(ssh_access) is V(pam_slurm_adopt), V(pam_slurm) or V(open).
       - C(version) is Slurm's release (V(22.05) to V(25.11), as text) on controllers and database, and on all other
@@ -302,6 +306,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
             group = self._sanitize_group_name(f"class_{name}")
             expect = trust_as_template(f"{{{{ muster_fleet.classes[{json.dumps(name)}] }}}}")
             self.inventory.set_variable(group, "muster_expect", expect)
+        # Of the hosts' own groups: the variables of group all are also those of Ansible's implicit localhost.
+        for role in {node.role for node in fleet.nodes}:
+            self.inventory.set_variable(self._sanitize_group_name(role), "ansible_become", True)
 
     def _construct(self, fleet: fleets.Fleet) -> None:
         """Add composed variables and groups; a node's fields (``pod``, ``rails``) are variables in expressions."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.muster.cluster.plugins.module_utils.collecting.archive import read_archive
+from ansible_collections.muster.cluster.plugins.module_utils.collecting.archive import Collected, read_archive
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 
 PROJECT = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
@@ -215,11 +215,25 @@ def test_a_sick_host_of_the_same_kind_is_named(
     assert {finding["subject"] for finding in failed} == set(expected.values())
 
 
-def test_a_host_over_ssh_whose_tools_are_not_found_makes_no_class(tmp_path: Path) -> None:
-    """Over SSH the tools are looked up where a host has them, which in the lab is not so."""
+def drafted_over_ssh(directory: Path, *login: str) -> Collected:
+    """Return what a host that was collected over SSH showed; its tools are looked up where a host has them.
+
+    In the lab that is not so, and no class comes of it.
+    """
+    directory.mkdir()
     rest = ["--nodes", "gpu-[01-16]", "--address", "10.77.1.11", "--controller", "ctl=10.77.1.10"]
-    argv = [MUSTER, "draft", f"root@{GOOD}", f"--ssh-config={SSH[1]}", *rest, "--output=site.fleet.yml"]
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    argv = [MUSTER, "draft", *login, f"--ssh-config={SSH[1]}", *rest, "--output=site.fleet.yml"]
+    done = subprocess.run(argv, cwd=directory, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, "no GPU" in done.stderr) == (2, True), done.stderr
-    (archive,) = tmp_path.iterdir()
-    assert (read_archive(archive).host, archive.stat().st_mode & 0o777) == (GOOD, 0o600)
+    (archive,) = directory.iterdir()
+    assert archive.stat().st_mode & 0o777 == 0o600
+    return read_archive(archive)
+
+
+def test_a_host_over_ssh_shows_an_operator_with_sudo_what_it_shows_root(tmp_path: Path) -> None:
+    as_root = drafted_over_ssh(tmp_path / "root", f"root@{GOOD}")
+    by_sudo = drafted_over_ssh(tmp_path / "sudo", f"ops@{GOOD}", "--become")
+    without = drafted_over_ssh(tmp_path / "user", f"ops@{GOOD}")
+    assert as_root.host == by_sudo.host == without.host == GOOD
+    answered = [{name: output.rc for name, output in each.outputs.items()} for each in (as_root, by_sudo, without)]
+    assert answered[0] == answered[1] != answered[2]

@@ -27,4 +27,7 @@ chroot "$root" systemctl --quiet enable lab-host.service lab-ssh-keys.service ss
 # The ordinary users that a site's directory would provide. "*" locks the password, not the account.
 chroot "$root" useradd --uid 2001 --user-group --create-home --shell /bin/bash --password '*' alice
 chroot "$root" useradd --uid 2002 --user-group --create-home --shell /bin/bash --password '*' bob
+# The operator's ordinary user, for the scenarios that log in as one.
+chroot "$root" useradd --uid 2003 --user-group --groups sudo --create-home --shell /bin/bash --password '*' ops
+echo 'ops ALL=(ALL:ALL) NOPASSWD: ALL' | install -m 0440 /dev/stdin "$root/etc/sudoers.d/ops"
 : >"$root/etc/machine-id"

@@ -69,13 +69,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rail-addresses", metavar="PATTERN", help="RoCE: the first node's, as 172.[16-23].0.1/16")
     parser.add_argument("--racks", metavar="PATTERN", help="GB200: names of the racks, which nodes fill in order")
     parser.add_argument("--ssh-config", type=Path, metavar="FILE", help="configuration of OpenSSH")
+    parser.add_argument("--become", action="store_true", help="over SSH: become root by sudo, without a password")
     parser.epilog = "Exit status: 0 every host passes, 1 something failed, 2 incomplete, undecided or wrong input."
 
 
 def run(options: argparse.Namespace) -> Answer:
     """Write the fleet file, judge the hosts by its class. Raises CommandError, DraftError, FleetError and OSError."""
     declared = _declared(options)
-    sources = read_sources(options.sources, build, Ssh(options.ssh_config), Path())
+    sources = read_sources(options.sources, build, Ssh(options.ssh_config, become=options.become), Path())
     try:
         return _drafted(options, declared, sources)
     except MusterError as exc:

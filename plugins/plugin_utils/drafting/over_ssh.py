@@ -19,22 +19,28 @@ LIMIT_SECONDS = 900.0
 # Far more than a host's archive has: what is larger is none.
 MOST_BYTES = 64 * 2**20
 _GZIP = b"\x1f\x8b"
-_REMOTE = 'f=$(mktemp) && cat >"$f" && python3 "$f" collect --output -; s=$?; rm -f "$f"; exit $s'
+_REMOTE = 'f=$(mktemp) && cat >"$f" && {become}python3 "$f" collect --output -; s=$?; rm -f "$f"; exit $s'
+# There is no terminal on which a password could be asked for.
+_SUDO = "sudo -n "
 _SAID = 300
 
 
 @dataclass(frozen=True)
 class Ssh:
-    """How a host is reached: OpenSSH's configuration (None: the user's own), and the time limit of the whole."""
+    """How a host is reached: OpenSSH's configuration (None: the user's own), and the time limit of the whole.
+
+    With ``become`` whoever logs in becomes root there by sudo, which must ask for no password.
+    """
 
     config: Path | None = None
     limit_seconds: float = LIMIT_SECONDS
+    become: bool = False
 
     def argv(self, host: str) -> list[str]:
         """Return the command that collects ``host``, as ssh names it."""
         config = ["-F", str(self.config)] if self.config else []
         # The user's shell there may be any; what it starts is one that knows the words.
-        remote = f"exec sh -c {shlex.quote(_REMOTE)}"
+        remote = f"exec sh -c {shlex.quote(_REMOTE.format(become=_SUDO if self.become else ''))}"
         return ["ssh", *config, "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host, remote]
 
 

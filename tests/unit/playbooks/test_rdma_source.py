@@ -45,7 +45,13 @@ def asked(tmp_path: Path) -> Callable[..., str]:
             (place / "doca.asc").write_text("-----BEGIN PGP PUBLIC KEY BLOCK-----\n", encoding="utf-8")
         play = {"hosts": "compute[0]", "gather_facts": False, "tasks": [preflight()]}
         (tmp_path / "play.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
-        given = {**IDENTIFIED, "ansible_connection": "local", "ansible_python_interpreter": sys.executable, **variables}
+        given = {
+            **IDENTIFIED,
+            "ansible_connection": "local",
+            "ansible_become": False,
+            "ansible_python_interpreter": sys.executable,
+            **variables,
+        }
         (tmp_path / "given.json").write_text(json.dumps(given), encoding="utf-8")
         environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
         environment["ANSIBLE_COLLECTIONS_PATH"] = str(ROOT / "collections")

@@ -67,6 +67,15 @@ def test_program_runs_there_from_a_file_that_is_removed(
     assert [path.name for path in (there / "bin").iterdir()] == ["ssh"]
 
 
+def test_who_is_not_root_becomes_it_where_the_operator_says_so(there: Path, here: Path) -> None:
+    sudo = there / "bin/sudo"
+    sudo.write_text(f'#!/bin/sh\nprintf "%s" "$1" >{there}/sudo\nshift\nexec "$@"\n')
+    sudo.chmod(0o755)
+    program = f"import sys; sys.stdout.buffer.write(open('{there}/gpu-02.tar.gz', 'rb').read())\n"
+    assert read("here", program=program.encode(), ssh=Ssh(become=True)) == ["gpu-02"]
+    assert (there / "sudo").read_text() == "-n"
+
+
 @pytest.mark.parametrize(
     ("host", "reason"),
     [
