@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
-"""Makes a signed apt repository of stand-ins for NVIDIA's packages: their names, versions, dependencies and units.
+"""Makes signed repositories of the stand-ins: one for apt, for dnf those in rhel9, rocky9 and forged below it.
 
-What a stand-in does of the real one: the driver's unit "loads" its version where none is loaded since boot, the fabric
-manager refuses another driver than its own, and the kernel module fails to build while /opt/lab/dkms_fails is there.
-Names and version forms: NVIDIA's CUDA repository for Ubuntu 24.04. Dependencies of DCGM: cmake/packaging.cmake of
-NVIDIA/DCGM; of its closed-source packages, which that file does not have, as of their open-source counterparts.
+All packages are signed with one key, but those in forged.
 """
 
 from __future__ import annotations
@@ -17,143 +14,68 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from stand_ins import DEBS, FORGED, ROCKY, RPMS, Package
+
 KEY_NAME = "Stand-in repository <repository@lab.invalid>"
-LOADED = "/opt/lab/root/proc/driver/nvidia/version"
-BOOT_ID = "/opt/lab/root/proc/sys/kernel/random/boot_id"
-
-PERSISTENCED = f"""#!/bin/sh
-# A driver that is loaded stays until the next boot.
-if ! cmp -s {BOOT_ID} /run/stand-in-loaded; then
-    mkdir -p {Path(LOADED).parent}
-    version=$(cat /usr/lib/stand-in/driver)
-    echo "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  $version  Release Build" >{LOADED}
-    cp {BOOT_ID} /run/stand-in-loaded
-fi
-exec sleep infinity
-"""
-UNIT = """[Unit]
-Description=Stand-in for {name}
-{more}
-[Service]
-ExecStart={start}
-[Install]
-WantedBy=multi-user.target
-"""
-
-
-@dataclass(frozen=True)
-class Deb:
-    """One package."""
-
-    name: str
-    version: str
-    depends: tuple[str, ...] = ()
-    files: dict[str, str] = field(default_factory=dict)
-    postinst: str = ""
-
-
-def driver(version: str) -> list[Deb]:
-    """Return driver and fabric manager of one version."""
-    package = f"{version}-0ubuntu1"
-    return [
-        Deb(
-            "nvidia-open-570",
-            package,
-            (f"nvidia-dkms-570-open (= {package})", f"nvidia-compute-utils-570 (= {package})"),
-        ),
-        Deb(
-            "nvidia-dkms-570-open",
-            package,
-            files={"usr/lib/stand-in/driver": f"{version}\n"},
-            postinst="#!/bin/sh\n[ ! -e /opt/lab/dkms_fails ]\n",
-        ),
-        Deb(
-            "nvidia-compute-utils-570",
-            package,
-            files={
-                "usr/bin/nvidia-persistenced": PERSISTENCED,
-                "lib/systemd/system/nvidia-persistenced.service": (
-                    "[Unit]\nStopWhenUnneeded=true\n[Service]\n"
-                    "ExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced --no-persistence-mode\n"
-                ),
-            },
-        ),
-        Deb(
-            "nvidia-fabricmanager-570",
-            f"{version}-1",
-            files={
-                "usr/bin/nv-fabricmanager": (
-                    f"#!/bin/sh\nsleep 0.5\ngrep -qF ' {version} ' {LOADED} || exit 1\nexec sleep infinity\n"
-                ),
-                "lib/systemd/system/nvidia-fabricmanager.service": UNIT.format(
-                    name="fabric manager",
-                    more="Wants=nvidia-persistenced.service\nAfter=nvidia-persistenced.service",
-                    start="/usr/bin/nv-fabricmanager",
-                ),
-            },
-        ),
-    ]
-
-
-def others(dcgm: str, nccl: str, toolkit: str) -> list[Deb]:
-    """Return what has versions of its own."""
-    library = nccl.partition("-")[0]
-    return [
-        Deb("datacenter-gpu-manager-4-cuda12", dcgm, (f"datacenter-gpu-manager-4-core (= {dcgm})",)),
-        Deb("datacenter-gpu-manager-4-proprietary", dcgm, (f"datacenter-gpu-manager-4-core (= {dcgm})",)),
-        Deb(
-            "datacenter-gpu-manager-4-proprietary-cuda12",
-            dcgm,
-            (f"datacenter-gpu-manager-4-proprietary (= {dcgm})",),
-        ),
-        Deb(
-            "datacenter-gpu-manager-4-core",
-            dcgm,
-            files={
-                "lib/systemd/system/nvidia-dcgm.service": UNIT.format(
-                    name="DCGM", more="", start="/usr/bin/sleep infinity"
-                )
-            },
-        ),
-        Deb("libnccl2", nccl, files={f"usr/lib/x86_64-linux-gnu/libnccl.so.{library}": "stand-in\n"}),
-        Deb("libnccl-dev", nccl, (f"libnccl2 (= {nccl})",)),
-        Deb("nvidia-container-toolkit", toolkit, (f"nvidia-container-toolkit-base (= {toolkit})",)),
-        Deb("nvidia-container-toolkit-base", toolkit),
-    ]
-
-
-DEBS = [
-    *driver("570.86.15"),
-    *others("1:4.2.3-1", "2.26.2-1+cuda12.8", "1.17.8-1"),
-    *driver("570.124.06"),
-    *others("1:4.4.1-1", "2.27.3-1+cuda12.9", "1.17.9-1"),
-]
+# Command -> Debian or Ubuntu package.
+NEEDED = {"gpg": "gnupg", "dpkg-deb": "dpkg", "rpmbuild": "rpm", "createrepo_c": "createrepo-c"}
 SOURCES = {
     "nccl-tests-2.16.4": "mkdir build\nfor each in all_reduce alltoall; do echo built >build/${each}_perf; done\n",
     "nvbandwidth-0.8": "echo built >nvbandwidth\n",
 }
 
 
-def run(argv: list[str], **more: object) -> str:
+def run(argv: Sequence[str | Path], **more: object) -> str:
     """Run a tool and return what it prints."""
     return subprocess.run(argv, check=True, capture_output=True, text=True, **more).stdout  # type: ignore[call-overload,no-any-return]
 
 
-def build(deb: Deb, place: Path, target: Path) -> str:
-    """Build one package and return its paragraph of the list."""
-    tree = place / f"{deb.name}_{deb.version.replace(':', '%3a')}"
-    control = f"Package: {deb.name}\nVersion: {deb.version}\nArchitecture: amd64\nMaintainer: {KEY_NAME}\n"
-    control += f"Depends: {', '.join(deb.depends)}\n" if deb.depends else ""
-    control += f"Description: stand-in for {deb.name}\n"
-    scripts = {"DEBIAN/control": control, **({"DEBIAN/postinst": deb.postinst} if deb.postinst else {})}
-    for name, text in {**scripts, **deb.files}.items():
+def write_tree(tree: Path, files: Mapping[str, str]) -> None:
+    """Write files below a directory; a script can be started."""
+    for name, text in files.items():
         path = tree / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         path.chmod(0o755 if text.startswith("#!") else 0o644)
+
+
+class Signer:
+    """gpg with one new key."""
+
+    def __init__(self, home: Path) -> None:
+        home.mkdir(mode=0o700)
+        self.environment = {**os.environ, "GNUPGHOME": str(home)}
+        # rpm's own code and that of other releases read no ed25519.
+        self.run("--quick-generate-key", KEY_NAME, "rsa2048", "sign", "never")
+        self.public_key = self.run("--armor", "--export", KEY_NAME)
+
+    def run(self, *arguments: str | Path) -> str:
+        gpg = ["gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""]
+        return run([*gpg, *arguments], env=self.environment)
+
+    def sign_rpms(self, files: Sequence[Path]) -> None:
+        """Put a signature into each RPM."""
+        defined = ("--define", "__gpg /usr/bin/gpg", "--define", f"_gpg_name {KEY_NAME}")
+        run(["rpmsign", *defined, "--addsign", *files], env=self.environment)
+
+    def close(self) -> None:
+        """End gpg's agent, which would outlive the directory."""
+        subprocess.run(["gpgconf", "--kill", "all"], env=self.environment, check=False, capture_output=True)
+
+
+def build_deb(package: Package, place: Path, target: Path) -> str:
+    """Build a deb and return its paragraph of the list."""
+    tree = place / f"{package.name}_{package.version.replace(':', '%3a')}"
+    control = (
+        f"Package: {package.name}\nVersion: {package.version}\nArchitecture: amd64\nMaintainer: {KEY_NAME}\n"
+        f"Depends: {', '.join(f'{name} (= {version})' for name, version in package.needs.items())}\n"
+        f"Description: stand-in for {package.name}\n"
+    ).replace("Depends: \n", "")
+    scripts = {"DEBIAN/postinst": package.installed} if package.installed else {}
+    write_tree(tree, {"DEBIAN/control": control, **scripts, **package.files})
     file = target / f"{tree.name}.deb"
     run(["dpkg-deb", "--build", "--root-owner-group", "-Znone", str(tree), str(file)])
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -162,18 +84,74 @@ def build(deb: Deb, place: Path, target: Path) -> str:
     return f"{control}Filename: {plain.name}\nSize: {plain.stat().st_size}\nSHA256: {digest}\n"
 
 
-def sign(release: Path, place: Path) -> str:
-    """Sign the release with a new key and return the public one."""
-    home = place / "gnupg"
-    home.mkdir(mode=0o700)
-    environment = {**os.environ, "GNUPGHOME": str(home)}
-    gpg = ["gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""]
-    try:
-        run([*gpg, "--quick-generate-key", KEY_NAME, "ed25519", "sign", "never"], env=environment)
-        run([*gpg, "--clearsign", "--output", str(release.with_name("InRelease")), str(release)], env=environment)
-        return run([*gpg, "--armor", "--export", KEY_NAME], env=environment)
-    finally:
-        subprocess.run(["gpgconf", "--kill", "all"], env=environment, check=False, capture_output=True)
+def write_apt_repository(packages: Sequence[Package], signer: Signer, place: Path, target: Path) -> None:
+    """Write a repository for apt."""
+    listed = "\n".join(build_deb(package, place, target) for package in packages)
+    (target / "Packages").write_text(listed, encoding="utf-8")
+    digest = hashlib.sha256(listed.encode()).hexdigest()
+    release = target / "Release"
+    release.write_text(
+        "Origin: Stand-in\nLabel: Stand-in\nArchitectures: amd64\nDate: Thu, 01 Jan 2026 00:00:00 UTC\n"
+        f"SHA256:\n {digest} {len(listed.encode())} Packages\n",
+        encoding="utf-8",
+    )
+    signer.run("--clearsign", "--output", release.with_name("InRelease"), release)
+
+
+def paragraph(package: Package, tree: Path) -> str:
+    """Return a package's part of a spec file, its own files being below ``tree``."""
+    epoch, _, rest = package.version.rpartition(":")
+    version, _, release = rest.rpartition("-")
+    lines = [f"%package -n {package.name}", f"Epoch: {epoch or 0}", f"Version: {version}", f"Release: {release}"]
+    lines += [f"Summary: stand-in for {package.name}", "AutoReqProv: no"]
+    lines += ["BuildArch: noarch"] if package.noarch else []
+    for tag, others in (("Requires", package.needs), ("Provides", package.provides)):
+        lines += [f"{tag}: {name} = {version}" if version else f"{tag}: {name}" for name, version in others.items()]
+    lines += [f"%description -n {package.name}", f"stand-in for {package.name}"]
+    if package.installed:
+        lines += [f"%post -n {package.name} -p <lua>", package.installed]
+    lines += [f"%files -n {package.name}", *(f"/{name}" for name in package.files)]
+    write_tree(tree, package.files)
+    return "\n".join(lines)
+
+
+def build_rpms(packages: Sequence[Package], place: Path) -> list[Path]:
+    """Build RPMs, no two of one name, from one spec file, and return their files."""
+    tree = place / "tree"
+    tree.mkdir(parents=True)
+    parts = "\n\n".join(paragraph(package, tree) for package in packages)
+    spec = place / "stand_ins.spec"
+    spec.write_text(
+        "Name: stand-ins\nVersion: 1\nRelease: 1\nSummary: stand-ins\nLicense: none\n%description\nstand-ins\n\n"
+        f"{parts}\n\n%install\ncp -a {tree}/. %{{buildroot}}/\n",
+        encoding="utf-8",
+    )
+    settings = {
+        "_topdir": place,
+        "_rpmdir": place / "built",
+        # Scripts stay as they are, and nothing is compressed.
+        "__os_install_post": "%{nil}",
+        "_binary_payload": "w0.ufdio",
+    }
+    defined = [word for name, value in settings.items() for word in ("--define", f"{name} {value}")]
+    run(["rpmbuild", "--quiet", "-bb", "--target", "x86_64", *defined, spec])
+    return sorted((place / "built").rglob("*.rpm"))
+
+
+def write_dnf_repository(packages: Sequence[Package], signer: Signer, place: Path, target: Path) -> None:
+    """Write a repository for dnf; of packages of one name each version is built by itself."""
+    target.mkdir()
+    batches: list[list[Package]] = []
+    for package in packages:
+        batch = next((batch for batch in batches if package.name not in {each.name for each in batch}), None)
+        if batch is None:
+            batches.append(batch := [])
+        batch.append(package)
+    for number, batch in enumerate(batches):
+        for rpm in build_rpms(batch, place / target.name / str(number)):
+            shutil.copy(rpm, target)
+    signer.sign_rpms(sorted(target.glob("*.rpm")))
+    run(["createrepo_c", "--quiet", "--no-database", target])
 
 
 def source_archive(name: str, script: str, target: Path) -> None:
@@ -187,23 +165,23 @@ def source_archive(name: str, script: str, target: Path) -> None:
 
 
 def main(target: Path) -> None:
-    """Write the repository as a whole."""
-    if not (shutil.which("gpg") and shutil.which("dpkg-deb")):
-        subprocess.run(["apt-get", "-qq", "install", "--no-install-recommends", "gnupg", "dpkg"], check=True)
+    """Write the repositories as a whole."""
+    if missing := [package for command, package in NEEDED.items() if not shutil.which(command)]:
+        subprocess.run(["apt-get", "-qq", "install", "--no-install-recommends", *missing], check=True)
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        packages = "\n".join(build(deb, place, target) for deb in DEBS)
-        (target / "Packages").write_text(packages, encoding="utf-8")
-        digest = hashlib.sha256(packages.encode()).hexdigest()
-        release = target / "Release"
-        release.write_text(
-            "Origin: Stand-in\nLabel: Stand-in\nArchitectures: amd64\nDate: Thu, 01 Jan 2026 00:00:00 UTC\n"
-            f"SHA256:\n {digest} {len(packages.encode())} Packages\n",
-            encoding="utf-8",
-        )
-        (target / "signing_key.asc").write_text(sign(release, place), encoding="utf-8")
+        ours, stranger = Signer(place / "ours"), Signer(place / "stranger")
+        try:
+            write_apt_repository(DEBS, ours, place / "debs", target)
+            write_dnf_repository(RPMS, ours, place, target / "rhel9")
+            write_dnf_repository(ROCKY, ours, place, target / "rocky9")
+            write_dnf_repository(FORGED, stranger, place, target / "forged")
+            (target / "signing_key.asc").write_text(ours.public_key, encoding="utf-8")
+        finally:
+            ours.close()
+            stranger.close()
     for name, script in SOURCES.items():
         source_archive(name, script, target)
 

@@ -8,9 +8,10 @@ author: The Muster developers (@muster-cluster)
 version_added: 0.1.0
 short_description: Refuse hosts that must not be configured
 description:
-  - Returns V(true) for a declared host of the fleet that has said in this run that it is not the control machine. For
-    every other host it is an error that says why, also with C(--start-at-task), C(--tags) and C(--limit). Roles that
-    configure hosts have it as the condition of all their tasks.
+  - Returns V(true) for a declared host of the fleet that has said in this run that it is not the control machine, and
+    whose system Muster knows; within a role of Muster, if that role knows it. For every other host it is an error that
+    says why, also with C(--start-at-task), C(--tags) and C(--limit). It is the condition of all tasks of roles that
+    configure hosts.
   - The control machine is known by its boot and its root file system or C(/etc/machine-id), not by how it is connected.
 options:
   _terms:
@@ -33,6 +34,14 @@ options:
     type: dict
     vars:
       - name: muster_control_system
+  role:
+    description:
+      - Full name of the role that asks, which Ansible sets. With C(/) and the name of an entry point where that one
+        knows more systems than the rest of the role.
+    type: str
+    default: ""
+    vars:
+      - name: ansible_role_name
 seealso:
   - module: muster.cluster.system_info
 """
@@ -77,6 +86,7 @@ class LookupModule(LookupBase):
             self.get_option("node") is not None,
             self.get_option("system"),
             RunningSystem.from_dict(control) if control else RunningSystem.here(),
+            self.get_option("role"),
         )
         if refused:
             raise AnsibleLookupError(refused)

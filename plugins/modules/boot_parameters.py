@@ -16,6 +16,8 @@ description:
     C(/var/lib/muster/reboot.json). A cause that a reboot did not remove does not lead to another reboot; with
     O(allow_reboot) it is an error.
   - A host without C(/boot/grub/grub.cfg) is an error. So is a parameter that a later drop-in removes.
+  - With O(boot_loader=grubby) nothing is written. A parameter that the running kernel lacks is an error, which has the
+    command that declares it.
 attributes:
   check_mode: {support: full, description: Reads only.}
   diff_mode: {support: full, description: Shows the drop-in before and after.}
@@ -25,6 +27,11 @@ options:
     type: list
     elements: str
     required: true
+  boot_loader:
+    description: Where the parameters are declared. V(grubby) is for Red Hat Enterprise Linux and its like.
+    type: str
+    choices: [grub, grubby]
+    default: grub
   pending:
     description: Other reasons for a reboot.
     type: list
@@ -91,6 +98,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.probes import rdma_
 
 ARGUMENTS = {
     "parameters": {"type": "list", "elements": "str", "required": True},
+    "boot_loader": {"type": "str", "choices": [boot.GRUB, boot.GRUBBY], "default": boot.GRUB},
     "pending": {"type": "list", "elements": "str", "default": []},
     "allow_reboot": {"type": "bool", "default": False},
     "tool_path": {"type": "str", "default": TOOL_PATH},
@@ -117,12 +125,15 @@ def main() -> None:
     """Write the drop-in where it differs, let grub take it up where it has not, and tell whether a reboot is due."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     parameters, root = module.params["parameters"], module.params["root"]
-    host = LocalHost(module.params["tool_path"], root)
+    host, drops_in = LocalHost(module.params["tool_path"], root), module.params["boot_loader"] == boot.GRUB
     drop_in, record = (Path(root, path.lstrip("/")) for path in (boot.DROP_IN, boot.RECORD))
     try:
         text = boot.drop_in_text(parameters)
-        absent = boot.loaded_later(host, parameters)
-        pending = [f"the kernel was started without {word}" for word in boot.waiting(host, parameters)]
+        absent = boot.loaded_later(host, parameters) if drops_in else []
+        lacking = boot.waiting(host, parameters)
+        if lacking and not drops_in:
+            raise boot.BootError(boot.by_grubby(lacking))
+        pending = [f"the kernel was started without {word}" for word in lacking]
         pending += rdma_modules.waiting(host)
         pending += module.params["pending"]
         last = boot.last_reboot(host)
@@ -131,7 +142,7 @@ def main() -> None:
         reboot = module.params["allow_reboot"] and len(uncleared) < len(pending)
         before = drop_in.read_text(encoding="utf-8") if drop_in.exists() else ""
         # Without parameters no drop-in is made; one that is there is emptied.
-        write = before != text and (bool(parameters) or bool(before))
+        write = drops_in and before != text and (bool(parameters) or bool(before))
         steps = [f"write {boot.DROP_IN}"] if write else []
         steps += [boot.UPDATE] if write or absent else []
         if steps and not module.check_mode:

@@ -58,7 +58,10 @@ options:
     elements: dict
     default: []
     suboptions:
-      name: {description: Name of the unit., type: str, required: true}
+      name:
+        description: Name of the unit on Debian. What another system calls otherwise (V(chrony), V(ssh)) is translated.
+        type: str
+        required: true
       files: {description: Files that the unit reads when it starts., type: list, elements: path, default: []}
       state:
         description:
@@ -108,6 +111,8 @@ restarted: {description: Units that were restarted., returned: always, type: lis
 reloaded: {description: Units that were reloaded., returned: always, type: list, elements: str, sample: []}
 """
 
+import contextlib
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -121,8 +126,9 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.file_set impor
     UnitWanted,
     decoded,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import SystemdError
+from ansible_collections.muster.cluster.plugins.module_utils.host.systems import UnknownSystem, system_here
 
 BLOCK = {"name": {"type": "str", "required": True}, "after": {"type": "str", "required": True}}
 FILE = {
@@ -164,14 +170,23 @@ def secret_of(params: dict[str, Any]) -> FileWanted:
     return FileWanted(params["path"], content, int(params["mode"], 8), params["owner"], secret=True)
 
 
+def units_of(units: list[dict[str, Any]]) -> tuple[UnitWanted, ...]:
+    """Return the units as they are declared, by the names of the host's system; of one that is unknown, as given."""
+    named: Callable[[str], str] = str
+    with contextlib.suppress(UnknownSystem, Unreadable):
+        named = system_here(LocalHost()).unit_of
+    return tuple(UnitWanted(**{**each, "name": named(each["name"]), "files": tuple(each["files"])}) for each in units)
+
+
 def main() -> None:
     """Write, remove, and see to the units."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     params, done = module.params, Applied()
     try:
         files = [*(file_of(each) for each in params["files"]), *(secret_of(each) for each in params["secrets"])]
-        units = tuple(UnitWanted(**{**each, "files": tuple(each["files"])}) for each in params["units"])
-        FileSet(tuple(files), tuple(params["absent"]), units).apply(LocalHost(), module.check_mode, done)
+        FileSet(tuple(files), tuple(params["absent"]), units_of(params["units"])).apply(
+            LocalHost(), module.check_mode, done
+        )
     except (FileSetError, SystemdError, OSError, ValueError) as exc:
         module.fail_json(msg=str(exc), changed=done.changed, **asdict(done))
     module.exit_json(changed=done.changed, **asdict(done))

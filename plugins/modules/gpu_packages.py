@@ -9,15 +9,15 @@ short_description: Install a GPU software stack in exact versions
 version_added: 0.1.0
 author: The Muster developers (@muster-cluster)
 description:
-  - Installs packages in exactly the declared versions on Debian and Ubuntu, from the declared repositories, and keeps
-    these versions by apt preferences and a hold. Packages of an earlier declaration that are missing here are removed.
+  - Installs packages in exactly the declared versions, from the declared repositories. apt keeps them by preferences
+    and a hold, dnf by its plugin versionlock. Packages of an earlier declaration that are missing here are removed.
   - Before any change it checks that every version is available and rehearses the whole installation, with its own
     package lists. An interrupted installation is repaired.
   - Contacts no repository if everything is as declared.
   - Returns whether the kernel still runs another driver, which only a reboot changes.
 attributes:
   check_mode: {support: full, description: Rehearses everything and changes nothing.}
-  diff_mode: {support: full, description: Shows packages and apt's files before and after.}
+  diff_mode: {support: full, description: Shows packages and the package manager's files before and after.}
 options:
   driver: {description: "The driver's version, such as V(570.86.15).", type: str, required: true}
   packages:
@@ -27,7 +27,12 @@ options:
     required: true
     suboptions:
       name: {description: Name of the package., type: str, required: true}
-      version: {description: "Its full version, as C(apt-cache madison) prints it.", type: str, required: true}
+      version:
+        description:
+          - Its full version, as C(apt-cache madison) prints it, such as V(570.86.15-0ubuntu1); for dnf with the
+            release, and with the epoch unless that is 0, such as V(3:570.86.15-1.el9).
+        type: str
+        required: true
   repositories:
     description: Repositories of the packages.
     type: list
@@ -35,8 +40,11 @@ options:
     required: true
     suboptions:
       url: {description: Address of a mirror or of NVIDIA's repository., type: str, required: true}
-      suite: {description: "Suite; V(/) for a repository without suites, such as NVIDIA's.", type: str, default: /}
-      components: {description: Components of the suite., type: list, elements: str, default: []}
+      suite:
+        description: Suite; V(/) for a repository without suites, such as NVIDIA's, and for every one of dnf.
+        type: str
+        default: /
+      components: {description: Components of the suite; none for dnf., type: list, elements: str, default: []}
       signing_key: {description: ASCII-armored public key of the repository., type: str, required: true}
   files:
     description:
@@ -77,28 +85,25 @@ reboot:
   sample: driver 565.57.01 is loaded, declared is 570.86.15
 """
 
+import math
 import os
 import re
 from collections.abc import Mapping
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host.apt import (
-    REPOSITORY,
-    Apt,
-    AptError,
-    differences,
-    listing,
-    sources_text,
-    text_of,
-)
-from ansible_collections.muster.cluster.plugins.module_utils.host.exact_packages import (
-    PREFERENCES,
-    SOURCES,
-    ExactPackages,
-    Plan,
-    preferences_text,
+from ansible_collections.muster.cluster.plugins.module_utils.host.declared_packages import (
+    DeclaredPackages,
+    check_driver,
+    manager_of,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Host, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.packages import (
+    REPOSITORY,
+    Declaration,
+    PackageError,
+    differences,
+    shown,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import Systemd
 from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
 
@@ -116,10 +121,10 @@ ARGUMENTS = {
 
 
 def loaded_driver(text: str) -> str:
-    """Return the version in ``/proc/driver/nvidia/version``; raises AptError."""
+    """Return the version in ``/proc/driver/nvidia/version``; raises PackageError."""
     match = re.search(r"^NVRM version: .*?\s(\d{3,}\.\d+(?:\.\d+)*)(?:\s|$)", text, re.MULTILINE)
     if not match:
-        raise AptError(f"{LOADED}: {text[:80]!r}, expected 'NVRM version: ... 570.86.15 ...'")
+        raise PackageError(f"{LOADED}: {text[:80]!r}, expected 'NVRM version: ... 570.86.15 ...'")
     return match.group(1)
 
 
@@ -131,35 +136,26 @@ def why_reboot(host: Host, driver: str) -> str:
         return ""
     output = host.read(LOADED)
     if output.rc != 0:
-        raise AptError(output.error)
+        raise PackageError(output.error)
     loaded = loaded_driver(output.stdout)
     return "" if loaded == driver else f"driver {loaded} is loaded, declared is {driver}"
 
 
 def leave_burn_in_alone(host: Host) -> None:
-    """Raise AptError while a burn-in is at work: a change or a reboot beneath it would be found a fault of the host."""
+    """Raise PackageError while a burn-in is at work: a change or a reboot beneath it would be a fault of the host."""
     if Systemd(host).is_active(BURN_IN):
-        raise AptError(f"{BURN_IN} is at work on this host: wait for its end, or stop it with 'muster burn-in stop'")
+        raise PackageError(
+            f"{BURN_IN} is at work on this host: wait for its end, or stop it with 'muster burn-in stop'"
+        )
 
 
-def check_files(files: Mapping[object, object]) -> None:
-    """Raise AptError unless these are texts by absolute path, none of them apt's own."""
+def check_files(files: Mapping[object, object], own: Mapping[str, str]) -> None:
+    """Raise PackageError unless these are texts by absolute path, none of them the package manager's ``own``."""
     for path, text in files.items():
-        if not isinstance(path, str) or not path.startswith("/") or path in (SOURCES, PREFERENCES):
-            raise AptError(f"files: found {path!r}, expected an absolute path, other than {SOURCES} and {PREFERENCES}")
+        if not isinstance(path, str) or not path.startswith("/") or path in own:
+            raise PackageError(f"files: found {path!r}, expected an absolute path, other than {', '.join(own)}")
         if not isinstance(text, str):
-            raise AptError(f"files: {path}: found {text!r}, expected a text")
-
-
-def shown(planned: Plan) -> list[dict[str, str]]:
-    """Return the packages before and after, as a diff shows them."""
-    if not planned.steps():
-        return []
-    before = [f"{name} {old}" for name, old, _new in planned.install if old]
-    before += [*planned.remove, *(f"{name} ({state})" for name, state in planned.repair)]
-    after = [f"{name} {new}" for name, _old, new in planned.install]
-    after += [f"{name} (installed)" for name, _state in planned.repair] + [f"{name} (held)" for name in planned.hold]
-    return [listing(before, after)]
+            raise PackageError(f"files: {path}: found {text!r}, expected a text")
 
 
 def main() -> None:
@@ -168,39 +164,38 @@ def main() -> None:
     params = module.params
     os.environ.update(DEBIAN_FRONTEND="noninteractive", NEEDRESTART_MODE="l")
     wanted = {package["name"]: package["version"] for package in params["packages"]}
+    driver, own_files = params["driver"], params["files"]
     host, removed = LocalHost(root=params["root"]), []
     try:
-        check_files(params["files"])
-        files = {
-            SOURCES: sources_text(params["repositories"]),
-            PREFERENCES: preferences_text(params["driver"], wanted),
-            **params["files"],
-        }
-        apt = Apt(host, params["timeout_seconds"])
-        packages = ExactPackages(apt, params["driver"], wanted, files)
-        planned = packages.plan(text_of(PREFERENCES))
-        differ = differences(files)
+        declared = Declaration("gpu_stack", wanted, params["repositories"], stack=True, together=(f"{driver}-*",))
+        packages = DeclaredPackages(manager_of(host, params["timeout_seconds"]), declared)
+        check_driver(driver, wanted)
+        check_files(own_files, packages.files)
+        planned = packages.plan()
+        changed_files, sources = differences(own_files), packages.differences()
         # Whatever reads a changed file of these is restarted.
-        disruptive = planned.disruptive or any(each["after_header"] in params["files"] for each in differ)
-        if disruptive or why_reboot(host, params["driver"]):
+        disruptive = planned.disruptive or bool(changed_files)
+        if disruptive or why_reboot(host, driver):
             leave_burn_in_alone(host)
-        asked = bool(planned.install) or any(each["after_header"] == SOURCES for each in differ)
-        if asked:
+        if planned.install or sources:
             removed = packages.rehearse(planned)
         if not module.check_mode:
-            for each in differ:
+            packages.write()
+            for each in changed_files:
                 replace_file(each["after_header"], each["after"], 0o644)
-            if asked:
-                apt.fetch_alone(files[SOURCES])
+            if planned.install or sources:
+                # Its own repositories alone: no other has these packages.
+                packages.manager.fetch(declared, math.inf)
             packages.install(planned)
-        reboot = why_reboot(host, params["driver"])
-    except (AptError, OSError) as exc:
+        reboot = why_reboot(host, driver)
+    except (PackageError, OSError) as exc:
         module.fail_json(msg=str(exc), steps=[], disruptive=False, reboot="")
     steps = planned.steps()
-    steps += [f"remove {name}, which apt removes with it" for name in removed]
-    steps += [f"write {each['after_header']}" for each in differ]
+    steps += [f"remove {name}, which goes with what is changed" for name in removed]
+    files = [*sources, *changed_files]
+    steps += [f"write {each['after_header']}" for each in files]
     module.exit_json(
-        changed=bool(steps), steps=steps, disruptive=disruptive, reboot=reboot, diff=[*shown(planned), *differ]
+        changed=bool(steps), steps=steps, disruptive=disruptive, reboot=reboot, diff=[*shown(planned), *files]
     )
 
 

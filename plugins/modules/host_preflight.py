@@ -10,9 +10,9 @@ version_added: 0.1.0
 author: The Muster developers (@muster-cluster)
 description:
   - Reads the host before anything is changed on it, and fails with everything that is lacking in one list.
-  - Asks for the system, the places of GPUs and rails, the source of the RDMA software, Secure Boot where kernel modules
-    are built on the host, the kernel's lockdown where PCIe registers have to be set, the CPU governor, network files
-    that would take the rails' interfaces, and a perftest that reaches the memory of GPUs.
+  - Asks for the places of GPUs and rails, the source of the RDMA software, Secure Boot where kernel modules are built
+    on the host, the kernel's lockdown where PCIe registers have to be set, the CPU governor, network files that would
+    take the rails' interfaces, and a perftest that reaches the memory of GPUs.
   - A single GPU or NIC that is missing is not lacking here. Burn-in names it.
 options:
   expect:
@@ -69,7 +69,7 @@ lacking:
   type: list
   elements: str
   sample:
-    - "system: found Rocky Linux 9.4, expected one of Debian 12, Debian 13, Ubuntu 22.04, Ubuntu 24.04"
+    - "rdma_repository: nothing, expected url and signing_key, as rdma_source is doca"
     - "cpu.governor: performance, and the host has no frequency scaling (a guest has none: declare null)"
 """
 

@@ -105,15 +105,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host.apt import (
+from ansible_collections.muster.cluster.plugins.module_utils.host.apt import said, sources_text
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import Host, LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.packages import (
     REPOSITORY,
-    AptError,
+    PackageError,
     differences,
     listing,
-    said,
-    sources_text,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.host.host import Host, LocalHost
 from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import Systemd, SystemdError
 from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_packages import (
@@ -149,10 +148,10 @@ ARGUMENTS = {
 
 
 def wanted_of(params: dict[str, Any]) -> Wanted:
-    """Return what a module's parameters declare; raises AptError."""
+    """Return what a module's parameters declare; raises PackageError."""
     version = params["version"]
     if version not in RELEASES:
-        raise AptError(f"Slurm {version} is declared, expected one of {', '.join(RELEASES)}")
+        raise PackageError(f"Slurm {version} is declared, expected one of {', '.join(RELEASES)}")
     controller = "" if params["controller_says"] is None else said_release(params["controller_says"])
     if controller:
         check_served(controller, version)
@@ -163,7 +162,7 @@ def wanted_of(params: dict[str, Any]) -> Wanted:
 
 
 def missing_users(users: dict[str, Any]) -> dict[str, int | None]:
-    """Return the users that are not there; raises AptError for a number that somebody else has."""
+    """Return the users that are not there; raises PackageError for a number that somebody else has."""
     found = {}
     for name, number in users.items():
         try:
@@ -178,14 +177,18 @@ def missing_users(users: dict[str, Any]) -> dict[str, int | None]:
             except KeyError:
                 continue
             if owner is not None:
-                raise AptError(f"user {name} is to have number {number}, which {kind} {owner} has; nothing was changed")
+                raise PackageError(
+                    f"user {name} is to have number {number}, which {kind} {owner} has; nothing was changed"
+                )
     return found
 
 
 def require_gpu_plugin(kind: str) -> None:
-    """Raise AptError unless the installed Slurm finds GPUs by this plugin."""
+    """Raise PackageError unless the installed Slurm finds GPUs by this plugin."""
     if fault := gpu_plugin_fault(kind, Path("/")):
-        raise AptError(f"gpu_plugin is {kind}: {fault}; expected a Slurm built with it, or GPUs by their device files")
+        raise PackageError(
+            f"gpu_plugin is {kind}: {fault}; expected a Slurm built with it, or GPUs by their device files"
+        )
 
 
 def make_users(host: Host, users: dict[str, int | None]) -> None:
@@ -196,7 +199,7 @@ def make_users(host: Host, users: dict[str, int | None]) -> None:
         command = ["useradd", "--system", *numbered, "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
         done = host.run([*command, "--shell", "/usr/sbin/nologin", name], 60)
         if done.rc != 0:
-            raise AptError(f"useradd {name}: {said(done)}")
+            raise PackageError(f"useradd {name}: {said(done)}")
 
 
 def make_directories(directories: dict[str, str]) -> None:
@@ -245,7 +248,7 @@ def main() -> None:
         if not module.check_mode:
             unhold(host, stuck)
         if faults := preflight_faults(params["slurm_conf"], params["addresses"]):
-            raise AptError("; ".join(faults))
+            raise PackageError("; ".join(faults))
         wanted = wanted_of(params)
         packages = Packages(host, wanted, params["timeout_seconds"], params["lists_valid_seconds"])
         planned = packages.plan()
@@ -271,13 +274,13 @@ def main() -> None:
                     unhold(host, units)
                 left = packages.plan().names
                 if left:
-                    raise AptError(f"after apt-get install these were still to be installed: {', '.join(left)}")
+                    raise PackageError(f"after apt-get install these were still to be installed: {', '.join(left)}")
             # What a package brings is the package's.
             make_directories({path: owner for path, owner in directories.items() if not Path(path).is_dir()})
         # Packages that are not there yet cannot be looked into.
         if params["gpu_plugin"] and not (module.check_mode and names):
             require_gpu_plugin(params["gpu_plugin"])
-    except (AptError, SystemdError, OSError, KeyError) as exc:
+    except (PackageError, SystemdError, OSError, KeyError) as exc:
         module.fail_json(msg=str(exc), steps=[])
     there = dict(planned.install)
     steps = [f"let {unit} start again" for unit in stuck]

@@ -13,6 +13,9 @@ from ..words.errors import MusterError
 
 DROP_IN = "/etc/default/grub.d/90-muster.cfg"
 UPDATE = "update-grub"
+# Who declares the parameters: Muster by a drop-in of grub's, or a person by grubby, where each kernel's entry is a file
+# of its own (Boot Loader Specification) that an upgrade of the kernel copies.
+GRUB, GRUBBY = "grub", "grubby"
 # Of the last reboot that was made; a thing for which there was one already has to be cleared in another way.
 RECORD = "/var/lib/muster/reboot.json"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -64,6 +67,15 @@ def waiting(host: Host, parameters: Sequence[str]) -> list[str]:
         return missing(parameters, cmdline.parse(output))
     except Unreadable as exc:
         raise BootError(str(exc)) from exc
+
+
+def by_grubby(lacking: Sequence[str]) -> str:
+    """Return what is lacking, and the command that declares it."""
+    words = " ".join(lacking)
+    return (
+        f'the kernel was started without {words}: run grubby --update-kernel=ALL --args="{words}" on the host and '
+        "reboot it; the entries of its boot loader are not Muster's"
+    )
 
 
 def update(host: Host) -> None:

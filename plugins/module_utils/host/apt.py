@@ -4,59 +4,29 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from ..words.errors import MusterError
 from .host import Host, Output
+from .packages import Installed, PackageError, armored, ended_well
 
 LISTS = "/var/lib/apt/lists"
 
-# A repository as a module takes it.
-REPOSITORY = {
-    "url": {"type": "str", "required": True},
-    "suite": {"type": "str", "default": "/"},
-    "components": {"type": "list", "elements": "str", "default": []},
-    "signing_key": {"type": "str", "required": True, "no_log": False},
-}
-
+_PROVIDED = "${db:Status-Status} ${Provides}\\n"
 _STATUS = "${binary:Package}\\t${Version}\\t${db:Status-Want}\\t${db:Status-Status}\\t${db:Status-Eflag}\\n"
 # The directories that a rehearsal has its own of, by apt's.
 _PARTS = {"/etc/apt/sources.list.d": "sources", "/etc/apt/preferences.d": "preferences"}
 QUERY_SECONDS = 60.0
 _UPDATE_SECONDS = 300.0
-# dpkg's states of a package of which nothing has to be repaired.
-_SOUND = ("installed", "not-installed", "config-files")
-
-
-class AptError(MusterError):
-    """What cannot be done, in words for the person who declared it."""
-
-
-@dataclass(frozen=True)
-class Installed:
-    """What dpkg says of one package; ``reinstall`` is set where its files may be half there."""
-
-    version: str
-    state: str = "installed"
-    held: bool = False
-    reinstall: bool = False
-
-    @property
-    def broken(self) -> bool:
-        """Whether an earlier installation stopped half way."""
-        return self.reinstall or self.state not in _SOUND
 
 
 def sources_text(repositories: Sequence[Mapping[str, object]], role: str = "gpu_stack") -> str:
     """Return the source file of repositories as ``REPOSITORY`` has them; a fleet file's null is a default too."""
     stanzas = []
     for each in repositories:
-        key = str(each["signing_key"]).strip()
-        if not key.startswith("-----BEGIN PGP PUBLIC KEY BLOCK-----"):
-            raise AptError(f"repository {each['url']}: signing_key is no ASCII-armored public key")
+        key = armored(each)
         lines = ["Types: deb", f"URIs: {each['url']}", f"Suites: {each['suite'] or '/'}"]
         components = each.get("components") or ()
         if isinstance(components, (list, tuple)) and components:
@@ -68,18 +38,29 @@ def sources_text(repositories: Sequence[Mapping[str, object]], role: str = "gpu_
 
 
 def parse_status(text: str) -> dict[str, Installed]:
-    """Return dpkg's packages by name; raises AptError. Of several architectures the broken one counts."""
+    """Return dpkg's packages by name; raises PackageError. Of several architectures the broken one counts."""
     found: dict[str, Installed] = {}
     for line in text.splitlines():
         fields = line.split("\t")
         if len(fields) != 5:
-            raise AptError(f"dpkg-query: {line[:80]!r}, expected five fields")
+            raise PackageError(f"dpkg-query: {line[:80]!r}, expected five fields")
         name, version, want, state, flag = fields
         package = Installed(version, state, want == "hold", flag != "ok")
         short = name.partition(":")[0]
         if short not in found or package.broken:
             found[short] = package
     return found
+
+
+def parse_provided(text: str) -> set[str]:
+    """Return the names of ``installed libmpi (= 4.1), mpi``, one line for each package."""
+    return {
+        each.split()[0].partition(":")[0]
+        for line in text.splitlines()
+        if line.startswith("installed ")
+        for each in line[len("installed ") :].split(",")
+        if each.strip()
+    }
 
 
 def parse_available(text: str) -> dict[str, list[str]]:
@@ -93,7 +74,7 @@ def parse_available(text: str) -> dict[str, list[str]]:
 
 
 class Apt:
-    """dpkg and apt of a host. Every method raises AptError."""
+    """dpkg and apt of a host. Every method raises PackageError."""
 
     def __init__(self, host: Host, timeout_seconds: float) -> None:
         self.host = host
@@ -103,7 +84,7 @@ class Apt:
         """Return all packages that dpkg knows."""
         output = self.host.run(["dpkg-query", "--show", f"--showformat={_STATUS}"], QUERY_SECONDS)
         if output.rc is None:
-            raise AptError(f"{output.error}; packages are known on Debian and Ubuntu only")
+            raise PackageError(f"{output.error}; packages are known on Debian and Ubuntu only")
         return parse_status(checked(output, "dpkg-query").stdout)
 
     @contextmanager
@@ -147,7 +128,7 @@ class Apt:
             alone = {"Dir::Etc::sourcelist": "/dev/null", "Dir::Etc::sourceparts": name, "APT::Get::List-Cleanup": "0"}
             failed = self.fetch([*options, *options_of({**alone, "APT::Update::Error-Mode": "any"})])
         if failed:
-            raise AptError(f"the repositories cannot be read: {failed}")
+            raise PackageError(f"the repositories cannot be read: {failed}")
 
     def cache(self, command: str, names: Sequence[str], options: Sequence[str]) -> str:
         """Return what ``apt-cache`` says of packages; nothing is asked without any."""
@@ -157,7 +138,7 @@ class Apt:
         return checked(done, f"apt-cache {command}").stdout
 
     def rehearse(self, words: Sequence[str], options: Sequence[str]) -> list[str]:
-        """Return which packages an installation would remove; raises AptError where it would fail."""
+        """Return which packages an installation would remove; raises PackageError where it would fail."""
         done = self.host.run([*_install(options), "--simulate", *words], _UPDATE_SECONDS)
         checked(done, "a rehearsal of apt-get install failed and nothing was changed")
         return parse_removed(done.stdout)
@@ -165,6 +146,20 @@ class Apt:
     def install(self, words: Sequence[str], options: Sequence[str] = ()) -> Output:
         """Install, and remove what ends in a minus sign; whether it worked is for ``status`` to say."""
         return self.host.run([*_install(options), *words], self.timeout_seconds)
+
+    def provided(self) -> set[str]:
+        """Return the names that installed packages provide without being called so."""
+        argv = ["dpkg-query", "--show", f"--showformat={_PROVIDED}"]
+        shown = checked(self.host.run(argv, QUERY_SECONDS), "dpkg-query")
+        return parse_provided(shown.stdout)
+
+    def lists_are_old(self, valid_seconds: float) -> bool:
+        """Return whether the host's lists of packages are older than this, or none."""
+        try:
+            age = time.time() - Path(LISTS).stat().st_mtime
+        except OSError:
+            return True
+        return age > valid_seconds
 
     def repair(self) -> None:
         """Finish what an installation left that was killed; what fails here is tried again by the next."""
@@ -198,31 +193,9 @@ def _link(source: str | Path, place: Path, but: Collection[str] = ()) -> None:
             (place / path.name).symlink_to(path)
 
 
-def text_of(path: str) -> str:
-    """Return a file's text, nothing where there is none."""
-    return Path(path).read_text(encoding="utf-8") if Path(path).exists() else ""
-
-
-def differences(files: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the files that are not as they should be, as a module shows them."""
-    return [
-        {"before_header": path, "after_header": path, "before": before, "after": text}
-        for path, text in files.items()
-        if (before := text_of(path)) != text
-    ]
-
-
-def listing(before: Iterable[str], after: Iterable[str]) -> dict[str, str]:
-    """Return packages before and after, as a module shows them."""
-    heads = {"before_header": "packages", "after_header": "packages"}
-    return {**heads, "before": "".join(f"{line}\n" for line in before), "after": "".join(f"{line}\n" for line in after)}
-
-
 def checked(output: Output, what: str) -> Output:
-    """Return a tool's output; raises AptError with what it said unless it ended with 0."""
-    if output.rc != 0:
-        raise AptError(f"{what}: {said(output)}")
-    return output
+    """Return a tool's output; raises PackageError with what it said unless it ended with 0."""
+    return ended_well(output, what, said(output))
 
 
 def said(output: Output) -> str:

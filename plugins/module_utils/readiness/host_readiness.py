@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..host.host import Host, Unreadable
 from ..words.expectations import Expectations
-from . import governor, networks, perftest_to_come, places, rdma_software, registers, signed_modules, system
+from . import governor, networks, perftest_to_come, places, rdma_software, registers, signed_modules
 from .rdma_software import RdmaSoftware
 
 
@@ -28,12 +28,11 @@ class Declared:
 def lacking(host: Host, here: Host, expect: Expectations, declared: Declared) -> list[str]:
     """Return everything that the host lacks, in the order of the questions; what cannot be read is lacking too.
 
-    Nothing is changed. ``host`` reads under the class' ``tools.root``, ``here`` is the host itself: its system, its
-    kernel and its network files.
+    Nothing is changed. ``host`` reads under the class' ``tools.root``, ``here`` is the host itself: its kernel and
+    its network files.
     """
     doca = expect.fabric is not None and declared.rdma.doca
     questions: tuple[tuple[str, Callable[[], list[str]]], ...] = (
-        ("system", lambda: system.lacks(here)),
         ("places", lambda: places.lacks(host, expect, declared.shipped)),
         ("rdma", lambda: rdma_software.lacks(here, expect, declared.rdma)),
         ("Secure Boot", lambda: signed_modules.lacks(host, here, expect, doca)),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..host.apt import LISTS, Apt, AptError, Installed, said
+from ..host.apt import Apt, said
 from ..host.host import Host
+from ..host.packages import Installed, PackageError
 from .slurm_releases import RELEASES, pair_fault, served
 
 SOURCES = "/etc/apt/sources.list.d/muster-slurm.sources"
@@ -73,40 +73,42 @@ def is_slurm(name: str) -> bool:
 
 
 def release_of(version: str) -> str:
-    """Return the release in a package's version: ``22.05.8-4+deb12u3`` gives ``22.05``. Raises AptError."""
+    """Return the release in a package's version: ``22.05.8-4+deb12u3`` gives ``22.05``. Raises PackageError."""
     match = _RELEASE.match(version)
     if not match:
-        raise AptError(f"version {version!r}, expected Slurm's such as 22.05.8-4")
+        raise PackageError(f"version {version!r}, expected Slurm's such as 22.05.8-4")
     return match.group(1)
 
 
 def check_step(there: str, wanted: str) -> None:
-    """Raise AptError unless Slurm can go from one release to the other in one step, keeping its state."""
+    """Raise PackageError unless Slurm can go from one release to the other in one step, keeping its state."""
     for release in (there, wanted):
         if release not in RELEASES:
-            raise AptError(f"Slurm {release}, expected one of {', '.join(RELEASES)}")
+            raise PackageError(f"Slurm {release}, expected one of {', '.join(RELEASES)}")
     if RELEASES.index(wanted) < RELEASES.index(there):
-        raise AptError(f"Slurm {there} is installed, declared is {wanted}: an older one cannot read its state")
+        raise PackageError(f"Slurm {there} is installed, declared is {wanted}: an older one cannot read its state")
     oldest = served(wanted)[0]
     if there not in served(wanted):
-        raise AptError(
+        raise PackageError(
             f"Slurm {there} is installed, declared is {wanted}, which reads the state of {oldest} at the earliest: "
             f"upgrade to {oldest} first"
         )
 
 
 def said_release(text: str) -> str:
-    """Return the release in what ``slurmctld -V`` says: ``slurm-wlm 22.05.8`` gives ``22.05``. Raises AptError."""
+    """Return the release in what ``slurmctld -V`` says: ``slurm-wlm 22.05.8`` gives ``22.05``. Raises PackageError."""
     match = _SAID.fullmatch(text.strip())
     if not match:
-        raise AptError(f"slurmctld -V on the primary controller: found {text!r}, expected slurm 24.11.5 or the like")
+        raise PackageError(
+            f"slurmctld -V on the primary controller: found {text!r}, expected slurm 24.11.5 or the like"
+        )
     return match.group(1)
 
 
 def check_served(controller: str, wanted: str) -> None:
-    """Raise AptError unless a slurmctld serves the release that another host is to get."""
+    """Raise PackageError unless a slurmctld serves the release that another host is to get."""
     if fault := pair_fault(controller, wanted):
-        raise AptError(
+        raise PackageError(
             f"the primary controller has Slurm {controller}: {fault}; nothing was changed. playbooks/slurm_upgrade.yml "
             "upgrades the controllers before all others; slurm_version in the fleet file gives a host another release"
         )
@@ -132,10 +134,8 @@ def names_of(packages: Sequence[str], known: Mapping[str, object]) -> tuple[str,
 
 
 def plan(wanted: Wanted, status: Mapping[str, Installed], present: Mapping[str, str]) -> Plan:
-    """Return what has to be done; ``present`` are apt's files as they are. Raises AptError for a step to be refused."""
-    there = {
-        name: package for name, package in status.items() if package.state not in ("config-files", "not-installed")
-    }
+    """Return what has to be done; ``present`` are apt's files as they are. Raises PackageError for a refused step."""
+    there = {name: package for name, package in status.items() if package.there}
     names = names_of(wanted.packages, there)
     install = []
     for name in names:
@@ -146,7 +146,7 @@ def plan(wanted: Wanted, status: Mapping[str, Installed], present: Mapping[str, 
             check_step(release, wanted.version)
             if not wanted.upgrade:
                 kept = wanted.controller and not pair_fault(wanted.controller, release)
-                raise AptError(
+                raise PackageError(
                     f"{name} {there[name].version} is installed, declared is Slurm {wanted.version}: "
                     "playbooks/slurm_upgrade.yml goes from one to the other in the order that Slurm needs"
                     + (f'; a host that keeps its release declares slurm_version: "{release}"' if kept else "")
@@ -196,7 +196,7 @@ def gpu_plugin_fault(kind: str, root: Path) -> str:
 
 
 class Packages:
-    """Installs what is declared. Every method raises AptError."""
+    """Installs what is declared. Every method raises PackageError."""
 
     def __init__(self, host: Host, wanted: Wanted, timeout_seconds: float, lists_valid_seconds: float) -> None:
         self.host = host
@@ -216,7 +216,7 @@ class Packages:
 
         Works on lists of its own: nothing on the host is changed.
         """
-        if not planned.files and not self._lists_are_old():
+        if not planned.files and not self.apt.lists_are_old(self.lists_valid_seconds):
             candidates = self._candidates(planned.names, [])
             if not absent(planned.names, self.wanted.version, candidates):
                 return False, self._chosen(planned, candidates, simulate, [])
@@ -225,7 +225,7 @@ class Packages:
             candidates = self._candidates(planned.names, options)
             lacking = absent(planned.names, self.wanted.version, candidates)
             if lacking:
-                raise AptError(
+                raise PackageError(
                     f"no repository has for Slurm {self.wanted.version}: {', '.join(lacking)}; nothing was changed"
                     f"{self._not_fetched}"
                 )
@@ -242,7 +242,7 @@ class Packages:
             self._fetch([])
             done = self.apt.install(names, _FIXING)
         if done.rc != 0:
-            raise AptError(f"apt-get install {' '.join(names)}: {said(done)}{self._not_fetched}")
+            raise PackageError(f"apt-get install {' '.join(names)}: {said(done)}{self._not_fetched}")
 
     def _chosen(
         self, planned: Plan, candidates: Mapping[str, str], simulate: bool, options: Sequence[str]
@@ -259,10 +259,3 @@ class Packages:
     def _fetch(self, options: Sequence[str]) -> None:
         failed = self.apt.fetch(options)
         self._not_fetched = f" (apt-get update: {failed})" if failed else ""
-
-    def _lists_are_old(self) -> bool:
-        try:
-            age = time.time() - Path(LISTS).stat().st_mtime
-        except OSError:
-            return True
-        return age > self.lists_valid_seconds

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.host import systems
 from ansible_collections.muster.cluster.plugins.module_utils.host.file_set import (
     BEGAN,
     Applied,
@@ -23,6 +24,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.file_set impor
 )
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost, Output
 from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import SystemdError
+from ansible_collections.muster.cluster.plugins.modules.file_set import units_of
 
 from tests.contracts.table import refuse_unknown
 
@@ -244,3 +246,17 @@ def test_file_in_which_a_block_has_no_place_is_an_error_and_left(tmp_path: Path,
 def test_empty_block_of_a_file_that_does_not_exist_is_no_change(tmp_path: Path) -> None:
     assert not apply(Units(), [block(tmp_path, "")]).changed
     assert list(tmp_path.iterdir()) == []
+
+
+def test_module_names_units_as_the_host_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = tmp_path / "os-release"
+    monkeypatch.setattr(systems, "FILES", (str(release),))
+    unit = {"name": "chrony", "files": ["/etc/chrony.conf"], "state": "started", "reload": False}
+
+    def named() -> list[str]:
+        return [each.name for each in units_of([unit, {**unit, "name": "munge.service"}])]
+
+    assert named() == ["chrony", "munge.service"], "of a system that is not told"
+    for text, own in (("ID=debian\nVERSION_ID=12\n", "chrony"), ("ID=rhel\nVERSION_ID=9.5\n", "chronyd")):
+        release.write_text(text, encoding="utf-8")
+        assert named() == [own, "munge.service"]

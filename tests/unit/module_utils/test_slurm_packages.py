@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host.apt import AptError, Installed
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.packages import Installed, PackageError
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_packages import (
     PREFERENCES,
     SOURCES,
@@ -62,7 +62,7 @@ def test_release_of(version, release):
 
 @pytest.mark.parametrize("version", ["", "0.5.15-2", "2205.8", "22.5.8"])
 def test_version_that_is_not_slurms_is_an_error(version):
-    with pytest.raises(AptError, match="expected Slurm's"):
+    with pytest.raises(PackageError, match="expected Slurm's"):
         release_of(version)
 
 
@@ -84,7 +84,7 @@ def test_step_that_keeps_the_state(old, new):
     ],
 )
 def test_step_that_would_lose_the_state_is_refused(old, new, said):
-    with pytest.raises(AptError, match=said):
+    with pytest.raises(PackageError, match=said):
         check_step(old, new)
 
 
@@ -99,7 +99,7 @@ def test_what_is_missing_or_half_installed_is_installed():
 
 def test_other_release_is_left_to_the_upgrade():
     with pytest.raises(
-        AptError, match=r"slurmctld 22.05.8.* installed, declared is Slurm 23.02: playbooks/slurm_upgrade"
+        PackageError, match=r"slurmctld 22.05.8.* installed, declared is Slurm 23.02: playbooks/slurm_upgrade"
     ):
         plan(wanted("23.02"), there(), {})
     assert plan(wanted("23.02", upgrade=True), there(), {}).names == ["slurmctld", "slurm-client"]
@@ -107,7 +107,7 @@ def test_other_release_is_left_to_the_upgrade():
 
 @pytest.mark.parametrize(("controller", "may"), [("", False), ("23.02", True), ("24.05", False)])
 def test_host_may_keep_its_release_where_the_controllers_serve_it(controller, may):
-    with pytest.raises(AptError, match="playbooks/slurm_upgrade") as caught:
+    with pytest.raises(PackageError, match="playbooks/slurm_upgrade") as caught:
         plan(wanted("23.02", controller=controller), there(), {})
     assert ('a host that keeps its release declares slurm_version: "22.05"' in str(caught.value)) == may
 
@@ -138,21 +138,21 @@ def test_release_that_slurmctld_says(said, release):
     ],
 )
 def test_answer_without_a_release_is_an_error(said):
-    with pytest.raises(AptError, match=r"slurmctld -V on the primary controller: found .*, expected slurm 24.11.5"):
+    with pytest.raises(PackageError, match=r"slurmctld -V on the primary controller: found .*, expected slurm 24.11.5"):
         said_release(said)
 
 
 def test_release_that_the_controller_does_not_serve_is_refused():
     check_served("24.11", "23.02")
     expected = r"controller has Slurm 23.11: Slurm 24.11 is newer .*expected 22.05 to 23.11; nothing was changed"
-    with pytest.raises(AptError, match=f"{expected}.*playbooks/slurm_upgrade.yml"):
+    with pytest.raises(PackageError, match=f"{expected}.*playbooks/slurm_upgrade.yml"):
         check_served("23.11", "24.11")
-    with pytest.raises(AptError, match=r"Slurm 30.05 is unknown here"):
+    with pytest.raises(PackageError, match=r"Slurm 30.05 is unknown here"):
         check_served("30.05", "25.11")
 
 
 def test_upgrade_never_goes_back():
-    with pytest.raises(AptError, match="cannot read its state"):
+    with pytest.raises(PackageError, match="cannot read its state"):
         plan(wanted("22.05", upgrade=True), there("23.02.1-1"), {})
 
 
@@ -229,7 +229,7 @@ def test_release_that_no_repository_has_is_an_error_before_anything_is_changed()
     host = Host(POLICY)
     packages = Packages(host, wanted("23.11"), 10, 86400)
     with pytest.raises(
-        AptError, match=r"no repository has for Slurm 23.11: slurmctld \(there is .*slurm-client; nothing"
+        PackageError, match=r"no repository has for Slurm 23.11: slurmctld \(there is .*slurm-client; nothing"
     ):
         packages.rehearse(Plan((("slurmctld", ""), ("slurm-client", ""))), simulate=False)
     assert host.changed() == []

@@ -1,8 +1,8 @@
 """Which driver the kernel runs, and when that takes a reboot."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host.apt import AptError
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost, Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.packages import PackageError
 from ansible_collections.muster.cluster.plugins.modules.gpu_packages import (
     check_files,
     leave_burn_in_alone,
@@ -23,7 +23,7 @@ def test_loaded_driver(text, version):
 
 @pytest.mark.parametrize("text", ["", "NVRM version: NVIDIA UNIX", "GCC version:  gcc version 13.3.0\n"])
 def test_loaded_driver_that_cannot_be_read_is_an_error(text):
-    with pytest.raises(AptError, match="expected 'NVRM version"):
+    with pytest.raises(PackageError, match="expected 'NVRM version"):
         loaded_driver(text)
 
 
@@ -56,9 +56,10 @@ def test_reboot_is_asked_for_where_another_driver_runs(tmp_path, files, said):
     ],
 )
 def test_files_are_texts_by_absolute_path(files, said):
-    check_files({"/etc/nvidia-imex/nodes_config.cfg": "10.0.0.1\n"})
-    with pytest.raises(AptError, match=said):
-        check_files(files)
+    own = {"/etc/apt/preferences.d/muster-gpu-stack.pref": "Package: a\n"}
+    check_files({"/etc/nvidia-imex/nodes_config.cfg": "10.0.0.1\n"}, own)
+    with pytest.raises(PackageError, match=said):
+        check_files(files, own)
 
 
 @pytest.mark.parametrize("active", [True, False])
@@ -69,7 +70,7 @@ def test_burn_in_at_work_is_neither_changed_nor_rebooted(active):
             return Output(rc=0 if active else 3)
 
     if active:
-        with pytest.raises(AptError, match="at work on this host"):
+        with pytest.raises(PackageError, match="at work on this host"):
             leave_burn_in_alone(Host())
     else:
         leave_burn_in_alone(Host())

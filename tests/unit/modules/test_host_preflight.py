@@ -6,20 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.readiness import system
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
 from tests.run_module import run_module
 
 CPU = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
-
-
-@pytest.fixture(autouse=True)
-def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the system of the machine that the tests run on, whatever it is, read as Debian 12."""
-    release = tmp_path / "os-release"
-    release.write_text("ID=debian\nVERSION_ID=12\n", encoding="utf-8")
-    monkeypatch.setattr(system, "FILES", (str(release),))
 
 
 def expect(root: Path, **over: Any) -> dict[str, Any]:
@@ -29,13 +20,13 @@ def expect(root: Path, **over: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("check", [False, True])
-def test_everything_is_in_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool) -> None:
-    release = tmp_path / "other"
-    release.write_text('NAME="Rocky Linux"\nID=rocky\nVERSION_ID="9.4"\n', encoding="utf-8")
-    monkeypatch.setattr(system, "FILES", (str(release),))
-    result = run_module("host_preflight", check=check, expect=expect(tmp_path))
-    assert result["failed"] and len(result["lacking"]) == 2
-    assert result["lacking"][0].startswith("system: found Rocky Linux 9.4")
+def test_everything_is_in_one_message(tmp_path: Path, check: bool) -> None:
+    fabric = {"kind": "infiniband", "routing": "adaptive", "peer_memory": "dmabuf", "port": None, "nccl_least": None}
+    given = expect(tmp_path, fabric={**fabric, "verify_cabling": False, "ipoib": None})
+    mirrored = {"rdma_source": "doca", "rdma_packages": ["doca-ofed=3.1.0"]}
+    result = run_module("host_preflight", check=check, expect=given, tools=["perftest"], **mirrored)
+    assert result["failed"] and len(result["lacking"]) == 2, result
+    assert result["lacking"][0].startswith("rdma_repository: nothing")
     assert result["lacking"][1].startswith("cpu.governor: performance")
     assert result["msg"] == "; ".join(result["lacking"])
 

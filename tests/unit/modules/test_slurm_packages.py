@@ -1,8 +1,8 @@
 """What surrounds an installation: users, and daemons that must not run meanwhile."""
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host.apt import AptError
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.host.packages import PackageError
 from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import SystemdError
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_packages import PREFERENCES, SOURCES
 from ansible_collections.muster.cluster.plugins.modules.slurm_packages import hold, missing_users, unhold, wanted_of
@@ -60,24 +60,24 @@ def test_repository_is_written_with_its_release():
 
 @pytest.mark.parametrize("version", ["22.5", "", "26.05"])
 def test_release_that_is_none_is_an_error(version):
-    with pytest.raises(AptError, match="is declared, expected one of"):
+    with pytest.raises(PackageError, match="is declared, expected one of"):
         wanted_of(params(version=version))
 
 
 def test_release_is_refused_that_the_primary_controller_does_not_serve():
     assert wanted_of(params(version="23.02", controller_says="slurm 24.11.5")).controller == "24.11"
     assert wanted_of(params(version="23.02")).controller == ""
-    with pytest.raises(AptError, match=r"expected 22.05 to 23.11; nothing was changed"):
+    with pytest.raises(PackageError, match=r"expected 22.05 to 23.11; nothing was changed"):
         wanted_of(params(version="24.11", controller_says="slurm-wlm 23.11.4"))
 
 
 @pytest.mark.parametrize("said", ["", "no answer: Connection refused"])
 def test_controller_that_does_not_say_its_release_is_an_error(said):
-    with pytest.raises(AptError, match="slurmctld -V on the primary controller: found"):
+    with pytest.raises(PackageError, match="slurmctld -V on the primary controller: found"):
         wanted_of(params(controller_says=said))
 
 
 def test_user_whose_number_somebody_has_is_an_error():
     assert missing_users({"root": 0, "muster-test-user": None}) == {"muster-test-user": None}
-    with pytest.raises(AptError, match="which user root has; nothing was changed"):
+    with pytest.raises(PackageError, match="which user root has; nothing was changed"):
         missing_users({"muster-test-user": 0})

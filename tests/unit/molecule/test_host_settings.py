@@ -312,6 +312,22 @@ def test_parameters_are_declared_then_left_alone_and_wait_for_their_reboot(
     assert (finding.verdict, finding.action) == ("fail", "reboot")
 
 
+def test_where_grubby_declares_nothing_is_written_and_the_command_is_told(
+    module: Module, set_faults: Callable[..., None], host_place: Path
+) -> None:
+    set_faults(kernel_command_line="BOOT_IMAGE=/boot/vmlinuz root=/dev/md0 ro quiet hugepages=16")
+    # Red Hat's grub.cfg has no kernels in it.
+    (host_place / "root/boot/grub/grub.cfg").unlink(missing_ok=True)
+    before = trace(host_place)
+    for check in (True, False):
+        done = boot(module, host_place, check, "iommu=pt", "hugepages=16", "nosmt", boot_loader="grubby")
+        command = 'grubby --update-kernel=ALL --args="iommu=pt nosmt"'
+        assert done["failed"] and f"without iommu=pt nosmt: run {command}" in done["msg"], done
+    done = boot(module, host_place, False, "hugepages=16", boot_loader="grubby")
+    assert (done["changed"], done["steps"], done["pending"]) == (False, [], []), done
+    assert trace(host_place) == before
+
+
 def test_driver_that_is_not_loaded_yet_waits_for_a_reboot(
     module: Module, set_faults: Callable[..., None], host_place: Path
 ) -> None:

@@ -16,8 +16,7 @@ from lab_state import declared
 from tests.fake_host import FakeHost
 from tests.typed import RAILS_FABRIC, typed
 
-RELEASE = {"/etc/os-release": Output("ID=debian\nVERSION_ID=12\n"), "uname -r": Output("6.1.0-18-amd64\n")}
-DEBIAN = FakeHost(RELEASE)
+KERNEL = FakeHost({"uname -r": Output("6.1.0-18-amd64\n")})
 DISTRIBUTION = RdmaSoftware("", "distribution", None, "")
 
 
@@ -27,7 +26,7 @@ def lacks(place: Path, **faults: Any) -> list[str]:
     lab_files.write_files(place, state)
     expect = typed({**expectations_of("lab_h100", {}, "test"), "fabric": RAILS_FABRIC})
     host = LocalHost(f"{place}/bin:/usr/bin:/bin", str(place / "root"))
-    return lacking(host, DEBIAN, expect, Declared(range(8), [], DISTRIBUTION, {}))
+    return lacking(host, KERNEL, expect, Declared(range(8), [], DISTRIBUTION, {}))
 
 
 def test_healthy_host_lacks_nothing(tmp_path: Path) -> None:

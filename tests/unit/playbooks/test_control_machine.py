@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests import warm_ansible
+from tests.identified import SYSTEM
 
 ROOT = Path(__file__).resolve().parents[3]
 REFUSED = ("is the control machine itself", "has not said in this run which machine it is", "is no host of the fleet")
@@ -136,7 +137,7 @@ def test_keys_are_not_created_on_a_controller_that_is_the_control_machine(run: R
                     "rolespec_validate": False,
                 },
                 "vars": {
-                    "muster_system": {"boot_id": "another machine's"},
+                    "muster_system": {"boot_id": "another machine's", "system": SYSTEM},
                     "slurm_controllers": [{"name": "ctl"}],
                     "__slurm_unknown_keys": [{"path": str(tmp_path / "munge.key"), "owner": "root"}],
                 },

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.muster.cluster.plugins.module_utils.host.apt import AptError
+from ansible_collections.muster.cluster.plugins.module_utils.host.packages import PackageError
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_packages import said_release
 
 from tests import warm_ansible
@@ -110,13 +110,13 @@ def test_installation_alone_does_not_ask(heard: Heard) -> None:
 @pytest.mark.parametrize("lines", [[], ["echo broken library >&2", "exit 127"], ["echo slurm 24.11.5", "exit 1"]])
 def test_slurmctld_that_fails_or_says_nothing_is_no_release(heard: Heard, lines: list[str]) -> None:
     for said in heard(lines):
-        with pytest.raises(AptError, match="slurmctld -V on the primary controller: found"):
+        with pytest.raises(PackageError, match="slurmctld -V on the primary controller: found"):
             said_release(said)
 
 
 def test_controller_that_does_not_answer_is_no_release(heard: Heard) -> None:
     for said in heard(["echo slurm 24.11.5"], ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1):
-        with pytest.raises(AptError, match=r"found .*Make sure this host can be reached"):
+        with pytest.raises(PackageError, match=r"found .*Make sure this host can be reached"):
             said_release(said)
 
 

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.muster.cluster.plugins.module_utils.host.file_set import Block
+from ansible_collections.muster.cluster.plugins.module_utils.host.systems import description
 from ansible_collections.muster.cluster.plugins.module_utils.in_service.leftover_processes import JOB_RULE
 from ansible_collections.muster.cluster.plugins.module_utils.nccl.nccl_conf import Settings
 
 from tests import warm_ansible
+from tests.identified import IDENTIFIED
 
 ROOT = Path(__file__).parents[3]
 
@@ -97,10 +100,11 @@ def governor_parts(render, tmp_path):
 
     def call(**variables):
         wanted = tmp_path / "parts.j2"
-        names = ("governor_files", "governor_absent", "units")
+        names = ("governor_files", "governor_absent", "units", "chrony_files")
         wanted.write_text(f"{{{{ [{', '.join(f'__host_base_{name}' for name in names)}] | to_json }}}}\n")
-        (tmp_path / "templates").symlink_to(ROOT / "roles/host_base/templates")
-        return json.loads(render("host_base", str(wanted), variables))
+        if not (tmp_path / "templates").exists():
+            (tmp_path / "templates").symlink_to(ROOT / "roles/host_base/templates")
+        return json.loads(render("host_base", str(wanted), {**IDENTIFIED, "__host_base_install": {}, **variables}))
 
     return call
 
@@ -109,23 +113,40 @@ GOVERNOR_UNIT = "/etc/systemd/system/muster-governor.service"
 
 
 def test_governor_is_set_by_a_unit_that_runs_now_and_at_every_boot(governor_parts):
-    ((unit,), absent, units) = governor_parts(host_base_governor="performance")
+    ((unit,), absent, units, chrony) = governor_parts(host_base_governor="performance")
     assert unit["path"] == GOVERNOR_UNIT and absent == []
-    assert units == [{"name": "chrony"}, {"name": "muster-governor.service", "files": [GOVERNOR_UNIT]}]
+    assert chrony == []
+    assert units == [{"name": "chrony", "files": []}, {"name": "muster-governor.service", "files": [GOVERNOR_UNIT]}]
     lines = unit["content"].splitlines()
     assert {"Type=oneshot", "RemainAfterExit=yes", "Before=slurmd.service", "WantedBy=multi-user.target"} <= {*lines}
     assert " /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor;" in unit["content"]
 
 
 def test_without_a_governor_the_unit_of_an_earlier_one_goes(governor_parts):
-    files, absent, units = governor_parts(host_base_time_service="")
-    assert (files, units) == ([], [])
+    files, absent, units, chrony = governor_parts(host_base_time_service="")
+    assert (files, units, chrony) == ([], [], [])
     assert absent == [GOVERNOR_UNIT, "/etc/systemd/system/multi-user.target.wants/muster-governor.service"]
+
+
+@pytest.mark.parametrize("servers", [[], ["10.0.0.1", "ntp.site"]])
+def test_time_servers_are_a_block_of_chrony_conf_where_it_reads_no_directory(governor_parts, servers):
+    rocky = description({"id": "rocky", "release": "9.4", "name": "Rocky Linux"})
+    given = {"muster_system": {"system": rocky}, "host_base_time_servers": servers}
+    _, _, (unit,), (file,) = governor_parts(**given)
+    assert unit == {"name": "chrony", "files": ["/etc/chrony.conf"]}
+    wanted = [f"server {server} iburst prefer" for server in servers]
+    assert (file["path"], file["content"].splitlines()) == ("/etc/chrony.conf", wanted)
+    # Where the block stands in the file that chrony's package of release 9 has.
+    shipped = "pool 2.rocky.pool.ntp.org iburst\nsourcedir /run/chrony-dhcp\ndriftfile /var/lib/chrony/drift\nrtcsync\n"
+    begin, end = "# BEGIN time servers (Muster)", "# END time servers (Muster)"
+    lines = Block(**file["block"]).put(shipped, file["content"], file["path"]).splitlines()
+    assert lines[3:-1] == ([begin, *wanted, end] if servers else [])
+    assert governor_parts(**given, host_base_time_service="")[3] == []
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 def test_systemd_understands_the_unit_of_the_governor(governor_parts, tmp_path):
-    ((unit,), _, _) = governor_parts(host_base_governor="performance")
+    ((unit,), _, _, _) = governor_parts(host_base_governor="performance")
     place = tmp_path / "muster-governor.service"
     place.write_text(unit["content"])
     command = ["systemd-analyze", "verify", "--man=no", str(place)]
@@ -135,7 +156,7 @@ def test_systemd_understands_the_unit_of_the_governor(governor_parts, tmp_path):
 
 def test_governor_is_written_for_every_cpu_and_a_refused_one_is_an_error(governor_parts, tmp_path):
     root = tmp_path / "root"
-    ((unit,), _, _) = governor_parts(host_base_governor="performance", host_base_root=str(root))
+    ((unit,), _, _, _) = governor_parts(host_base_governor="performance", host_base_root=str(root))
     (command,) = (line[10:] for line in unit["content"].splitlines() if line.startswith("ExecStart="))
     argv = [word.replace("$$", "$") for word in shlex.split(command)]
 

@@ -16,7 +16,7 @@ from tests.fake_host import FakeHost
 from tests.fleets import small_fleet
 from tests.typed import RAILS_FABRIC, typed
 
-DEBIAN = {"/etc/os-release": Output("ID=debian\nVERSION_ID=12\n"), "uname -r": Output("6.1.0-18-amd64\n")}
+KERNEL = {"uname -r": Output("6.1.0-18-amd64\n")}
 DISTRIBUTION = RdmaSoftware("", "distribution", None, "")
 SHIPPED = class_addresses()
 
@@ -60,7 +60,6 @@ def test_all_is_told_at_once() -> None:
     )
     here = FakeHost(
         {
-            "/etc/os-release": Output('NAME="Rocky Linux"\nID=rocky\nVERSION_ID="9.4"\n'),
             "uname -r": Output("5.14.0-427.el9\n"),
             "/etc/systemd/network/10-site.network": Output("[Match]\nName=eth0\n"),
         }
@@ -69,7 +68,6 @@ def test_all_is_told_at_once() -> None:
         host, here, expect, Declared([0], ["nccl-tests"], RdmaSoftware("doca", "distribution", None, ""), SHIPPED)
     )
     begins = [
-        "system: ",
         "class dgx_h100 does not fit",
         "rdma_source: distribution, expected doca",
         "Secure Boot: ",
@@ -79,15 +77,16 @@ def test_all_is_told_at_once() -> None:
         "perftest: ",
     ]
     assert [line[: len(begin)] for line, begin in zip(found, begins, strict=True)] == begins
-    assert found[1].endswith("class xe9680_h100 has these places")
+    assert found[0].endswith("class xe9680_h100 has these places")
 
 
 def test_what_one_question_cannot_read_is_beside_what_the_others_find() -> None:
-    expect = typed(expectations_of("dgx_h100", {}, "test"))
-    host = FakeHost(host_of(expectations_of("dgx_h100", {}, "test")))
-    here = FakeHost({"/etc/os-release": Output(rc=None, error="/etc/os-release: Permission denied")})
-    found = lacking(host, here, expect, Declared([], [], DISTRIBUTION, SHIPPED))
-    assert found[0] == "system: /etc/os-release: Permission denied"
+    dgx = expectations_of("dgx_h100", {}, "test")
+    packages = [{"name": "nvidia-open-570", "version": "570.86.15-0ubuntu1"}]
+    stack = {"gpu": {**dgx["gpu"], "driver": "570.86.15"}, "gpu_stack": {"packages": packages, "services": []}}
+    host = FakeHost({**host_of(dgx), SECURE_BOOT: Output(rc=None, error=f"{SECURE_BOOT}: Permission denied")})
+    found = lacking(host, FakeHost(KERNEL), typed({**dgx, **stack}), Declared([], [], DISTRIBUTION, SHIPPED))
+    assert found[0].startswith(f"Secure Boot: {SECURE_BOOT}: ") and "Permission denied" in found[0]
     assert len(found) == 2 and found[1].startswith("cpu.governor: performance, and the host has no frequency scaling")
 
 
@@ -97,7 +96,7 @@ def test_host_as_its_class_says_lacks_nothing() -> None:
         governor = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
         host = FakeHost({**host_of(class_), governor: Output("performance\n")})
         expect = typed({**class_, "fabric": RAILS_FABRIC})
-        assert lacking(host, FakeHost(DEBIAN), expect, Declared(range(8), ["perftest"], DISTRIBUTION, SHIPPED)) == []
+        assert lacking(host, FakeHost(KERNEL), expect, Declared(range(8), ["perftest"], DISTRIBUTION, SHIPPED)) == []
 
 
 @pytest.mark.parametrize(
@@ -119,6 +118,6 @@ def test_defaults_agree_and_leave_what_a_site_has_to_bring(name: str, kind: str,
     governor = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_available_governors"
     files = host_of(expectations_of(name, {}, "test")) | {governor: Output("performance powersave\n")}
     host = FakeHost({**files, "ib_write_bw": Output(rc=None, error="ib_write_bw: not found")})
-    found = lacking(host, FakeHost(DEBIAN), expect, Declared(range(8), [], rdma, SHIPPED))
+    found = lacking(host, FakeHost(KERNEL), expect, Declared(range(8), [], rdma, SHIPPED))
     assert [line[: len(begin)] for line, begin in zip(found, lacking_, strict=True)] == lacking_
     assert fleet.weaker[name] == ()

@@ -1,0 +1,8 @@
+"""Makes stack_hosts, beside the tests, a module to import."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
