@@ -12,6 +12,8 @@ description:
     plugstack.conf. They are the same on every controller; all other hosts fetch them from there.
   - C(slurm.conf) ends with C(Include muster_partitions.conf), the file of M(muster.cluster.slurm_gate), which is not
     among them.
+  - Where the fleet has C(scheduler.managed) false, C(slurm.conf) has only the lines that the site's own needs, and
+    C(muster_partitions.conf) is what that file has to be at first.
   - A file that is not returned does not belong into the controllers' configuration.
   - A declaration that Slurm cannot follow, such as a key that the declared release lacks, is an error.
 options:
@@ -45,6 +47,7 @@ from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
+from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.site_slurm_files import site_files_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_files import cluster_of, files_of
 
 
@@ -56,7 +59,8 @@ class LookupModule(LookupBase):
         if len(terms) != 1 or not isinstance(terms[0], Mapping) or kwargs:
             raise AnsibleLookupError("slurm_files: expected one term, the fleet (muster_fleet), and no options")
         try:
-            files = files_of(cluster_of(Fleet.from_variables(terms[0])))
+            cluster = cluster_of(Fleet.from_variables(terms[0]))
+            files = files_of(cluster) if cluster.scheduler.managed else site_files_of(cluster)
         except MusterError as exc:
             raise AnsibleLookupError(f"slurm_files: {exc}") from exc
         return [[{"name": name, "content": content} for name, content in files.items()]]

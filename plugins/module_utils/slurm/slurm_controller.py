@@ -20,6 +20,7 @@ from .scontrol_output import (
     parse_partitions,
     parse_reservations,
 )
+from .site_output import ConfiguredNode, parse_config, parse_configured_nodes, parse_partition_words
 
 # Linux takes 128 KiB in one argument (MAX_ARG_STRLEN); with room for the words before it.
 ARGUMENT_BYTES = 100 * 1024
@@ -45,6 +46,18 @@ class Controller:
     def nodes(self) -> dict[str, NodeState]:
         """Return the nodes by name."""
         return parse_nodes(self._scontrol("show", "node", "--all", "--oneliner"))
+
+    def settings(self) -> dict[str, str]:
+        """Return the settings that slurmctld has, by key of slurm.conf."""
+        return parse_config(self._scontrol("show", "config"))
+
+    def partition_words(self) -> dict[str, dict[str, str]]:
+        """Return all that is printed of each partition, by name and key."""
+        return parse_partition_words(self._scontrol("show", "partition", "--all", "--oneliner"))
+
+    def configured_nodes(self) -> dict[str, ConfiguredNode]:
+        """Return what the nodes are configured to have, by name."""
+        return parse_configured_nodes(self._scontrol("show", "node", "--all", "--oneliner"))
 
     def node(self, name: str) -> NodeState:
         """Return one node; raises SlurmGateError also where Slurm has no such node or its line cannot be read."""

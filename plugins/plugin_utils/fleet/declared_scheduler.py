@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Final, Literal
@@ -77,6 +77,8 @@ OWN_KEYS = {
     "StateSaveLocation": "scheduler.state_directory",
     "TopologyPlugin": "scheduler.topology",
 }
+# Keys of the section that only Muster's own set-up of Slurm follows.
+SETUP_KEYS = ("accounting", "cgroup", "containers", "parameters", "repository", "rest", "ssh_access", "topology")
 # Keys of slurm.conf that others are computed from.
 _WHOLE_NUMBERS = ("HealthCheckInterval", "MessageTimeout")
 # Partition keys that ask who is charged.
@@ -261,7 +263,7 @@ class Scheduler:
 
     ``version`` is that of the controllers and the database; other hosts may have their own. A key that is None is left
     out of its file. ``staff_partitions`` are partitions of others that users cannot submit to, so that nodes which are
-    not admitted may be in them.
+    not admitted may be in them. Where it is not ``managed``, the site sets Slurm up, and SETUP_KEYS are as by default.
     """
 
     partitions: Annotated[tuple[Partition, ...], Rule("at least one entry", bool, of_value=True)]
@@ -281,8 +283,10 @@ class Scheduler:
     containers: Containers | None = None
     hooks: Hooks = Hooks()
     staff_partitions: tuple[Annotated[str, _WORD], ...] = ()
+    managed: bool = True
 
     def __post_init__(self) -> None:
+        _check_setup(self)
         _check_partitions(self)
         _check_staff_partitions(self)
         _check_own_keys(self)
@@ -292,7 +296,8 @@ class Scheduler:
         """Return plain data that ``read_scheduler`` takes back."""
         data: dict[str, Any] = _plain(asdict(self))
         # Left out where there is none: the variables of such fleets stay what they were.
-        return data if self.staff_partitions else {key: data[key] for key in data if key != "staff_partitions"}
+        usual = {"staff_partitions": not self.staff_partitions, "managed": self.managed}
+        return {key: value for key, value in data.items() if not usual.get(key)}
 
     @property
     def health_interval_seconds(self) -> float | None:
@@ -367,9 +372,11 @@ def read_scheduler(
 
 
 def in_blocks(scheduler: Scheduler, readers: Sequence[Reader]) -> Scheduler:
-    """Return the scheduler with topology/block if every release has it, otherwise unchanged."""
+    """Return the scheduler with topology/block if Muster sets it up and every release has it, otherwise unchanged."""
     releases_here = (scheduler.version, *(reader.version for reader in readers))
-    return scheduler if any(map(no_blocks, releases_here)) else replace(scheduler, topology=BLOCK)
+    if not scheduler.managed or any(map(no_blocks, releases_here)):
+        return scheduler
+    return replace(scheduler, topology=BLOCK)
 
 
 def no_blocks(version: str) -> str:
@@ -381,6 +388,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def _check_setup(scheduler: Scheduler) -> None:
+    """Raise ReadError for a key by which Muster sets up Slurm, where the site does."""
+    if scheduler.managed:
+        return
+    for each in fields(scheduler):
+        usual = each.default_factory() if each.default_factory is not MISSING else each.default
+        value = getattr(scheduler, each.name)
+        if each.name in SETUP_KEYS and value != usual:
+            expected = "no such key, as with scheduler.managed: false the site sets it up in its own Slurm"
+            raise ReadError(each.name, shown(value) if isinstance(value, (Mapping, str)) else "a value", expected)
 
 
 def _check_partitions(scheduler: Scheduler) -> None:
@@ -401,7 +420,8 @@ def _check_partitions(scheduler: Scheduler) -> None:
             raise ReadError(f"{where}.default", "a second default", "one default partition")
         known.append(partition)
         for key in partition.parameters:
-            if key.lower() not in _ACCOUNT_KEYS:
+            # Whether the site's own Slurm checks accounts is asked there (module slurm_site_info).
+            if key.lower() not in _ACCOUNT_KEYS or not scheduler.managed:
                 continue
             if not accounted:
                 raise ReadError(f"{where}.parameters.{key}", key, "none, as scheduler.accounting is not declared")

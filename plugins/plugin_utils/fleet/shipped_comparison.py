@@ -126,7 +126,9 @@ def weaker_scheduler(scheduler: Scheduler) -> tuple[str, ...]:
     if not hooks.epilog:
         found.append("hooks.epilog is false: no node is checked after a job, processes of users may stay")
     found += _weaker_hook_parameters(scheduler)
-    if scheduler.ssh_access == OPEN:
+    if not scheduler.managed:
+        found.append("managed is false: logins without a job, cgroups and the placing of jobs are the site's own")
+    elif scheduler.ssh_access == OPEN:
         found.append("ssh_access is open: users may log in to every node, also without a job there")
     elif scheduler.ssh_access != ADOPT:
         found.append(f"ssh_access is {scheduler.ssh_access}, shipped {ADOPT}: logins are outside the job's limits")
@@ -139,7 +141,7 @@ def weaker_scheduler(scheduler: Scheduler) -> tuple[str, ...]:
 def weaker_topology(scheduler: Scheduler, releases: Iterable[str], expect: Expectations) -> tuple[str, ...]:
     """Return how jobs are placed where racks are NVLink domains and Slurm of all ``releases`` could be told so."""
     in_domains = expect.nvlink is not None and expect.nvlink.domain is not None
-    if not in_domains or scheduler.topology == BLOCK or any(map(no_blocks, releases)):
+    if not in_domains or not scheduler.managed or scheduler.topology == BLOCK or any(map(no_blocks, releases)):
         return ()
     return (f"topology is {scheduler.topology}, shipped {BLOCK}: jobs may be placed across NVLink domains needlessly",)
 

@@ -98,7 +98,7 @@ def files_of(cluster: Cluster) -> dict[str, str]:
     containers = cluster.scheduler.containers
     texts = {
         "slurm.conf": "\n".join(_slurm_lines(cluster, bool(topology))),
-        "cgroup.conf": "\n".join(_settings(_merged(defaults()["cgroup_conf"], cluster.scheduler.cgroup))),
+        "cgroup.conf": "\n".join(settings_lines(_merged(defaults()["cgroup_conf"], cluster.scheduler.cgroup))),
         "gres.conf": "\n".join(gres),
         "topology.conf": "\n".join(topology),
         "plugstack.conf": f"required {containers.plugin}" if containers else "",
@@ -107,14 +107,21 @@ def files_of(cluster: Cluster) -> dict[str, str]:
 
 
 def _slurm_lines(cluster: Cluster, placed: bool) -> list[str]:
-    everyone = fold(member.name for member in cluster.members)
     return [
         f"ClusterName={cluster.name}",
         *(f"SlurmctldHost={name}({address})" for name, address in cluster.controllers),
         "",
-        *_settings(_slurm_settings(cluster, placed)),
+        *settings_lines(_slurm_settings(cluster, placed)),
         "",
         *_node_lines(cluster),
+        *muster_lines(cluster),
+    ]
+
+
+def muster_lines(cluster: Cluster) -> list[str]:
+    """Return the last lines of slurm.conf: sockets of rounds, Muster's partition, and the gate's file."""
+    everyone = fold(member.name for member in cluster.members)
+    return [
         *_socket_lines(cluster),
         "",
         "# Where Muster tests nodes that users do not see yet.",
@@ -134,7 +141,7 @@ def _slurm_settings(cluster: Cluster, placed: bool) -> dict[str, Any]:
         **{key: value for key, value in sized.items() if key != "nodes"},
         "StateSaveLocation": scheduler.state_directory,
         "TreeWidth": tree_width(len(cluster.members)),
-        **_hooks(cluster),
+        **hook_settings(cluster),
         **_accounting(cluster),
     }
     if placed:
@@ -171,7 +178,8 @@ def tree_width(nodes: int) -> int:
     return max(int(known["least"]), math.ceil(root - 1e-9))
 
 
-def _hooks(cluster: Cluster) -> dict[str, Any]:
+def hook_settings(cluster: Cluster) -> dict[str, Any]:
+    """Return the keys of slurm.conf by which slurmd runs Muster's programs."""
     hooks, known = cluster.scheduler.hooks, defaults()["hooks"]
     settings: dict[str, Any] = {}
     if hooks.health:
@@ -205,7 +213,7 @@ def _accounting(cluster: Cluster) -> dict[str, Any]:
 
 def _node_lines(cluster: Cluster) -> list[str]:
     lines = []
-    for name, members in _by_class(cluster).items():
+    for name, members in members_by_class(cluster).items():
         line = {
             "NodeName": fold(member.name for member in members),
             "NodeAddr": fold(member.address for member in members),
@@ -224,7 +232,7 @@ def _socket_lines(cluster: Cluster) -> list[str]:
 
 
 def _node_parameters(cluster: Cluster, hardware_class: str) -> dict[str, Any]:
-    resources = ",".join(_gres_of(cluster, hardware_class))
+    resources = ",".join(resources_of(cluster, hardware_class))
     own = cluster.scheduler.node_parameters.get(hardware_class, {})
     return _merged({"Gres": resources} if resources else {}, own)
 
@@ -238,7 +246,7 @@ def _memory_per_cpu(cluster: Cluster) -> int | None:
     if any(cluster.scheduler.parameter(key) is not None for key in ("DefMemPerNode", "DefMemPerGPU")):
         return None
     shares = []
-    for name in _by_class(cluster):
+    for name in members_by_class(cluster):
         parameters = _node_parameters(cluster, name)
         memory, (cpus, _) = _number(parameters, "RealMemory"), _processors(parameters)
         if memory is None or not cpus:
@@ -263,20 +271,24 @@ def _number(parameters: Mapping[str, Any], key: str) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _by_class(cluster: Cluster) -> dict[str, list[Member]]:
+def members_by_class(cluster: Cluster) -> dict[str, list[Member]]:
+    """Return the compute nodes of each hardware class by its name."""
     classes: dict[str, list[Member]] = {}
     for member in cluster.members:
         classes.setdefault(member.hardware_class, []).append(member)
     return dict(sorted(classes.items()))
 
 
-def _gres_of(cluster: Cluster, hardware_class: str) -> list[str]:
+def resources_of(cluster: Cluster, hardware_class: str) -> list[str]:
+    """Return what ``Gres`` says of a class' nodes, such as ``gpu:8``."""
     gpus = cluster.gpus.get(hardware_class)
     return generic_resources(cluster.scheduler, hardware_class, gpus.count if gpus else None)
 
 
 def _gres_names(cluster: Cluster) -> list[str]:
-    return sorted({each.partition(":")[0] for name in _by_class(cluster) for each in _gres_of(cluster, name)})
+    return sorted(
+        {each.partition(":")[0] for name in members_by_class(cluster) for each in resources_of(cluster, name)}
+    )
 
 
 def _gres_lines(cluster: Cluster) -> list[str]:
@@ -284,10 +296,12 @@ def _gres_lines(cluster: Cluster) -> list[str]:
     if cluster.scheduler.gres == NONE:
         return []
     lines = []
-    for name, members in _by_class(cluster).items():
+    for name, members in members_by_class(cluster).items():
         nodes = f"NodeName={fold(member.name for member in members)}"
         _, cores = _processors(_node_parameters(cluster, name))
-        found = gpu_lines(cluster.scheduler.gres, slurm_gpus(_gres_of(cluster, name)), cluster.gpus.get(name), cores)
+        found = gpu_lines(
+            cluster.scheduler.gres, slurm_gpus(resources_of(cluster, name)), cluster.gpus.get(name), cores
+        )
         lines += [f"{nodes} {each}" for each in found]
     return lines
 
@@ -308,5 +322,6 @@ def _merged(made: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     return merged | {key: value for key, value in own.items() if value is not None}
 
 
-def _settings(settings: Mapping[str, Any]) -> Sequence[str]:
+def settings_lines(settings: Mapping[str, Any]) -> Sequence[str]:
+    """Return one line for each key, in the order of their names."""
     return [f"{key}={value}" for key, value in sorted(settings.items(), key=lambda item: item[0].lower())]
