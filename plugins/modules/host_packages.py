@@ -13,7 +13,9 @@ description:
     another system calls one otherwise, its name is used.
   - A package with a version is installed in exactly this version, older or newer, and an ordinary upgrade keeps it. One
     without a version is left as it is.
-  - Contacts no repository if everything is there. An interrupted installation of dpkg or rpm is repaired.
+  - Versions that somebody else holds by apt change only for a package with a version.
+  - Contacts no repository if everything is there. Otherwise an interrupted installation of dpkg or rpm is repaired
+    first.
 options:
   owner:
     description: Who declares the packages. The files of repositories and versions have this name, with dashes.
@@ -101,13 +103,15 @@ def install(packages: DeclaredPackages, planned: Plan, valid_seconds: float) -> 
     unread = packages.manager.fetch(packages.declared, valid_seconds)
     try:
         packages.install(planned)
-    except PackageError:
+    except PackageError as first:
         # Images are shipped with lists, or without them, whose age says nothing.
-        unread = packages.manager.fetch(packages.declared, 0)
         try:
+            unread = packages.manager.fetch(packages.declared, 0)
             packages.install(planned)
         except PackageError as exc:
-            raise PackageError(f"{exc} (lists of packages: {unread})" if unread else str(exc)) from exc
+            more = [str(first)] if str(first) != str(exc) else []
+            more += [f"lists of packages: {unread}"] if unread else []
+            raise PackageError("; ".join([str(exc), *more])) from exc
 
 
 def main() -> None:

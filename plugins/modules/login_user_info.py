@@ -9,7 +9,8 @@ short_description: Ask a host who logs in
 version_added: 0.1.0
 author: The Muster developers (@muster-cluster)
 description:
-  - Reads name, number and groups of the user as whom the module runs, as a login would get them now.
+  - Reads name, number and groups of the user as whom the module runs, as a login would get them now. Run by sudo, it
+    reads those of the user who called sudo.
   - With C(ansible_become) as false that is the user as whom Ansible logs in. Role P(muster.cluster.slurm#role) asks for
     it before it restricts ssh, so that the operator is not locked out.
 options: {}

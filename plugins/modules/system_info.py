@@ -84,6 +84,7 @@ system:
       description: File of chrony's time servers; empty where they are in C(/etc/chrony.conf).
       type: str
       sample: /etc/chrony/sources.d/muster.sources
+    administrators: {description: Group whose members may use sudo., type: str, sample: sudo}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from .apt import Apt, checked, parse_available, sources_text
 from .host import Host
-from .packages import Declaration, Installed, PackageError, Plan, missing, text_of
+from .packages import GOING, Declaration, Installed, PackageError, Plan, missing, text_of
 
 # Packages that depend on each other in one exact version, of which apt alone would take the newest.
 PARTS = "nvidia-* libnvidia-* libcuda1 libnv* libnccl* datacenter-gpu-manager* firmware-nvidia-* xserver-*-nvidia*"
@@ -36,14 +36,14 @@ class AptPackages:
         """Return those of the names that an installed package provides."""
         return self.apt.provided() & set(names)
 
-    def files(self, declared: Declaration) -> dict[str, str]:
+    def files(self, declared: Declaration, going: Sequence[str] = ()) -> dict[str, str]:
         """Return the sources and the preferences."""
         sources = sources_text(declared.repositories, declared.owner) if declared.repositories else ""
-        return {_sources(declared): sources, _preferences(declared): preferences_text(declared)}
+        return {_sources(declared): sources, _preferences(declared): preferences_text(declared, going)}
 
     def declared_before(self, declared: Declaration) -> list[str]:
-        """Return the packages that the preferences name."""
-        return re.findall(r"^Package: (\S+)$", text_of(_preferences(declared)), re.MULTILINE)
+        """Return the packages that the preferences name, with those that should have gone already."""
+        return re.findall(rf"^(?:Package: |{GOING})(\S+)$", text_of(_preferences(declared)), re.MULTILINE)
 
     def rehearse(self, declared: Declaration, planned: Plan) -> list[str]:
         """Return what apt would remove, on lists of its own; raises PackageError where it would fail."""
@@ -80,7 +80,7 @@ class AptPackages:
         self.apt.hold(names)
 
 
-def preferences_text(declared: Declaration) -> str:
+def preferences_text(declared: Declaration, going: Sequence[str] = ()) -> str:
     """Return apt's preferences: the declared versions, and the versions that whatever they pull in has to have.
 
     1001 also goes back to an older version; ``declared_before`` reads the names again.
@@ -89,7 +89,8 @@ def preferences_text(declared: Declaration) -> str:
     if declared.stack:
         pins += [(PARTS, version) for version in (*sorted({version for _name, version in pins}), *declared.together)]
     stanzas = [f"Package: {names}\nPin: version {version}\nPin-Priority: 1001" for names, version in pins]
-    return f"# Written by Muster ({declared.owner}); edits are lost.\n" + "\n\n".join(stanzas) + "\n" if pins else ""
+    text = "\n\n".join(["".join(f"{GOING}{name}\n" for name in going) + stanzas[0], *stanzas[1:]]) if stanzas else ""
+    return f"# Written by Muster ({declared.owner}); edits are lost.\n{text}\n" if text else ""
 
 
 def _sources(declared: Declaration) -> str:
@@ -108,7 +109,9 @@ def _words(planned: Plan) -> list[str]:
 
 
 def _options(planned: Plan) -> list[str]:
-    options = ["--allow-downgrades", "--allow-change-held-packages"]
+    # Who declares no version has no say in those that somebody else holds.
+    exact = planned.remove or any(version for _name, _there, version in planned.install)
+    options = ["--allow-downgrades", "--allow-change-held-packages"] if exact else []
     if planned.repair:
         options.append("--fix-broken")
     if any("again" in state for _name, state in planned.repair):

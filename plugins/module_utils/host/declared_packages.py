@@ -50,7 +50,7 @@ class DeclaredPackages:
                 raise PackageError(f"package {name!r} {version!r}: expected {manager.form}")
         self.manager = manager
         self.declared = declared
-        self.files = manager.files(declared)
+        self.files = self._files()
 
     def plan(self) -> Plan:
         """Return what has to be done."""
@@ -80,11 +80,18 @@ class DeclaredPackages:
         """Repair, install, remove and hold, and see that it came to that."""
         if planned.disruptive:
             self.manager.install(planned)
-            # dnf's list of locks names what is to go until it has gone.
-            self.files = self.manager.files(self.declared)
+            # They name what is to go until it has gone.
+            self.files = self._files()
             self.write()
         # A new version comes without the hold of the old one.
         self.manager.hold(self.plan().hold)
         left = self.plan()
         if left.disruptive or left.hold:
             raise PackageError(f"after all steps there was still to do: {'; '.join(left.steps())}")
+
+    def _files(self) -> dict[str, str]:
+        before = set(self.manager.declared_before(self.declared)) - set(self.declared.packages)
+        if not (self.declared.stack and before):
+            return self.manager.files(self.declared)
+        there = [name for name, package in self.manager.status().items() if package.there]
+        return self.manager.files(self.declared, sorted(before.intersection(there)))

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from .host import Host, Output
-from .packages import Declaration, Installed, PackageError, Plan, armored, ended_well, missing, text_of
+from .packages import GOING, Declaration, Installed, PackageError, Plan, armored, ended_well, missing, text_of
 
 REPOSITORIES = "/etc/yum.repos.d"
 KEYS = "/etc/pki/rpm-gpg"
 LOCKS = "/etc/dnf/plugins/versionlock.list"
+LOCK_SETTINGS = "/etc/dnf/plugins/versionlock.conf"
 LOCK_PACKAGE = "python3-dnf-plugin-versionlock"
 
 QUERY_SECONDS = 120.0
@@ -25,8 +26,6 @@ _STATUS = "%{NAME}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\t%{ARCH}\\n"
 # Of a stack these depend on each other in one exact version: an upgrade of the host that finds a newer one of them
 # alone would fail as a whole.
 _PARTS = ("*nvidia*", "libnv*", "libnccl*", "datacenter-gpu-manager*")
-# Before the name of a package that is declared no longer and still there: a run that is killed must not forget it.
-_GOING = "# To be removed: "
 # As apt does it: nothing that is only recommended, and nothing goes because nobody needs it any more.
 _SETTINGS = ("--setopt=install_weak_deps=False", "--setopt=clean_requirements_on_remove=False")
 # What rpm keeps in several versions: kernels (dnf's installonlypkgs) and keys.
@@ -58,10 +57,8 @@ class DnfPackages:
         asked = ((name, ["rpm", "--query", "--whatprovides", name]) for name in names)
         return {name for name, argv in asked if self.host.run(argv, QUERY_SECONDS).rc == 0}
 
-    def files(self, declared: Declaration) -> dict[str, str]:
+    def files(self, declared: Declaration, going: Sequence[str] = ()) -> dict[str, str]:
         """Return the repositories, their keys and the list of locks."""
-        going = set(self.declared_before(declared)) - set(declared.packages) if declared.stack else set()
-        going &= set(self.status()) if going else going
         found = {_repository(declared): "", LOCKS: locks_text(text_of(LOCKS), declared, going)}
         for number, each in enumerate(declared.repositories, 1):
             key = f"{KEYS}/RPM-GPG-KEY-{declared.stem}-{number}"
@@ -76,7 +73,7 @@ class DnfPackages:
     def declared_before(self, declared: Declaration) -> list[str]:
         """Return the packages in our block of the locks, with those that should have gone already."""
         ours = _split(text_of(LOCKS), declared)[1]
-        return [line[len(_GOING) :] if line.startswith(_GOING) else lock_name(line) for line in ours]
+        return [line[len(GOING) :] if line.startswith(GOING) else lock_name(line) for line in ours]
 
     def rehearse(self, declared: Declaration, planned: Plan) -> list[str]:
         """Return what dnf would remove, in directories of its own; raises PackageError where it would fail."""
@@ -107,8 +104,13 @@ class DnfPackages:
         if planned.repair:
             # An installation that was killed leaves the old version beside the new one.
             self._run(["remove", "--duplicates"], ())
-        if any(version for _name, _there, version in planned.install) and not self._locks():
+        locks = {_lock(name, version) for name, _there, version in planned.install if version}
+        if locks and not self._heeds(locks):
             self._run(["install"], [LOCK_PACKAGE])
+            if not self._heeds(locks):
+                raise PackageError(
+                    f"{LOCKS}: dnf does not heed it, expected in {LOCK_SETTINGS} enabled = 1 and this file as locklist"
+                )
         for verb, words in self._calls(planned):
             self._run(verb, words)
 
@@ -118,7 +120,9 @@ class DnfPackages:
     def _calls(self, planned: Plan) -> Iterator[tuple[list[str], list[str]]]:
         words = [f"{name}-{version}" if version else name for name, _there, version in planned.install]
         if words:
-            yield ["install", "--allowerasing"], words
+            # What is in the way of a declared version goes, and nothing does for a name that may have any.
+            exact = any(version for _name, _there, version in planned.install)
+            yield ["install", *(["--allowerasing"] if exact else [])], words
         if planned.remove:
             yield ["remove"], list(planned.remove)
 
@@ -126,10 +130,11 @@ class DnfPackages:
         done = self.host.run(["dnf", "--assumeyes", "--quiet", *_SETTINGS, *verb, *words], self.timeout_seconds)
         ended_well(done, f"dnf {verb[0]} failed", _said(done))
 
-    def _locks(self) -> bool:
-        """Return whether dnf heeds the list of locks."""
+    def _heeds(self, locks: Collection[str]) -> bool:
+        """Return whether dnf knows these lines of the list of locks."""
         # Without repositories, whose lists may not be there yet: dnf would fail for that.
-        return self.host.run(["dnf", "--quiet", "--disablerepo=*", "versionlock", "list"], QUERY_SECONDS).rc == 0
+        done = self.host.run(["dnf", "--quiet", "--disablerepo=*", "versionlock", "list"], QUERY_SECONDS)
+        return done.rc == 0 and set(locks) <= set(done.stdout.splitlines())
 
     def _read_alone(self, declared: Declaration, options: Sequence[str]) -> None:
         """Read the declared repositories and no other; raises PackageError where one cannot be read."""
@@ -243,14 +248,19 @@ def repository_text(name: str, repository: Mapping[str, object], key: str) -> st
 def locks_text(text: str, declared: Declaration, going: Iterable[str] = ()) -> str:
     """Return the list of locks with our block as declared, and what is still ``going``; all other lines stay."""
     before, _ours, after = _split(text, declared)
-    locks = [f"{name}-{version}.*" for name, version in sorted(declared.exact.items())]
+    locks = [_lock(name, version) for name, version in sorted(declared.exact.items())]
     if declared.stack:
         versions = [*sorted(set(declared.exact.values())), *declared.together]
-        locks += [f"{part}-{version}.*" for part in _PARTS for version in versions]
-    locks += [f"{_GOING}{name}" for name in sorted(going)]
+        locks += [_lock(part, version) for part in _PARTS for version in versions]
+    locks += [f"{GOING}{name}" for name in sorted(going)]
     begin, end = _marks(declared)
     lines = [*before, *([begin, *locks, end] if locks else []), *after]
-    return "".join(f"{line}\n" for line in lines)
+    # The plugin ends every dnf without its list: one that is there stays there.
+    return "".join(f"{line}\n" for line in lines) or ("\n" if text else "")
+
+
+def _lock(name: str, version: str) -> str:
+    return f"{name}-{version}.*"
 
 
 def lock_name(line: str) -> str:

@@ -26,12 +26,14 @@ class LoginUser:
 
     @classmethod
     def here(cls) -> LoginUser:
-        """Return the user of this process, raises LoginUserError.
+        """Return the user of this process, or the one who became root for it by sudo; raises LoginUserError.
 
         The groups are those that a login would get now, as PAM's rules see them: those of the process are as old as
         its connection.
         """
-        uid = os.getuid()
+        # ansible_become of the command line (-e) comes before what a task says.
+        caller = os.environ.get("SUDO_UID", "")
+        uid = int(caller) if caller.isdecimal() else os.getuid()
         try:
             entry = pwd.getpwuid(uid)
         except KeyError as exc:

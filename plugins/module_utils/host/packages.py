@@ -17,6 +17,9 @@ REPOSITORY = {
     "components": {"type": "list", "elements": "str", "default": []},
     "signing_key": {"type": "str", "required": True, "no_log": False},
 }
+# Stands in the manager's file before a package that is declared no longer and still there: a run that is killed must
+# not forget it.
+GOING = "# To be removed: "
 ARMOR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 # States of a package of which nothing has to be repaired, in dpkg's words.
 _SOUND = ("installed", "not-installed", "config-files")
@@ -113,8 +116,11 @@ class PackageManager(Protocol):
     def provided(self, names: Sequence[str]) -> set[str]:
         """Return those of the names that something installed stands for, although no package is called so."""
 
-    def files(self, declared: Declaration) -> dict[str, str]:
-        """Return the manager's files of a declaration by path; one with an empty text is not to be there."""
+    def files(self, declared: Declaration, going: Sequence[str] = ()) -> dict[str, str]:
+        """Return the manager's files of a declaration by path; one with an empty text is not to be there.
+
+        They name what is ``going``: declared no longer, and still there.
+        """
 
     def declared_before(self, declared: Declaration) -> list[str]:
         """Return the packages that an earlier declaration of the same owner pinned, by the files that it left."""
@@ -147,16 +153,20 @@ def plan(
     something else stands.
     """
     there = {name: package.version for name, package in status.items() if package.there}
+    broken = {name: package for name, package in sorted(status.items()) if package.broken}
     wanted, others = declared.packages, set(provided)
     stack = sorted(declared.exact) if declared.stack else []
-    # What stopped half way keeps apt from everything else, whoever declared it.
+    install = tuple(
+        (name, there.get(name, ""), version)
+        for name, version in sorted(wanted.items())
+        if (there.get(name) != version if version else name not in there and name not in others)
+    )
+    # What stopped half way keeps apt from everything else, whoever declared it. Where there is nothing else to do, it
+    # is left to its owner, who knows whether jobs are using it.
+    repair = broken if declared.stack or install or broken.keys() & wanted.keys() else {}
     return Plan(
-        repair=tuple((name, _state(package)) for name, package in sorted(status.items()) if package.broken),
-        install=tuple(
-            (name, there.get(name, ""), version)
-            for name, version in sorted(wanted.items())
-            if (there.get(name) != version if version else name not in there and name not in others)
-        ),
+        repair=tuple((name, _state(package)) for name, package in repair.items()),
+        install=install,
         remove=tuple(sorted(name for name in set(before) - set(wanted) if name in there)) if declared.stack else (),
         hold=tuple(name for name in stack if name not in there or not status[name].held),
     )

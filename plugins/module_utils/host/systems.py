@@ -26,9 +26,9 @@ class System:
     """One row: os-release's ``ID``, the name for people, the releases, and what the roles need to know of the system.
 
     ``packages`` and ``units`` have the names that are not Debian's, by Debian's. ``roles`` are those that configure
-    such a host; None for all. ``network`` sets up the rails' interfaces, ``boot_loader`` is how
-    the kernel's parameters are declared, and ``time_sources`` is the file of chrony's own for servers, empty where
-    ``/etc/chrony.conf`` has them itself.
+    such a host; None for all. ``network`` sets up the rails' interfaces, and ``boot_loader`` is how the kernel's
+    parameters are declared. ``time_sources`` is a file of chrony's for servers alone, empty where they are in
+    ``/etc/chrony.conf``. Members of the group ``administrators`` may use sudo.
     """
 
     id: str
@@ -41,6 +41,7 @@ class System:
     network: str = "networkd"
     boot_loader: str = "grub"
     time_sources: str = "/etc/chrony/sources.d/muster.sources"
+    administrators: str = "sudo"
 
     def knows(self, role: str) -> bool:
         """Return whether a role may configure a host of this system."""
@@ -72,8 +73,8 @@ _EL9_PACKAGES = {
     "procps": "procps-ng",
 }
 _EL9_UNITS = {"chrony": "chronyd", "ssh": "sshd"}
-# Those of Slurm and OpenSM know Debian's packages and files only. An entry point of such a role that knows more is named
-# with it.
+# Those of Slurm and OpenSM know Debian's packages and files only. An entry point of such a role that knows more is
+# named with it.
 _EL9_ROLES = frozenset(
     {
         *("host_base", "rdma", "gpu_stack", "boot", "roce", "infiniband", "nccl", "checkpoint_storage", "burn_in"),
@@ -94,6 +95,7 @@ def _el9(identity: str, name: str) -> System:
         network="networkmanager",
         boot_loader="grubby",
         time_sources="",
+        administrators="wheel",
     )
 
 
@@ -105,9 +107,8 @@ SYSTEMS = (
     _el9("almalinux", "AlmaLinux"),
 )
 
-
 # Fields of a row that roles read in muster_system.
-_FOR_ROLES = ("network", "boot_loader", "time_sources")
+_FOR_ROLES = ("network", "boot_loader", "time_sources", "administrators")
 # What a site can do where a role does not know its system.
 _INSTEAD = {"slurm": "; for a Slurm of the site declare scheduler.managed: false"}
 

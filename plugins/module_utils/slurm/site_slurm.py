@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from .gate_file import parse_gate_file
 from .scontrol_output import LivePartition, SlurmGateError
 from .site_output import ConfiguredNode, words_of
-from .slurm_conf import keys_of, node_addresses, values_of
+from .slurm_conf import keys_of, node_addresses
 from .slurm_releases import RELEASES, pair_fault
 
 MUSTER = "muster"
@@ -37,6 +37,9 @@ _HEALTH_STATES = frozenset({"any", "cycle", "start_only"})
 _ENFORCED = frozenset({"associations", "limits", "qos", "safe", "all"})
 # Keys of a partition that ask for accounts.
 _ACCOUNT_KEYS = frozenset({"allowaccounts", "denyaccounts", "allowqos", "denyqos", "qos"})
+# As Slurm reads a line: quoted or not, also with an operator (_keyvalue_pattern of parse_config.c).
+_PARTITION_LINE = re.compile(r"""PartitionName\s*[-*+/]?=\s*(?:"([^"]*)"|(\S+))(.*)""", re.IGNORECASE)
+_NODES = re.compile(r"\sNodes\s*[-*+/]?=", re.IGNORECASE)
 # What partition acceptance says, and why.
 _PARTITION = {
     "State": ("UP", "or no round starts"),
@@ -74,9 +77,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Files:
-    """slurm.conf and what it includes: each text by its real path, lines that go on joined.
+    """slurm.conf and what it includes: each text by its real path, without comments and with lines that go on joined.
 
-    ``own`` is the text of slurm.conf alone, as it lies there, and ``gate`` the real path of the gate's file.
+    ``own`` is the text of slurm.conf alone, and ``gate`` the real path of the gate's file; both texts are as they lie
+    there.
     """
 
     texts: Mapping[str, str]
@@ -195,12 +199,13 @@ def _declared_elsewhere(files: Files, wanted: Wanted) -> Iterator[str]:
     for path, text in files.texts.items():
         if path == files.gate:
             continue
-        for name in values_of(text, "PartitionName"):
+        for line in (line for lines in keys_of(text).values() for line in lines):
+            match = _PARTITION_LINE.match(line)
+            name = (match.group(1) or match.group(2) or "") if match else ""
             if name in wanted.partitions:
                 yield f"{path}: declares partition {name}, expected it in {files.gate} alone, which lists proven nodes"
-        for line in keys_of(text).get("partitionname", []):
             # A closed partition of the gate names no nodes, and would have these.
-            if re.match(r"\w+\s*=\s*DEFAULT\s", line, re.IGNORECASE) and re.search(r"\sNodes\s*=", line, re.IGNORECASE):
+            if match and name.upper() == "DEFAULT" and _NODES.search(match.group(3)):
                 yield f"{path}: PartitionName=DEFAULT has Nodes, expected none, which every closed partition would have"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,13 +77,17 @@ def read_files(conf: str, cluster: str, gate: str) -> Files:
         except OSError as exc:
             raise SlurmGateError(f"{path}: {exc.strerror}, expected slurm.conf or a file that it includes") from exc
         own = own or text
-        # A backslash at the end of a line joins it to the next (slurm.conf(5)).
-        texts[path] = text.replace("\\\n", " ")
+        texts[path] = text if path == os.path.realpath(gate) else joined(text)
         for line in keys_of(texts[path]).get("include", []):
             name = line.partition(" ")[2].strip() or line.partition("\t")[2].strip()
             # A bare name is one beside slurm.conf, and %c the cluster's.
             left.append(os.path.join(os.path.dirname(conf), name.replace("%c", cluster)))  # noqa: PTH118, PTH120 -- strings
     return Files(texts, own, os.path.realpath(gate))
+
+
+def joined(text: str) -> str:
+    """Return a text as Slurm reads it: without comments, then each line that ends with a backslash with the next."""
+    return re.sub(r"\\[^\S\n]*\n", "", re.sub(r"(?<!\\)#.*", "", text))
 
 
 def _users(host: Host, settings: Mapping[str, str], timeout_seconds: float) -> Sequence[str] | None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.host import apt_packages
+from ansible_collections.muster.cluster.plugins.module_utils.host import (
+    apt_packages,
+    declared_packages,
+    packages,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.host.apt import parse_available
 from ansible_collections.muster.cluster.plugins.module_utils.host.apt_packages import AptPackages, preferences_text
 from ansible_collections.muster.cluster.plugins.module_utils.host.declared_packages import (
@@ -79,6 +83,17 @@ def test_other_version_is_replaced(there, step):
 def test_package_that_stopped_half_way_is_repaired_whoever_declared_it(state):
     planned = plan(STACK, (), {**SOUND, "nvidia-dkms-570-open": Installed("570.86.15-0ubuntu1", state)})
     assert planned.steps() == [f"repair nvidia-dkms-570-open, which is {state}"] and planned.disruptive
+
+
+def test_package_of_others_that_stopped_half_way_is_left_to_them_where_nothing_is_to_be_installed():
+    tools = Declaration("host_base", {"fio": ""})
+    broken = Installed("570.86.15-0ubuntu1", "half-configured")
+    assert plan(tools, (), {"fio": Installed("3.33-3"), "nvidia-dkms-570-open": broken}).steps() == []
+    assert plan(tools, (), {"nvidia-dkms-570-open": broken}).steps() == [
+        "repair nvidia-dkms-570-open, which is half-configured",
+        "install fio",
+    ]
+    assert plan(tools, (), {"fio": Installed("3.33-3", "unpacked")}).steps() == ["repair fio, which is unpacked"]
 
 
 def test_package_declared_earlier_is_removed_and_a_strangers_is_not():
@@ -193,23 +208,49 @@ class Tools:
         return [argv for argv in self.ran if argv[0] == "apt-get" and "install" in argv and "--simulate" not in argv]
 
 
+PREFERENCES = "/etc/apt/preferences.d/muster-gpu-stack.pref"
+
+
 @pytest.fixture
-def stack(monkeypatch):
+def etc(monkeypatch):
+    """Return the package manager's files, which are none of this machine's."""
+    files = {}
+    for module in (packages, apt_packages):
+        monkeypatch.setattr(module, "text_of", lambda path: files.get(path, ""))
+    monkeypatch.setattr(declared_packages, "replace_file", lambda path, text, mode: files.update({path: text}))
+    return files
+
+
+@pytest.fixture
+def stack(etc):
     """Return a stack on a host whose apt, dpkg and preferences are these."""
 
     def made(tools, preferences=""):
-        monkeypatch.setattr(apt_packages, "text_of", lambda path: preferences)
+        etc[PREFERENCES] = preferences
         return DeclaredPackages(AptPackages(tools, 1), STACK)
 
     return made
+
+
+def test_run_that_is_killed_does_not_forget_what_is_to_go(stack, etc):
+    tools = Tools({"nvidia-open-565": "565.57.01-1"}, WANTED)
+    killed = stack(tools, "Package: nvidia-open-565\n")
+    killed.write()
+    assert "# To be removed: nvidia-open-565\nPackage: libnccl2\n" in etc[PREFERENCES]
+    again = DeclaredPackages(AptPackages(tools, 1), STACK)
+    assert again.differences() == [] and "remove nvidia-open-565" in again.plan().steps()
+    again.install(again.plan())
+    assert "nvidia-open-565" not in etc[PREFERENCES] and "nvidia-open-565" not in tools.there
+    last = DeclaredPackages(AptPackages(tools, 1), STACK)
+    assert last.differences() == [] and last.plan().steps() == []
 
 
 def test_rehearsal_tells_what_apt_removes_besides_and_changes_nothing(stack):
     tools = Tools(
         {"nvidia-open-565": "565.57.01-1"}, WANTED, simulated="Remv nvidia-open-565 [1]\nRemv nvidia-dkms [1]\n"
     )
-    packages = stack(tools, "Package: nvidia-open-565\n")
-    assert packages.rehearse(packages.plan()) == ["nvidia-dkms"]
+    there = stack(tools, "Package: nvidia-open-565\n")
+    assert there.rehearse(there.plan()) == ["nvidia-dkms"]
     assert tools.changes() == [] and tools.held == set()
     (simulated,) = [argv for argv in tools.ran if "--simulate" in argv]
     assert "nvidia-open-565-" in simulated and "libnccl2=2.26.2-1+cuda12.8" in simulated
@@ -238,3 +279,11 @@ def test_installation_that_apt_calls_a_success_and_is_none_is_found_out(stack):
     packages = stack(Tools({}, WANTED, deaf=True))
     with pytest.raises(PackageError, match="after all steps there was still to do: install libnccl2"):
         packages.install(packages.plan())
+
+
+@pytest.mark.parametrize(("version", "given"), [("", False), ("3.33-3", True)])
+def test_held_versions_of_others_change_only_for_an_exact_version(version, given):
+    tools = Tools({}, {"fio": version})
+    AptPackages(tools, 1).install(plan(Declaration("host_base", {"fio": version}), (), {}))
+    (argv,) = tools.changes()
+    assert ("--allow-change-held-packages" in argv, "--allow-downgrades" in argv) == (given, given)

@@ -112,20 +112,30 @@ def test_locks_are_a_block_of_the_list_and_other_lines_stay():
     assert locks_text(text, Declaration("rdma", {"mstflint": "4.34.0-1"})).startswith(text)
 
 
+def test_list_of_locks_that_is_there_is_never_taken_away():
+    none = Declaration("gpu_stack", {"libnccl": ""})
+    assert locks_text("", none) == ""
+    assert locks_text(OURS, none) == "\n" == locks_text("\n", none)
+
+
 def test_package_that_is_to_go_stays_in_the_block_until_it_has_gone(monkeypatch):
     monkeypatch.setattr(dnf_packages, "text_of", lambda path: lists[path])
     lists = {dnf_packages.LOCKS: OURS}
     now = Declaration("gpu_stack", {"nvidia-driver": "3:570.86.15-1.el9"}, stack=True)
-    both = "libnccl\t0:2.26.2-1+cuda12.8\tx86_64\nnvidia-driver\t3:570.86.15-1.el9\tx86_64\n"
-    manager = DnfPackages(Tools(rpm=Output(stdout=both)), 10)
-    text = manager.files(now)[dnf_packages.LOCKS]
+    manager = DnfPackages(Tools(), 10)
+    text = manager.files(now, ["libnccl"])[dnf_packages.LOCKS]
     assert "libnccl-2.26.2" not in text and "\n# To be removed: libnccl\n# END" in text
     # The run that wrote this was killed: the next one still knows what to remove.
     lists[dnf_packages.LOCKS] = text
     assert "libnccl" in manager.declared_before(now)
-    assert manager.files(now)[dnf_packages.LOCKS] == text
-    gone = DnfPackages(Tools(rpm=Output(stdout=both.splitlines()[1] + "\n")), 10)
-    assert "To be removed" not in gone.files(now)[dnf_packages.LOCKS]
+    assert manager.files(now, ["libnccl"])[dnf_packages.LOCKS] == text
+    assert "To be removed" not in manager.files(now)[dnf_packages.LOCKS]
+
+
+def test_nothing_is_erased_for_a_package_of_any_version():
+    tools = Tools()
+    DnfPackages(tools, 1).install(Plan(install=(("fio", "", ""),)))
+    assert [argv[-2:] for argv in tools.ran] == [["install", "fio"]]
 
 
 def test_block_without_its_end_is_an_error():
@@ -186,18 +196,46 @@ def test_version_that_no_repository_has_is_named_with_those_there_are():
         DnfPackages(tools, 1).rehearse(STACK, PLAN)
 
 
+LOCKED = Output("openssl-1:3.0.7-27.el9.*\nnvidia-driver-3:570.86.15-1.el9.*\n")
+
+
 def test_plugin_that_holds_the_versions_comes_before_them():
     tools = Tools(versionlock=Output("", "No such command: versionlock", 1))
+    asked = tools.run
+
+    def run(argv, timeout_seconds):
+        answer = asked(argv, timeout_seconds)
+        if "python3-dnf-plugin-versionlock" in argv:
+            tools.answers["versionlock"] = LOCKED
+        return answer
+
+    tools.run = run
     DnfPackages(tools, 1).install(PLAN)
     verbs = [argv[argv.index("install") + 1 :] for argv in tools.ran if "install" in argv]
     assert verbs == [["python3-dnf-plugin-versionlock"], ["--allowerasing", "nvidia-driver-3:570.86.15-1.el9"]]
-    tools = Tools()
+    tools = Tools(versionlock=LOCKED)
     DnfPackages(tools, 1).install(PLAN)
     assert not any("python3-dnf-plugin-versionlock" in argv for argv in tools.ran)
 
 
+@pytest.mark.parametrize(
+    "listed",
+    [
+        # enabled = 0 in versionlock.conf.
+        Output("", "No such command: versionlock", 1),
+        # Another locklist there.
+        Output("openssl-1:3.0.7-27.el9.*\n"),
+    ],
+)
+def test_versions_that_nothing_would_hold_are_not_installed(listed):
+    tools = Tools(versionlock=listed)
+    with pytest.raises(PackageError, match=r"versionlock\.list: dnf does not heed it, expected in .*versionlock\.conf"):
+        DnfPackages(tools, 1).install(PLAN)
+    assert not any("nvidia-driver-3:570.86.15-1.el9" in argv for argv in tools.ran)
+
+
 def test_installation_that_fails_is_an_error_with_what_dnf_said():
-    tools = Tools(install=Output("", "Error: GPG check FAILED\n", 1))
+    tools = Tools(versionlock=LOCKED, install=Output("", "Error: GPG check FAILED\n", 1))
     with pytest.raises(PackageError, match="dnf install failed: Error: GPG check FAILED"):
         DnfPackages(tools, 1).install(PLAN)
 

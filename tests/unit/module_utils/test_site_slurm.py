@@ -23,7 +23,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.site_output i
     parse_partition_words,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.site_slurm import Files, Wanted
-from ansible_collections.muster.cluster.plugins.module_utils.slurm.site_survey import Survey, read_files, survey
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.site_survey import Survey, joined, read_files, survey
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_conf import ConfigurationError
 
 from tests.fake_host import FakeHost
@@ -293,6 +293,13 @@ _PARTITION_KEYS = {*site_slurm._PARTITION, "MaxNodes", "MinNodes"}
         (CONF + "partitionname = batch nodes=ALL\n", "declares partition batch"),
         (CONF + "PartitionName=DEFAULT MaxTime=60 Nodes=ALL\n", "PartitionName=DEFAULT has Nodes"),
         (CONF + "PartitionName=Default nodes = ALL\n", "PartitionName=DEFAULT has Nodes"),
+        # As Slurm's own pattern reads them.
+        (CONF + 'PartitionName="batch" Nodes=ALL\n', "declares partition batch"),
+        (CONF + "PartitionName+=batch Nodes=ALL\n", "declares partition batch"),
+        (CONF + 'PartitionName="DEFAULT" Nodes="ALL"\n', "PartitionName=DEFAULT has Nodes"),
+        (CONF + "PartitionName=DEFAULT Nodes+=ALL\n", "PartitionName=DEFAULT has Nodes"),
+        (CONF + 'PartitionName="" Nodes=ALL\n', ""),
+        (CONF + "PartitionName=DEFAULT AllocNodes=ALL\n", ""),
         (CONF + "PartitionName=DEFAULT MaxTime=60\n", ""),
         (CONF + "PartitionName=debug Nodes=gpu-01\n", ""),
         (CONF + "#PartitionName=batch Nodes=gpu-01\n", ""),
@@ -567,3 +574,17 @@ def test_includes_are_followed_wherever_they_lie(tmp_path: Path) -> None:
     assert set(files.texts) == {str(conf), str(tmp_path / "east.conf"), str(gate)}
     assert files.gate in files.texts and files.own == conf.read_text(encoding="utf-8")
     assert "declares partition batch" in site_slurm.gate_lacks(files, ["batch"], WANTED)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("A=1 \\\n B=2\nC=3\n", "A=1  B=2\nC=3\n"),
+        ("A=1 \\ \t\nB=2\n", "A=1 B=2\n"),
+        # Slurm takes a comment away before it looks for the backslash, so that the next line counts.
+        ("# old \\\nPartitionName=DEFAULT Nodes=ALL\n", "\nPartitionName=DEFAULT Nodes=ALL\n"),
+        ("A=1 # old \\\nB=2\n", "A=1 \nB=2\n"),
+    ],
+)
+def test_lines_go_on_as_slurm_reads_them(text: str, read: str) -> None:
+    assert joined(text) == read

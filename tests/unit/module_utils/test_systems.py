@@ -67,7 +67,7 @@ def test_every_other_system_is_named_with_the_known_ones(text: str, found: str) 
     assert str(raised.value) == f"system: found {found}, {EXPECTED}"
     said = read_release(here(text))
     assert refusal(said, []) == refusal(said, ["host_base"]) == str(raised.value)
-    assert description(said) == {**said, "network": "", "boot_loader": "", "time_sources": ""}
+    assert description(said) == {**said, "network": "", "boot_loader": "", "time_sources": "", "administrators": ""}
 
 
 def test_usr_lib_is_asked_where_etc_has_no_such_file() -> None:
@@ -107,9 +107,21 @@ def test_roles_of_the_table_are_roles() -> None:
 
 
 def test_what_roles_have_to_know_of_a_system() -> None:
-    assert description(ROCKY) == {**ROCKY, "network": "networkmanager", "boot_loader": "grubby", "time_sources": ""}
+    assert description(ROCKY) == {
+        **ROCKY,
+        "network": "networkmanager",
+        "boot_loader": "grubby",
+        "time_sources": "",
+        "administrators": "wheel",
+    }
     sources = "/etc/chrony/sources.d/muster.sources"
-    assert description(DEBIAN) == {**DEBIAN, "network": "networkd", "boot_loader": "grub", "time_sources": sources}
+    assert description(DEBIAN) == {
+        **DEBIAN,
+        "network": "networkd",
+        "boot_loader": "grub",
+        "time_sources": sources,
+        "administrators": "sudo",
+    }
 
 
 def test_packages_by_the_names_of_the_system() -> None:

@@ -17,6 +17,7 @@ import yaml
 from ansible_collections.muster.cluster.plugins.module_utils.host.login_user import LoginUser, LoginUserError
 
 from tests import warm_ansible
+from tests.identified import IDENTIFIED
 
 ROOT = Path(__file__).resolve().parents[3]
 ROLE = ROOT / "roles/slurm"
@@ -33,6 +34,7 @@ def directory(monkeypatch: pytest.MonkeyPatch) -> Directory:
         monkeypatch.setattr(grp, "getgrgid", lambda gid: SimpleNamespace(gr_name=groups[gid]))
         monkeypatch.setattr(os, "getgrouplist", lambda name, gid: [gid, *of[name]])
         monkeypatch.setattr(os, "getuid", lambda: 2003)
+        monkeypatch.delenv("SUDO_UID", raising=False)
 
     return known
 
@@ -40,6 +42,14 @@ def directory(monkeypatch: pytest.MonkeyPatch) -> Directory:
 def test_groups_are_those_of_the_directory_by_name(directory: Directory) -> None:
     directory({2003: "ops"}, {27: "sudo", 2003: "ops"}, {"ops": [27]})
     assert LoginUser.here().to_dict() == {"name": "ops", "uid": 2003, "groups": ["ops", "sudo"]}
+
+
+def test_root_by_sudo_is_the_user_who_called_it(directory: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory({0: "root", 2003: "ops"}, {0: "root", 2003: "ops"}, {"root": [], "ops": []})
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert LoginUser.here().name == "root"
+    monkeypatch.setenv("SUDO_UID", "2003")
+    assert LoginUser.here().to_dict() == {"name": "ops", "uid": 2003, "groups": ["ops"]}
 
 
 def test_group_without_a_name_is_left_out(directory: Directory) -> None:
@@ -68,6 +78,7 @@ def faults(tmp_path: Path, **variables: Any) -> list[str]:
         "hosts": "localhost",
         "gather_facts": False,
         "vars": {
+            **IDENTIFIED,
             **yaml.safe_load((ROLE / "defaults/main.yml").read_text(encoding="utf-8")),
             **{name: roles[name] for name in names},
             "slurm_roles": ["compute"],

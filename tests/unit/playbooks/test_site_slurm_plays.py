@@ -46,8 +46,14 @@ def play(place: Path, playbook: str, answers: dict[str, Any] | None = None, mana
 
 
 def last_play(place: Path, answers: dict[str, Any], managed: bool = False) -> dict[str, str]:
-    """Return by node the reason with which it leaves the last play of provision.yml, or that it goes on."""
+    """Return by node the reason with which it leaves the last play of provision.yml, or that it goes on.
+
+    What the play installs on nodes before is left out.
+    """
     plays = yaml.safe_load((ROOT / "playbooks/provision.yml").read_text(encoding="utf-8"))
+    _, asking = plays[-1]["tasks"]
+    *_, check = asking["block"]
+    asking["block"] = [check]
     kept = {
         "content": "{{ dict(groups['compute'] | zip(groups['compute'] | map('extract', hostvars) "
         "| map(attribute='muster_stopped', default='goes on'))) | to_json }}",

@@ -18,7 +18,7 @@ OWN_GUARD = "lookup('muster.cluster.may_configure', role='muster.cluster.{}')"
 # They run on the control machine: it builds tools, or watches jobs through Slurm.
 FREE = {"gpu_stack/build", "acceptance/main", "fabric_test/main", "storage_test/main"}
 # They do not know every system that Muster knows.
-CHOOSY = {"checkpoint_storage", "slurm", "subnet_manager"}
+CHOOSY = {"slurm", "subnet_manager"}
 # Called by playbooks, but not described as entry points.
 ALSO = {"slurm/install", "slurm/hooks"}
 

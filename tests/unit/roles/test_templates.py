@@ -142,6 +142,7 @@ def test_time_servers_are_a_block_of_chrony_conf_where_it_reads_no_directory(gov
     lines = Block(**file["block"]).put(shipped, file["content"], file["path"]).splitlines()
     assert lines[3:-1] == ([begin, *wanted, end] if servers else [])
     assert governor_parts(**given, host_base_time_service="")[3] == []
+    assert governor_parts(**given, host_base_time_service="chronyd")[3] == [file]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
@@ -222,6 +223,15 @@ def test_the_prolog_makes_the_directories_that_enroot_is_told(render, tmp_path, 
     assert declared == (set(told) if containers else set())
 
 
+def test_hooks_name_the_operators_group_that_the_host_has(render, tmp_path):
+    # By one that it does not know (sudo, on RHEL) the epilog cannot tell whom to leave alone, and drains the node.
+    place = tmp_path / "settings.j2"
+    place.write_text("{{ __slurm_hook_settings.operator_groups | to_json }}\n")
+    system = description({"id": "rocky", "release": "9.4", "name": "Rocky Linux"})
+    given = {"slurm_containers": {}, "muster_system": {"system": system}}
+    assert json.loads(render("slurm", str(place), given)) == ["wheel"]
+
+
 def test_a_login_that_cannot_be_put_into_its_jobs_cgroup_is_refused(render, tmp_path):
     rules = tmp_path / "rules.j2"
     rules.write_text("{{ __slurm_pam_rules.pam_slurm_adopt }}\n")
@@ -238,6 +248,7 @@ def test_only_root_may_have_things_started_where_logins_need_a_job(render, tmp_p
     for name in ("templates", "files"):
         (tmp_path / name).symlink_to(ROOT / "roles/slurm" / name)
     given = {"slurm_controllers": [{"address": "10.0.0.1"}], "slurm_containers": {}, "slurm_ssh_access": access}
+    given |= IDENTIFIED
     found = {each["path"]: each for each in json.loads(render("slurm", str(wanted), given))}
     # By this the health check knows that logins need a job.
     assert bool(JOB_RULE.search(found["/etc/pam.d/sshd"]["content"])) == (access != "open")
