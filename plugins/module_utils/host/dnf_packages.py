@@ -9,6 +9,7 @@ import re
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from .host import Host, Output
@@ -23,9 +24,19 @@ LOCK_PACKAGE = "python3-dnf-plugin-versionlock"
 QUERY_SECONDS = 120.0
 _FETCH_SECONDS = 600.0
 _STATUS = "%{NAME}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\t%{ARCH}\\n"
-# Of a stack these depend on each other in one exact version: an upgrade of the host that finds a newer one of them
-# alone would fail as a whole.
-_PARTS = ("*nvidia*", "libnv*", "libnccl*", "datacenter-gpu-manager*")
+# Packages that depend on each other in one exact version: an upgrade of the host that finds a newer one of them alone
+# would fail as a whole. A family is locked with the one of it that is declared. Names are as narrow as can be: what is
+# locked and has another version cannot be installed any more (NVIDIA's Driver Installation Guide, "Version locking").
+_FAMILIES = (
+    (
+        *("kmod-nvidia-*", "nvidia-driver*", "nvidia-fabric*", "nvidia-imex*", "nvidia-kmod-common*", "nvidia-open*"),
+        *("nvidia-libXNVCtrl*", "nvidia-modprobe*", "nvidia-persistenced*", "nvidia-settings*", "nvidia-xconfig*"),
+        *("libnvidia-cfg*", "libnvidia-fbc*", "libnvidia-gpucomp*", "libnvidia-ml*", "xorg-x11-nvidia*"),
+    ),
+    ("libnccl*",),
+    ("datacenter-gpu-manager*",),
+    ("nvidia-container-toolkit*", "libnvidia-container*"),
+)
 # As apt does it: nothing that is only recommended, and nothing goes because nobody needs it any more.
 _SETTINGS = ("--setopt=install_weak_deps=False", "--setopt=clean_requirements_on_remove=False")
 # What rpm keeps in several versions: kernels (dnf's installonlypkgs) and keys.
@@ -73,7 +84,9 @@ class DnfPackages:
     def declared_before(self, declared: Declaration) -> list[str]:
         """Return the packages in our block of the locks, with those that should have gone already."""
         ours = _split(text_of(LOCKS), declared)[1]
-        return [line[len(GOING) :] if line.startswith(GOING) else lock_name(line) for line in ours]
+        names = [line[len(GOING) :] if line.startswith(GOING) else lock_name(line) for line in ours]
+        # What a declared package pulled in was declared by nobody.
+        return [name for name in names if "*" not in name]
 
     def rehearse(self, declared: Declaration, planned: Plan) -> list[str]:
         """Return what dnf would remove, in directories of its own; raises PackageError where it would fail."""
@@ -251,12 +264,23 @@ def locks_text(text: str, declared: Declaration, going: Iterable[str] = ()) -> s
     locks = [_lock(name, version) for name, version in sorted(declared.exact.items())]
     if declared.stack:
         versions = [*sorted(set(declared.exact.values())), *declared.together]
-        locks += [_lock(part, version) for part in _PARTS for version in versions]
+        locks += [_lock(part, version) for part in _parts(declared.exact) for version in versions]
     locks += [f"{GOING}{name}" for name in sorted(going)]
     begin, end = _marks(declared)
     lines = [*before, *([begin, *locks, end] if locks else []), *after]
     # The plugin ends every dnf without its list: one that is there stays there.
     return "".join(f"{line}\n" for line in lines) or ("\n" if text else "")
+
+
+def _parts(names: Iterable[str]) -> list[str]:
+    """Return the names of all packages that go with these, as patterns."""
+    declared = list(names)
+    return [
+        part
+        for family in _FAMILIES
+        if any(fnmatchcase(name, pattern) for name in declared for pattern in family)
+        for part in family
+    ]
 
 
 def _lock(name: str, version: str) -> str:

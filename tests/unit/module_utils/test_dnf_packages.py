@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host import dnf_packages
 from ansible_collections.muster.cluster.plugins.module_utils.host.dnf_packages import (
     DnfPackages,
+    lock_name,
     locks_text,
     parse_available,
     parse_removed,
@@ -23,19 +26,11 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.packages impor
 from tests.contracts.table import refuse_unknown
 
 STACK = Declaration("gpu_stack", {"nvidia-driver": "3:570.86.15-1.el9", "libnccl": "2.26.2-1+cuda12.8"}, stack=True)
-OURS = """# BEGIN Muster (gpu_stack)
+NAMED = """# BEGIN Muster (gpu_stack)
 libnccl-2.26.2-1+cuda12.8.*
 nvidia-driver-3:570.86.15-1.el9.*
-*nvidia*-2.26.2-1+cuda12.8.*
-*nvidia*-3:570.86.15-1.el9.*
-libnv*-2.26.2-1+cuda12.8.*
-libnv*-3:570.86.15-1.el9.*
-libnccl*-2.26.2-1+cuda12.8.*
-libnccl*-3:570.86.15-1.el9.*
-datacenter-gpu-manager*-2.26.2-1+cuda12.8.*
-datacenter-gpu-manager*-3:570.86.15-1.el9.*
-# END Muster (gpu_stack)
 """
+OURS = locks_text("", STACK)
 # As dnf 4.14 prints it, which is that of RHEL 9.
 TABLE = """Last metadata expiration check: 0:02:36 ago on Sat Nov 28 18:00:28 2026.
 Dependencies resolved.
@@ -136,6 +131,24 @@ def test_nothing_is_erased_for_a_package_of_any_version():
     tools = Tools()
     DnfPackages(tools, 1).install(Plan(install=(("fio", "", ""),)))
     assert [argv[-2:] for argv in tools.ran] == [["install", "fio"]]
+
+
+def test_what_goes_with_a_declared_package_is_locked_and_nothing_else():
+    lines = OURS.splitlines()
+    assert OURS.startswith(NAMED) and lines[-1] == "# END Muster (gpu_stack)"
+    assert "nvidia-modprobe*-3:570.86.15-1.el9.*" in lines and "libnccl*-2.26.2-1+cuda12.8.*" in lines
+    # A lock keeps off every other version: of RHEL's own packages, and of what is not declared.
+    patterns = [lock_name(line) for line in lines[3:-1]]
+    others = ("libnvme", "libnvjitlink-12-8", "pcp-pmda-nvidia-gpu", "nvidia-gpu-firmware", "nvidia-container-toolkit")
+    for name in (*others, "datacenter-gpu-manager-4-core", "libnvidia-container1"):
+        assert not any(fnmatchcase(name, pattern) for pattern in patterns), name
+    with_dcgm = Declaration("gpu_stack", {**STACK.packages, "datacenter-gpu-manager-4-cuda12": "1:4.2.3-1"}, stack=True)
+    assert "datacenter-gpu-manager*-1:4.2.3-1.*" in locks_text("", with_dcgm).splitlines()
+
+
+def test_what_a_declared_package_pulled_in_was_not_declared_and_never_goes(monkeypatch):
+    monkeypatch.setattr(dnf_packages, "text_of", lambda path: OURS)
+    assert DnfPackages(Tools(), 1).declared_before(STACK) == ["libnccl", "nvidia-driver"]
 
 
 def test_block_without_its_end_is_an_error():
