@@ -32,8 +32,8 @@ _SCHEDULER = {"partitions": [{"name": "batch", "default": True}]}
 _COLLECTIVES = {
     "driver": "torch",
     "backend": "nccl",
-    "python": "/usr/bin/python3",
     "container": None,
+    "container_python": "/usr/bin/python3",
     "transport": None,
 }
 

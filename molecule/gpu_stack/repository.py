@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes signed repositories of the stand-ins: one for apt, for dnf those in rhel9, rocky9 and forged below it.
 
-All packages are signed with one key, but those in forged.
+All packages are signed with one key, but those in forged. For pip there are a directory of wheels, the same as a simple
+index, a directory in which one wheel is another, and a lock for each torch.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stand_ins import DEBS, FORGED, ROCKY, RPMS, Package
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+from tests.stand_in_wheels import lock_of, write_wheel
 
 KEY_NAME = "Stand-in repository <repository@lab.invalid>"
 # Command -> Debian or Ubuntu package.
@@ -164,6 +168,22 @@ def source_archive(name: str, script: str, target: Path) -> None:
     file.with_name(f"{file.name}.sha256").write_text(hashlib.sha256(file.read_bytes()).hexdigest(), encoding="utf-8")
 
 
+def write_wheels(target: Path) -> None:
+    """Write stand-ins of torch and numpy for pip."""
+    wheels, simple = target / "wheels", target / "simple"
+    numpy = write_wheel(wheels, "numpy", "2.1")
+    for version in ("1.0", "2.0", "3.0"):
+        torch = write_wheel(wheels, "torch", version, ["numpy"])
+        lock = lock_of({"numpy==2.1": numpy, f"torch=={version}": torch})
+        (target / f"torch-{version}.txt").write_text(lock, encoding="utf-8")
+    for wheel in wheels.iterdir():
+        place = simple / wheel.name.partition("-")[0]
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(wheel, place)
+    shutil.copytree(wheels, target / "tampered")
+    write_wheel(target / "tampered", "torch", "2.0", ["numpy"], more="# tampered with\n")
+
+
 def main(target: Path) -> None:
     """Write the repositories as a whole."""
     if missing := [package for command, package in NEEDED.items() if not shutil.which(command)]:
@@ -184,6 +204,7 @@ def main(target: Path) -> None:
             stranger.close()
     for name, script in SOURCES.items():
         source_archive(name, script, target)
+    write_wheels(target)
 
 
 if __name__ == "__main__":

@@ -188,6 +188,12 @@ ROCKY = [
     ),
     Package("curl", "7.76.1-31.el9", provides={"/usr/bin/curl": ""}),
     Package("dkms", "3.1.6-1.el9", noarch=True),
+    # The host's own Python, under the name of Rocky Linux' second one.
+    Package(
+        "python3.12",
+        "3.12.9-1.el9",
+        files={"usr/bin/python3.12": '#!/bin/sh\nexec /usr/bin/python3 "$@"\n'},
+    ),
     *(
         Package(name, version)
         for name, version in {

@@ -367,21 +367,35 @@ def import_image(podman: Podman, suite: str, lock: int) -> str:
 
 
 def torch_place(python: tuple[int, int]) -> Path:
-    """Return where PyTorch for a Python lies."""
-    return BUILD / "torch-{}.{}".format(*python)
+    """Return where the environment with PyTorch for a Python of hosts lies."""
+    return BUILD / "pytorch-{}.{}".format(*python)
+
+
+def torch_packages(python: tuple[int, int]) -> Path:
+    """Return where that environment has its packages."""
+    return torch_place(python) / "lib/python{}.{}/site-packages".format(*python)
 
 
 def install_torch(python: tuple[int, int], lock: int) -> None:
-    """Install PyTorch for a Python of hosts, which need not be the control machine's."""
+    """Install PyTorch for a Python of hosts, which need not be the control machine's, as an environment of theirs.
+
+    A virtual environment is known by its pyvenv.cfg (PEP 405); this one is only ever used where it is mounted.
+    """
     place = torch_place(python)
-    if (place / "numpy").exists():
+    if (torch_packages(python) / "numpy").exists():
         return
-    unfinished = BUILD / "torch.unfinished"
+    unfinished = BUILD / "pytorch.unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
+    (unfinished / "bin").mkdir(parents=True)
+    (unfinished / "bin/python3").symlink_to("/usr/bin/python3")
+    version = "{}.{}".format(*python)
+    settings = f"home = /usr/bin\ninclude-system-site-packages = false\nversion = {version}\n"
+    (unfinished / "pyvenv.cfg").write_text(settings, encoding="utf-8")
+    packages = unfinished / torch_packages(python).relative_to(place)
     # Compiled here it loads in a third of the time there, where it cannot be kept compiled.
     compiled = "--compile" if sys.version_info[:2] == python else "--no-compile"
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", compiled]
-    pip += ["--target", str(unfinished), "--python-version={}.{}".format(*python), "--only-binary=:all:"]
+    pip += ["--target", str(packages), f"--python-version={version}", "--only-binary=:all:"]
     # The CPU build where pip finds one; the ordinary one works as well, but brings gigabytes of CUDA. LAB_PIP_ARGS may
     # name an index that has another CPU build, whose hash is not known here.
     tries = [["--require-hashes", f"--requirement={LOCKS / name}"] for name in ("lab_cpu.txt", "lab.txt")]
@@ -515,7 +529,8 @@ def run_arguments(host: LabHost, image: str) -> list[str]:
     arguments += ["--privileged", "--systemd=always", "--pids-limit=-1", "--shm-size=512m", "--stop-timeout=10"]
     arguments += [f"--volume={host.directory}:/opt/lab"]
     if host.compute:
-        arguments += [f"--volume={torch_place(SYSTEMS[host.suite].python)}:/opt/torch:ro"]
+        # /opt/muster/pytorch leads there (image/files/etc/tmpfiles.d).
+        arguments += [f"--volume={torch_place(SYSTEMS[host.suite].python)}:/opt/muster/pytorch-lab:ro"]
     if host.shared:
         arguments += [f"--volume={BUILD / 'shared'}:{host.shared}"]
     return [*arguments, image, "/sbin/init"]
@@ -625,7 +640,7 @@ def up(lab: Lab, podman: Podman, lock: int) -> None:
 def down(podman: Podman, everything: bool) -> None:
     """Remove every trace of the lab; image and PyTorch are kept for the next one unless ``everything`` goes."""
     podman.erase()
-    kept = () if everything else ("image-*.tar", "torch-*", "lock")
+    kept = () if everything else ("image-*.tar", "pytorch-*", "lock")
     for entry in BUILD.iterdir() if BUILD.exists() else ():
         if not any(entry.match(pattern) for pattern in kept):
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()

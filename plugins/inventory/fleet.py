@@ -127,11 +127,12 @@ options:
           - C(local) is RAID0 and XFS over the NVMe drives of the class, with C(per_numa_node) one for each NUMA node at
             C(PATH/numaN).
           - C(nfs) has C(server) (a host of role C(storage), or the address of another server), C(export), C(protocol)
-            (V(tcp) or V(rdma)) and C(connections); with a server of the fleet also C(address) (on the network of
-            storage), C(clients) (networks; the compute nodes by default) and C(drives) (PCI addresses of the drives
-            below the export).
-          - C(lustre) has C(source), C(client) (C(packages) and C(repository)) and C(stripe_count). C(existing) has
-            C(filesystem); somebody else mounts it, Muster verifies it.
+            (V(tcp) or V(rdma)), C(connections), and with VAST's client C(remoteports); with a server of the fleet also
+            C(address) (on the network of storage), C(clients) (networks; the compute nodes by default) and C(drives)
+            (PCI addresses of the drives below the export).
+          - C(lustre) has C(source) and C(stripe_count), C(weka) has C(source) and C(net), C(beegfs) has C(management),
+            C(authentication) and C(settings). These and C(nfs) may have C(client) (C(packages) and C(repository)).
+            C(existing) has C(filesystem); somebody else mounts it, Muster verifies it.
         type: list
         elements: dict
       checkpoint:

@@ -28,7 +28,7 @@ options:
     elements: str
     default: []
   environment:
-    description: Variables that the ranks get, for example where Python finds torch.
+    description: Variables that the ranks get, for example C(NCCL_DEBUG).
     type: dict
     default: {}
   port:

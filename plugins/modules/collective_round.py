@@ -23,9 +23,13 @@ options:
     default: {}
   collective:
     description: >-
-      The hardware class' collective settings. Used here are C(driver), C(backend), C(ranks_per_node), C(python) and
-      C(container).
+      The hardware class' collective settings. Used here are C(driver), C(backend), C(ranks_per_node), C(container) and
+      C(container_python).
     type: dict
+    required: true
+  python:
+    description: Python of the ranks on the hosts, C(pytorch.python) of the hardware class.
+    type: str
     required: true
   program:
     description: >-
@@ -79,8 +83,9 @@ EXAMPLES = r"""
       driver: torch
       backend: gloo
       ranks_per_node: 1
-      python: /usr/bin/python3
       container: null
+      container_python: /usr/bin/python3
+    python: /opt/muster/pytorch/bin/python3
     program:
       moves:
         - {name: walk, kind: pairs, collective: sendrecv, sizes: [65536, 8388608], iterations: 10, warmup: 3,
@@ -140,6 +145,7 @@ def main() -> None:
             deadline_seconds=300,
             addresses={"type": "dict", "default": {}},
             collective={"type": "dict", "required": True},
+            python={"type": "str", "required": True},
             program={"type": "dict", "required": True},
             links={"type": "list", "elements": "str", "default": []},
             patient={"type": "list", "elements": "str", "default": []},

@@ -36,7 +36,11 @@ options:
         type: dict
         suboptions:
           name: {description: Name in the marker lines., type: str, required: true}
-          after: {description: A new block is put below the last such line., type: str, required: true}
+          after:
+            description:
+              - A new block is put below the last such line. Without it, at the end of the file, which is made where it
+                is missing.
+            type: str
   secrets:
     description: Files with secret content.
     type: list
@@ -130,7 +134,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.host import Lo
 from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import SystemdError
 from ansible_collections.muster.cluster.plugins.module_utils.host.systems import UnknownSystem, system_here
 
-BLOCK = {"name": {"type": "str", "required": True}, "after": {"type": "str", "required": True}}
+BLOCK = {"name": {"type": "str", "required": True}, "after": {"type": "str"}}
 FILE = {
     "path": {"type": "path", "required": True},
     "content": {"type": "str", "required": True},

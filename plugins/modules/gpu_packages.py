@@ -51,6 +51,13 @@ options:
       - Text of configuration files by absolute path, written before a package starts the unit that reads them.
     type: dict
     default: {}
+  kernel_modules:
+    description:
+      - Kernel modules that the units need, loaded before a package starts one. One that cannot be loaded is an error,
+        or a warning while a reboot is pending for RDMA modules (see M(muster.cluster.kernel_modules)).
+    type: list
+    elements: str
+    default: []
   root: {description: "Prefix of C(/proc) and C(/sys).", type: path, default: /}
   timeout_seconds:
     description: Time limit of one installation, in which DKMS builds kernel modules.
@@ -91,6 +98,7 @@ import re
 from collections.abc import Mapping
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.cluster.plugins.module_utils.boot.module_loading import load_absent
 from ansible_collections.muster.cluster.plugins.module_utils.host.declared_packages import (
     DeclaredPackages,
     check_driver,
@@ -104,10 +112,9 @@ from ansible_collections.muster.cluster.plugins.module_utils.host.packages impor
     differences,
     shown,
 )
-from ansible_collections.muster.cluster.plugins.module_utils.host.systemd import Systemd
+from ansible_collections.muster.cluster.plugins.module_utils.host.running_burn_in import leave_burn_in_alone
 from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replace_file
 
-BURN_IN = "muster-burn-in.service"
 LOADED = "/proc/driver/nvidia/version"
 PACKAGE = {"name": {"type": "str", "required": True}, "version": {"type": "str", "required": True}}
 ARGUMENTS = {
@@ -115,6 +122,7 @@ ARGUMENTS = {
     "packages": {"type": "list", "elements": "dict", "options": PACKAGE, "required": True},
     "repositories": {"type": "list", "elements": "dict", "options": REPOSITORY, "required": True},
     "files": {"type": "dict", "default": {}},
+    "kernel_modules": {"type": "list", "elements": "str", "default": []},
     "root": {"type": "path", "default": "/"},
     "timeout_seconds": {"type": "float", "default": 3600},
 }
@@ -139,14 +147,6 @@ def why_reboot(host: Host, driver: str) -> str:
         raise PackageError(output.error)
     loaded = loaded_driver(output.stdout)
     return "" if loaded == driver else f"driver {loaded} is loaded, declared is {driver}"
-
-
-def leave_burn_in_alone(host: Host) -> None:
-    """Raise PackageError while a burn-in is at work: a change or a reboot beneath it would be a fault of the host."""
-    if Systemd(host).is_active(BURN_IN):
-        raise PackageError(
-            f"{BURN_IN} is at work on this host: wait for its end, or stop it with 'muster burn-in stop'"
-        )
 
 
 def check_files(files: Mapping[object, object], own: Mapping[str, str]) -> None:
@@ -179,6 +179,11 @@ def main() -> None:
             leave_burn_in_alone(host)
         if planned.install or sources:
             removed = packages.rehearse(planned)
+        # Before the packages, which start the units, and before files, of which another run would not know that they
+        # have changed. At every run: one that could not be loaded is not forgotten.
+        loading = load_absent(host, params["kernel_modules"], module.check_mode)
+        if loading.failed and not loading.waiting:
+            raise PackageError("; ".join(loading.failed))
         if not module.check_mode:
             packages.write()
             for each in changed_files:
@@ -194,6 +199,9 @@ def main() -> None:
     steps += [f"remove {name}, which goes with what is changed" for name in removed]
     files = [*sources, *changed_files]
     steps += [f"write {each['after_header']}" for each in files]
+    steps += [f"load kernel module {name}" for name in loading.loaded]
+    for text in loading.warnings:
+        module.warn(text)
     module.exit_json(
         changed=bool(steps), steps=steps, disruptive=disruptive, reboot=reboot, diff=[*shown(planned), *files]
     )

@@ -12,7 +12,8 @@ description:
   - Reads the host before anything is changed on it, and fails with everything that is lacking in one list.
   - Asks for the places of GPUs and rails, the source of the RDMA software, Secure Boot where kernel modules are built
     on the host, the kernel's lockdown where PCIe registers have to be set, the CPU governor, network files that would
-    take the rails' interfaces, and a perftest that reaches the memory of GPUs.
+    take the rails' interfaces, a perftest that reaches the memory of GPUs, a PyTorch that the driver can run, and the
+    clients of the storage tiers with what they are built from and their secrets.
   - A single GPU or NIC that is missing is not lacking here. Burn-in names it.
 options:
   expect:
@@ -50,6 +51,17 @@ options:
         class that fits the host is named where its own does not.
     type: dict
     default: {}
+  pytorch: {description: C(gpu_stack_pytorch) as the inventory declares it., type: dict, default: {}}
+  storage_tiers:
+    description: Storage tiers as the fleet declares them, C(muster_fleet.storage.tiers).
+    type: list
+    elements: dict
+    default: []
+  storage_secrets:
+    description: Names of the tiers in C(checkpoint_storage_secrets), without their secrets.
+    type: list
+    elements: str
+    default: []
 attributes:
   check_mode: {support: full, description: Reads only.}
 """
@@ -93,6 +105,9 @@ ARGUMENTS = {
     "rdma_packages": {"type": "list", "elements": "str"},
     "rdma_repository": {"type": "str", "default": ""},
     "shipped": {"type": "dict", "default": {}},
+    "pytorch": {"type": "dict", "default": {}},
+    "storage_tiers": {"type": "list", "elements": "dict", "default": []},
+    "storage_secrets": {"type": "list", "elements": "str", "default": []},
 }
 
 
@@ -105,7 +120,8 @@ def main() -> None:
     except ReadError as exc:
         module.fail_json(msg=str(exc), lacking=[])
     rdma = RdmaSoftware(*(params[f"rdma_{name}"] for name in ("backend", "source", "packages", "repository")))
-    declared = Declared(params["networkd_rails"], params["tools"], rdma, params["shipped"])
+    others = (params["storage_tiers"], params["storage_secrets"], params["pytorch"])
+    declared = Declared(params["networkd_rails"], params["tools"], rdma, params["shipped"], *others)
     host, here = LocalHost(expect.tools.path, expect.tools.root), LocalHost(expect.tools.path)
     found = lacking(host, here, expect, declared)
     if found:

@@ -53,9 +53,8 @@ pending:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH, LocalHost, Unreadable
-from ansible_collections.muster.cluster.plugins.module_utils.nic.kernel_modules import absent, load
-from ansible_collections.muster.cluster.plugins.module_utils.probes import rdma_modules
+from ansible_collections.muster.cluster.plugins.module_utils.boot.module_loading import load_absent
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import TOOL_PATH, LocalHost
 
 ARGUMENTS = {
     "names": {"type": "list", "elements": "str", "required": True},
@@ -68,20 +67,12 @@ def main() -> None:
     """Load what is absent; fail for what cannot be loaded unless a reboot is pending."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     host = LocalHost(module.params["tool_path"], module.params["root"])
-    wanted = absent(host, module.params["names"])
-    tried = {} if module.check_mode else {name: load(host, name) for name in wanted}
-    failed = [why for why in tried.values() if why]
-    loaded = [name for name in wanted if not tried.get(name)]
-    try:
-        waiting = rdma_modules.waiting(host) if failed else []
-    except Unreadable as exc:
-        failed.append(str(exc))
-        waiting = []
-    if failed and not waiting:
-        module.fail_json(msg="; ".join(failed), changed=bool(loaded), loaded=loaded, pending=[])
-    for why in failed:
-        module.warn(f"reboot pending for RDMA modules: {'; '.join(waiting)}. Until then {why}")
-    module.exit_json(changed=bool(loaded), loaded=loaded, pending=failed)
+    found = load_absent(host, module.params["names"], module.check_mode)
+    if found.failed and not found.waiting:
+        module.fail_json(msg="; ".join(found.failed), changed=bool(found.loaded), loaded=found.loaded, pending=[])
+    for text in found.warnings:
+        module.warn(text)
+    module.exit_json(changed=bool(found.loaded), loaded=found.loaded, pending=found.failed)
 
 
 if __name__ == "__main__":

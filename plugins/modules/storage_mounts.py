@@ -36,6 +36,13 @@ options:
     type: dict
     default: {}
   lustre_parameters: {description: Parameters that lctl sets after each Lustre mount., type: dict, default: {}}
+  client_files:
+    description:
+      - Configuration files of clients by path, below C(/etc/beegfs) with names C(muster-*.conf). A mount that was made
+        with an earlier text is not changed, with a warning, unless O(allow_remount) is set.
+      - Files C(muster-*.auth) beside them that none of them names are removed.
+    type: dict
+    default: {}
   mode: {description: Permissions of the root of the host's own file systems in octal digits., type: str, default: ""}
   test_directory:
     description: Directory in the root of a tier that belongs to user C(muster), for the tests of stage storage.
@@ -89,6 +96,7 @@ ARGUMENTS = {
     "services": {"type": "list", "elements": "str", "default": []},
     "kernel_modules": {"type": "dict", "default": {}},
     "lustre_parameters": {"type": "dict", "default": {}},
+    "client_files": {"type": "dict", "default": {}},
     "mode": {"type": "str", "default": ""},
     "test_directory": {"type": "str", "default": ""},
     "allow_remount": {"type": "bool", "default": False},

@@ -60,7 +60,7 @@ EXAMPLES = r"""
       shard_bytes: 957031250
       files: 100
       checkpoint_bytes: 67108864
-      python: /usr/bin/python3
+      python: /opt/muster/pytorch/bin/python3
 """
 
 RETURN = r"""

@@ -11,6 +11,9 @@ author: The Muster developers (@muster-cluster)
 description:
   - Fetches a source archive, compares its digest, runs the commands that build it in its only directory, and packs the
     files that are wanted. What is there already under the same O(name) and O(key) is left as it is.
+  - Fails for a program that would start on this host alone. Its RPATH or RUNPATH leads into the build directory, it
+    needs a library that only the build made, or it is a script that names the build directory. C(readelf) (binutils)
+    reads them.
 attributes:
   check_mode: {support: full, description: Says whether it would build.}
   diff_mode: {support: none, description: The archive is binary.}
@@ -28,20 +31,25 @@ options:
     elements: list
     required: true
   files: {description: "Programs to pack, relative to the source directory.", type: list, elements: str, required: true}
+  links:
+    description: Beginning of the name of a shared library with which each program has to be linked. Scripts need not.
+    type: str
+    default: ""
   directory: {description: Where archives are kept., type: path, default: /var/cache/muster/tools}
 """
 
 EXAMPLES = r"""
 - name: Build nccl-tests
   muster.cluster.tool_archive:
-    name: nccl-tests-2.16.4
+    name: nccl-tests-2.19.6
     key: 3f6c0a1b2c3d
-    source: https://mirror.example.com/nccl-tests-2.16.4.tar.gz
+    source: https://mirror.example.com/nccl-tests-2.19.6.tar.gz
     sha256: 9a1c2e3f4b5d6a7c8e9f0a1b2c3d4e5f60718293a4b5c6d7e8f9012345678901
     build:
-      # Without MPI each process would test its own GPU alone.
-      - [make, -j16, MPI=1, MPI_HOME=/usr/lib/x86_64-linux-gnu/openmpi]
+      - [make, -j16, MPI=1, MPI_HOME=/usr/lib/x86_64-linux-gnu/openmpi, CUDARTLIB=cudart_static]
     files: [build/all_reduce_perf, build/all_gather_perf, build/reduce_scatter_perf, build/alltoall_perf]
+    # Without MPI each process would test its own GPU alone.
+    links: libmpi
 """
 
 RETURN = r"""
@@ -49,7 +57,7 @@ path:
   description: The archive.
   returned: always
   type: str
-  sample: /var/cache/muster/tools/nccl-tests-2.16.4-3f6c0a1b2c3d.tar.gz
+  sample: /var/cache/muster/tools/nccl-tests-2.19.6-3f6c0a1b2c3d.tar.gz
 """
 
 import gzip
@@ -63,6 +71,13 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
+from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
+from ansible_collections.muster.cluster.plugins.module_utils.host.shared_libraries import (
+    LibraryError,
+    build_bound,
+    linking_of,
+    without_library,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.host.whole_files import replacing
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 
@@ -73,6 +88,7 @@ ARGUMENTS = {
     "sha256": {"type": "str", "required": True},
     "build": {"type": "list", "elements": "list", "required": True},
     "files": {"type": "list", "elements": "str", "required": True},
+    "links": {"type": "str", "default": ""},
     "directory": {"type": "path", "default": "/var/cache/muster/tools"},
 }
 
@@ -113,18 +129,39 @@ def unpacked(archive: Path, place: Path) -> Path:
     return tops[0]
 
 
+def check_fit(top: Path, files: list[str], links: str) -> None:
+    """Raise BuildError for a file that was not built, or with what makes programs unfit for another host."""
+    programs, reasons = {}, []
+    for file in files:
+        path = top / file
+        if not path.is_file():
+            raise BuildError(f"{file} is not there after the build")
+        try:
+            linking = linking_of(LocalHost(), path)
+        except (LibraryError, OSError) as exc:
+            raise BuildError(str(exc)) from exc
+        if linking is not None:
+            programs[file] = linking
+        elif str(top).encode() in path.read_bytes():
+            # libtool puts such a script where the program is expected, and the program into .libs.
+            reasons.append(f"{file} is a script that names the build directory: pack the program that it starts")
+    made = {path.name: str(path.relative_to(top)) for path in sorted(top.rglob("*.so*"))}
+    reasons += build_bound(programs, made, str(top))
+    reasons += without_library(programs, links) if links else []
+    if reasons:
+        raise BuildError("; ".join(reasons))
+
+
 def _tar(zipped: gzip.GzipFile) -> tarfile.TarFile:
     return tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT)
 
 
 def packed(top: Path, files: list[str], name: str, target: Path) -> None:
-    """Write the archive: the same files give the same bytes. Raises BuildError for a file that was not built."""
+    """Write the archive: the same files give the same bytes."""
     # Neither times nor owners nor the name of the staged file go into it.
     with replacing(target) as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as zipped, _tar(zipped) as tar:
         for file in files:
             path = top / file
-            if not path.is_file():
-                raise BuildError(f"{file} is not there after the build")
             member = tarfile.TarInfo(f"muster/{name}/{path.name}")
             member.mode, member.size = 0o755, path.stat().st_size
             with path.open("rb") as content:
@@ -156,6 +193,7 @@ def main() -> None:
                 if rc != 0:
                     said = (err or out).strip()[-800:]
                     raise BuildError(f"{params['name']}: {' '.join(map(str, argv))} ended with status {rc}: {said}")
+            check_fit(top, params["files"], params["links"])
             packed(top, params["files"], stem, target)
     except BuildError as exc:
         module.fail_json(msg=str(exc))

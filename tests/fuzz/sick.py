@@ -94,6 +94,8 @@ VARIANTS: dict[str, Variant] = {
             "gpu": {"driver": "570.86.15"},
         }
     ),
+    # A class that names its PyTorch.
+    "pinned": Variant({"pytorch": {"version": "2.8.0+cu128"}}),
     # A fleet that declares storage tiers.
     "storage": Variant({"mounts": MOUNTS}),
     # NVSwitches that a NIC of the board manages.
@@ -628,6 +630,13 @@ SICK: tuple[Sick, ...] = (
     ),
     # --- NCCL
     Sick("nccl_version", "nccl", r"2\.25\.1", "2.21.5", log=True, variant="marked"),
+    # --- pytorch
+    Sick("pytorch", "pytorch", r'"torch": "[^"]*"', '"torch": null', verdict=INCOMPLETE),
+    Sick("pytorch", "pytorch", r'"numpy": "[^"]*"', '"numpy": null', verdict=INCOMPLETE),
+    Sick("pytorch", "pytorch", r"(?s)\{.*\}", '{"absent": "No such file or directory"}', verdict=INCOMPLETE),
+    Sick("pytorch", "pytorch", r'"cuda": "[^"]*"', '"cuda": null'),
+    Sick("pytorch", "pytorch", r'"cuda": "12\.8"', '"cuda": "13.0"'),
+    Sick("pytorch", "pytorch", r'"2\.8\.0', '"2.8.1', variant="pinned"),
     # --- perftest
     Sick("perftest", "perftest", r"      --use_cuda_dmabuf.*\n", ""),
     Sick("perftest", "perftest", r"(      --use_cuda.*\n)+", ""),

@@ -49,7 +49,8 @@ LOG["redfish"] = {"address": "192.0.2.1", "netrc": "/etc/muster/bmc", "certifica
 LOG |= dict.fromkeys(("sensors", "power_supplies", "inlet"))
 
 
-def _untabled(recorded: Path) -> Iterator[Row]:
+def untabled(recorded: Path) -> Iterator[Row]:
+    """Yield how a recording that stands in no table of tests/recorded is judged, where another of its kind tells it."""
     tabled = {row.file: row for row in reversed(ROWS)}
     for path in sorted(recorded.rglob("*")):
         file = path.relative_to(recorded).as_posix()
@@ -65,7 +66,7 @@ def _untabled(recorded: Path) -> Iterator[Row]:
 def recorded(place: Path = RECORDED) -> Iterator[Case]:
     """What real machines printed, row by row of tests/recorded, and what stands in none of its tables."""
     times: Counter[str] = Counter()
-    for row in [*sorted(ROWS, key=lambda row: row.file), *_untabled(place)]:
+    for row in [*sorted(ROWS, key=lambda row: row.file), *untabled(place)]:
         if not (place / row.file).exists():
             continue
         name = f"{row.file} {row.checks[0]}" + (f"+{len(row.checks) - 1}" if len(row.checks) > 1 else "")
@@ -294,10 +295,11 @@ def jobs() -> Iterator[Case]:
     for driver in ("torch", "nccl_tests"):
         for container in (None, "registry.example/nccl:1"):
             for backend in ("gloo", "nccl"):
-                own = {"driver": driver, "container": container, "backend": backend, "python": "/usr/bin/python3"}
+                own = {"driver": driver, "container": container, "backend": backend}
                 for plan in plans:
                     given = {
-                        "collective": {**own, "ranks_per_node": 8},
+                        "collective": {**own, "container_python": "/usr/bin/python3", "ranks_per_node": 8},
+                        "python": "/opt/muster/pytorch/bin/python3",
                         "program": entry.plain(plan["program"]),
                         "addresses": {node: f"192.0.2.{number}" for number, node in enumerate(fleet.nodes, 1)},
                         "port": 29400,

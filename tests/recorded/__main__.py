@@ -1,4 +1,4 @@
-"""Prints, for every recorded file that a check covers, our verdict beside the true one."""
+"""Prints our verdict beside the true one for every recorded file that a check covers, and which healthy ones fail."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.figures import write_figures
 
+from .healthy_hosts import figures_of, in_words, tried_hosts, tried_outputs
 from .judged import NOT_COVERED, RECORDED, ROWS, figures, judged, unlisted, unverified_formats
 
 
@@ -21,7 +22,8 @@ def main() -> int:
     if not recorded.is_dir():
         print(f"recorded: no recorded outputs at {recorded}, nothing to judge")
         if options.bench:
-            write_figures({name: {"value": None, "unit": "no recorded outputs"} for name in figures([])}, options.bench)
+            names = [*figures([]), *figures_of([], [])]
+            write_figures({name: {"value": None, "unit": "no recorded outputs"} for name in names}, options.bench)
         return 0
     rows = [row for row in sorted(ROWS, key=lambda row: row.file) if (recorded / row.file).exists()]
     results = [judged(row, recorded) for row in rows]
@@ -43,8 +45,11 @@ def main() -> int:
     found = figures(results)
     counts = {name.removeprefix("recorded_").replace("_", " "): value for name, value in found.items()}
     print("\n" + ", ".join(f"{name} {value}" for name, value in counts.items()))
+    hosts, outputs = tried_hosts(recorded), tried_outputs(recorded)
+    print("", *in_words("hosts", hosts), *in_words("outputs", outputs), sep="\n")
     if options.bench:
-        write_figures({name: {"value": value, "unit": "files"} for name, value in found.items()}, options.bench)
+        files = {name: {"value": value, "unit": "files"} for name, value in found.items()}
+        write_figures({**files, **figures_of(hosts, outputs)}, options.bench)
     return int(bool(missing) or any(not result.right for result in results))
 
 

@@ -310,7 +310,7 @@ def strangers() -> Iterator[None]:
     """An ordinary user's jobs on nodes in service, which do to the others what they can; one waits for those."""
     assert set(ATTACKERS) <= in_batch()
     on("ctl", f"cd /tmp && runuser -u alice -- sbatch -p acceptance -w {','.join(PROVEN)} --wrap=hostname -o /dev/null")
-    job = f"--wrap='nice -n 19 python3 /tmp/stranger {' '.join(map(address, PROVEN))}'"
+    job = f"--wrap='nice -n 19 /opt/muster/pytorch/bin/python3 /tmp/stranger {' '.join(map(address, PROVEN))}'"
     for node in ATTACKERS:
         on(node, f"rm -f /tmp/stranger.json; cat >/tmp/stranger <<'E'\n{(SCENARIO / 'stranger').read_text()}\nE")
         on("ctl", f"cd /tmp && runuser -u alice -- sbatch -p batch -w {node} --exclusive -o /dev/null {job}")

@@ -46,8 +46,13 @@ def play(packages: dict[str, str], driver: str, *arguments: str, target: str = "
         "gpu_stack_packages": [{"name": name, "version": version} for name, version in packages.items()],
         **variables,
     }
+    return run("role.yml", given, *arguments)
+
+
+def run(playbook: str, given: dict[str, Any], *arguments: str) -> Play:
+    """Run one of the scenario's playbooks with extra variables."""
     command = [str(Path(sys.executable).parent / "ansible-playbook"), f"--inventory={INVENTORY}", "--diff"]
-    command += [*arguments, f"--extra-vars={json.dumps(given)}", str(PROJECT / "molecule/gpu_stack/role.yml")]
+    command += [*arguments, f"--extra-vars={json.dumps(given)}", str(PROJECT / "molecule/gpu_stack" / playbook)]
     began = time.monotonic()
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "COLUMNS": "200"}
     done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)

@@ -87,9 +87,9 @@ class Rounds:
             "addresses": {node: addresses[node] for node in group},
             "test": {
                 **{"directory": PLACE, "ranks": 1, "shard_bytes": self.limits.shard_bytes, "files": 100},
-                **{"checkpoint_bytes": 4 * 2**20, "python": self.expect.collective.python},
+                **{"checkpoint_bytes": 4 * 2**20, "python": self.expect.pytorch.python},
             },
-            "environment": {"PYTHONPATH": "/opt/torch", "GLOO_SOCKET_IFNAME": "eth0"},
+            "environment": {"GLOO_SOCKET_IFNAME": "eth0"},
             "port": 26000 + 10 * len(self.seen) + 2 * int(time.time() % 500),
             "timeout_seconds": STEP_SECONDS,
             "deadline_seconds": ROUND_SECONDS,

@@ -48,7 +48,9 @@ def _judged(part: str, address: str, loads: Loads, expect: Expectations) -> Find
         others = [item.reason for item in found if item is not worst]
         return worst if not others else _with_reason(worst, "; ".join([worst.reason, *others])[:900])
     rate = load.products["bf16"].tflops
-    return Finding(NAME, part, PASS, _shown(rate), own.bf16_floor_tflops, "TFLOP/s bf16", _summary(load, own))
+    return Finding(
+        NAME, part, PASS, _shown(rate), own.bf16_floor_tflops, "TFLOP/s bf16", _summary(load, own, loads.torch)
+    )
 
 
 def _with_reason(finding: Finding, reason: str) -> Finding:
@@ -194,7 +196,7 @@ def _below_others(part: str, rate: _Rate, own: GpuStress) -> Iterator[Finding]:
         yield Finding(NAME, part, FAIL, _shown(rate.value), _shown(least), rate.unit, why, "investigate")
 
 
-def _summary(load: Load, own: GpuStress) -> str:
+def _summary(load: Load, own: GpuStress, torch: str) -> str:
     memory = load.memory
     said = [
         f"{kind} {product.tflops:.4g} TFLOP/s ({100 * product.tflops / product.best_plain_tflops:.0f} % of the best "
@@ -210,6 +212,7 @@ def _summary(load: Load, own: GpuStress) -> str:
     floors = {**_floors(own), "memory copy": own.memory_copy_floor_gb_per_s}
     if unknown := [kind for kind, floor in floors.items() if floor is None]:
         said.append(f"no class floor for {', '.join(unknown)}: compared with the node's other GPUs alone")
+    said += [f"torch {torch}"] if torch else []
     return "; ".join(said)
 
 

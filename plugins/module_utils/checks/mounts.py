@@ -1,4 +1,4 @@
-"""Is every storage tier mounted, writable, in time, with room left, and is the array below it whole?
+"""Is every storage tier mounted over all its ports, writable, in time, with room left, and is the array below it whole?
 
 What a server does is no node's fault: a shared tier that is not there or gives no answer, or a late one, leaves the
 question open, as it may be back at any time; how full it is is only said.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..formats.mounts import LOCAL, identity_difference
+from ..formats.mounts import LOCAL, identity_difference, missing_ports
 from ..probes.mounts import Array, Used
 from ..words.expectations import Expectations, Mount
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "mounts"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("mounts",)
 
 # States in which a RAID0 array serves (Linux, Documentation/admin-guide/md.rst).
@@ -53,6 +53,10 @@ def _judged(wanted: Mount, used: Used, drives: int | None) -> Finding:
         return found(FAIL if local else INCOMPLETE, "not mounted", wanted.filesystem, "", why)
     if wrong := identity_difference(wanted, used.mount):
         return found(FAIL, used.mount.filesystem, wanted.filesystem, "", wrong)
+    declared, missing = missing_ports(wanted, used.mount)
+    if missing:
+        why = f"{wanted.path} is not mounted over all remoteports: {_listed(missing)}"
+        return found(FAIL, declared - len(missing), declared, "addresses", why)
     if used.mount.read_only:
         return found(FAIL, "read-only", "writable", "", f"{wanted.path} is mounted read-only")
     if local:
@@ -77,6 +81,11 @@ def _judged(wanted: Mount, used: Used, drives: int | None) -> Finding:
         why = f"too little space left on {wanted.path}"
         return found(FAIL if local else PASS, percent, wanted.free_percent, "% free", why)
     return Finding(NAME, part, PASS, used.write_ms, wanted.write_ms, "ms")
+
+
+def _listed(missing: Sequence[str]) -> str:
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    return f"without {', '.join(missing[:3])}{more}"
 
 
 def _array_fault(array: Array | None, drives: int | None) -> tuple[Any, Any, str, str] | None:

@@ -14,7 +14,7 @@ from ..formats.nvme import Drive, assigned
 from ..host.blocks import is_listed, joined, listed, split
 from ..host.host import Output, Unreadable
 from ..nic.declared_nics import rails_of
-from ..probes import cables, mlxlink, nic_config, nvme_sysfs, smartctl
+from ..probes import cables, mlxlink, nic_config, nvme_sysfs, pytorch, smartctl
 from ..words.expectations import Expectations
 from .archive import Collected
 from .collect import collected_probes
@@ -28,7 +28,7 @@ def outputs_for(collected: Collected, expect: Expectations) -> dict[str, Output]
     """Return the outputs by probe, every report on a NIC or drive under the name of the class' part at its address.
 
     What is no part of the class is left out. Where it is not known what each report is on, the output is unreadable,
-    and so is that of a probe which the archive lacks.
+    and so are that of a probe which the archive lacks and PyTorch's of another place than the class names.
     """
     names = {probe: {rail.address: rail.name for rail in rails_of(expect)} for probe in _OF_RAILS}
     addresses = {probe: _asked(collected, probe) for probe in _OF_RAILS}
@@ -42,6 +42,8 @@ def outputs_for(collected: Collected, expect: Expectations) -> dict[str, Output]
         **{
             probe: _renamed(output, addresses[probe], names[probe]) if probe in names else output
             for probe, output in collected.outputs.items()
+            # Another Python than the class names was asked.
+            if probe != pytorch.NAME or expect.pytorch.python == pytorch.PROVIDED
         },
     }
 

@@ -13,6 +13,7 @@ from ..host.host import Host
 from ..host.nvswitch_nics import managers
 from ..host.pci_functions import DISPLAY, MELLANOX, NETWORK, NVIDIA, functions, virtual_functions
 from ..host.rail_names import read_names
+from ..probes import pytorch
 from ..words.expectations import (
     Bmc,
     BmcLog,
@@ -30,6 +31,7 @@ from ..words.expectations import (
     NvLinkDomain,
     Nvme,
     PowerSupplies,
+    PyTorch,
     Rail,
     Tools,
 )
@@ -71,6 +73,7 @@ def wide_expectations(host: Host, tool_path: str, root: str) -> Expectations:
         ),
         # Not null: enroot is asked for its version.
         collective=filled(Collectives, container="-"),
+        pytorch=filled(PyTorch, python=pytorch.PROVIDED),
         tools=Tools(tool_path, root),
     )
 

@@ -28,7 +28,7 @@ _LOG_CHECKS = (
 STAGE_CHECKS: dict[str, tuple[str, ...]] = {
     "preflight": (
         *("fingerprint", "cpu", "memory", "clock", "disk", "roce_settings", "roce_gid", "nccl_version"),
-        *("perftest", "rdma_modules", "mounts", "local_drives"),
+        *("perftest", "rdma_modules", "mounts", "local_drives", "pytorch"),
     ),
     "burn_in": (
         "fingerprint",

@@ -1,10 +1,13 @@
 """Mounts of storage tiers: what is mounted, how it differs from what is declared, and the units that mount it.
 
-Formats: proc_pid_mountinfo(5), systemd.mount(5), systemd.unit(5) ("String escaping for inclusion in unit names").
+Formats: proc_pid_mountinfo(5), systemd.mount(5), systemd.unit(5) ("String escaping for inclusion in unit names"). What
+the kernel shows of clients that are not Linux' own: VAST's in its fs/nfs/super.c (nfs_show_portgroup), BeeGFS' in
+client_module/source/app/config/MountConfig.c, WEKA's in "Mount filesystems" of its documentation.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +17,22 @@ from ..host.host import Output, Unreadable
 from ..words import expectations
 
 MARK = "# Written by Muster (checkpoint_storage); edits are lost."
-LOCAL, NFS, LUSTRE, EXISTING = "local", "nfs", "lustre", "existing"
+LOCAL, NFS, LUSTRE, WEKA, BEEGFS, EXISTING = "local", "nfs", "lustre", "weka", "beegfs", "existing"
 # Options that the kernel shows as they were asked for; others a server may change (sizes), or only mount(8) reads.
-_COMPARED = ("vers", "proto", "nconnect", "port", "hard", "soft", "ro", "noatime")
+_COMPARED = (
+    *("vers", "proto", "nconnect", "port", "hard", "soft", "ro", "noatime"),
+    *("spread_reads", "spread_writes"),
+    *("readcache", "writecache", "forcedirect"),
+    "cfgFile",
+)
+# Addresses that VAST's client takes for one mount (include/linux/sunrpc/clnt.h, RPC_MAX_PORTS).
+PORTS_LIMIT = 2048
+_PORTS = "remoteports="
+_MANAGEMENT = "sysMgmtdHost="
+# What has to run before a mount: WEKA's agent, whose helper mounts; BeeGFS 7's helper daemon, which BeeGFS 8 has not.
+_DAEMONS = {WEKA: "weka-agent.service", BEEGFS: "beegfs-helperd.service"}
+# WEKA's client joins its cluster at the first mount; 180 s are its documentation's example.
+_TIMEOUT_SECONDS = {WEKA: 180}
 _OPPOSITE = {"hard": "soft", "soft": "hard", "ro": "rw"}
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
@@ -66,9 +82,52 @@ def identity_difference(wanted: expectations.Mount, found: Mount) -> str:
     """Return how another file system is mounted than the declared one, "" where it is that one."""
     if found.filesystem != wanted.filesystem:
         return f"file system is {found.filesystem}, expected {wanted.filesystem}"
-    if wanted.source is not None and found.source.rstrip("/") != str(wanted.source).rstrip("/"):
-        return f"source is {found.source}, expected {wanted.source}"
-    return ""
+    # All mounts of BeeGFS have one source: whose file system it is says the management service.
+    managed = _management(wanted.options)
+    if wanted.kind == BEEGFS and _management(found.options) != managed:
+        return f"management service is {_management(found.options) or 'not shown'}, expected {managed}"
+    if wanted.source is None:
+        return ""
+    source, shown = str(wanted.source).rstrip("/"), found.source.rstrip("/")
+    # By which of its servers WEKA is shown is the agent's affair.
+    if wanted.kind == WEKA and shown.rpartition("/")[2] == source.rpartition("/")[2]:
+        return ""
+    return "" if shown == source else f"source is {found.source}, expected {wanted.source}"
+
+
+def _management(options: Iterable[str]) -> str:
+    return next((option[len(_MANAGEMENT) :] for option in options if option.startswith(_MANAGEMENT)), "")
+
+
+def addresses_of(ports: str) -> frozenset[str]:
+    """Return the addresses of a text such as ``10.0.0.1-10.0.0.8~10.0.1.1``, as VAST's client takes and shows them.
+
+    Raises ValueError.
+    """
+    found: set[str] = set()
+    for part in ports.split("~"):
+        first, _, last = part.partition("-")
+        low, high = ipaddress.ip_address(first), ipaddress.ip_address(last or first)
+        if low.version != high.version or not 0 <= int(high) - int(low) < PORTS_LIMIT:
+            raise ValueError(ports)
+        kind = type(low)
+        found |= {str(kind(number)) for number in range(int(low), int(high) + 1)}
+    return frozenset(found)
+
+
+def missing_ports(wanted: expectations.Mount, found: Mount) -> tuple[int, list[str]]:
+    """Return how many addresses are declared for the connections of a mount, and those that it does not have."""
+    declared = _ports_in(wanted.options)
+    return len(declared), sorted(declared - _ports_in(found.options), key=lambda text: int(ipaddress.ip_address(text)))
+
+
+def _ports_in(options: Iterable[str]) -> frozenset[str]:
+    texts = [option[len(_PORTS) :] for option in options if option.startswith(_PORTS)]
+    try:
+        return addresses_of(texts[0]) if texts else frozenset()
+    except ValueError:
+        # A name for whatever DNS says: none of the declared ones is sure to be among them.
+        return frozenset()
 
 
 def difference(wanted: expectations.Mount, found: Mount, device: str = "") -> str:
@@ -80,6 +139,9 @@ def difference(wanted: expectations.Mount, found: Mount, device: str = "") -> st
         return wrong
     if device and found.device != device:
         return f"device is {found.device} ({found.source}), expected {device}"
+    declared, missing = missing_ports(wanted, found)
+    if missing:
+        return f"remoteports lack {len(missing)} of {declared} addresses, {missing[0]} first"
     for option in wanted.options:
         name, _, value = option.partition("=")
         if name not in _COMPARED:
@@ -125,11 +187,15 @@ def _escaped(character: str) -> str:
 
 def mount_unit(wanted: expectations.Mount, source: str) -> str:
     """Return the unit of one mount. Nothing waits for it but what says so itself: a lost disk must not stop a boot."""
-    options = ",".join(["nofail", *wanted.options])
+    daemon = _DAEMONS.get(wanted.kind)
+    # systemd does not know these file systems as ones of the network.
+    options = ",".join(["nofail", *(["_netdev"] if daemon else []), *wanted.options])
+    # A daemon that is not installed keeps nothing from being mounted.
+    order = f"Wants={daemon}\nAfter={daemon}\n" if daemon else ""
     return (
-        f"{MARK}\n[Unit]\nDescription=Storage tier {wanted.tier}\n\n"
+        f"{MARK}\n[Unit]\nDescription=Storage tier {wanted.tier}\n{order}\n"
         f"[Mount]\nWhat={source}\nWhere={wanted.path}\nType={wanted.filesystem.replace('nfs4', 'nfs')}\n"
-        f"Options={options}\nTimeoutSec=90\n"
+        f"Options={options}\nTimeoutSec={_TIMEOUT_SECONDS.get(wanted.kind, 90)}\n"
     )
 
 

@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
         import torch  # noqa: PLC0415 -- the rest of Muster runs where there is no torch
     except Exception as exc:  # noqa: BLE001 -- whatever a library raises becomes the answer
         why = f"{type(exc).__name__} in import of torch: {exc}"[:500]
-        _emit({"event": "summary", **_summary(request, dict.fromkeys(request.gpus, why), {})})
+        _emit({"event": "summary", **_summary(request, "", dict.fromkeys(request.gpus, why), {})})
         return 0
     identities = dict.fromkeys(request.gpus, "")
     if request.device == "cuda":
@@ -92,13 +92,16 @@ def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:
         workers.append(_start(torch, request, gpu, identity, workers))
     shapes = _supervise(request, workers)
     missing.update({worker.gpu: worker.why for worker in workers if not worker.ended})
-    _emit({"event": "summary", **_summary(request, missing, shapes)})
+    _emit({"event": "summary", **_summary(request, torch.__version__, missing, shapes)})
     return 0
 
 
-def _summary(request: Request, missing: Mapping[str, str], shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+def _summary(
+    request: Request, torch: str, missing: Mapping[str, str], shapes: Mapping[str, Sequence[int]]
+) -> dict[str, Any]:
     return {
         "format": FORMAT,
+        "torch": str(torch),
         "device": request.device,
         "seconds": request.seconds,
         "gpus": list(request.gpus),

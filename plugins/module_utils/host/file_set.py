@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import glob
+import os
 import pwd
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,8 @@ from .whole_files import replace_file
 ENABLED = ("enabled", "static", "alias", "generated", "indirect", "transient")
 RUNNING = ("active", "reloading")
 UNIT_DIRECTORY = "/etc/systemd/"
+# Of a file that is made for a block of it.
+NEW_MODE = 0o644
 # When a unit of a state began to be in it, as systemd calls it.
 BEGAN = {
     "active": "ActiveEnterTimestampMonotonic",
@@ -42,11 +45,11 @@ class FileSetError(MusterError):
 class Block:
     """Lines inside a file that others own too, between two marker lines with ``name``.
 
-    New ones are put below the last line that is ``after``.
+    New ones are put below the last line that is ``after``; without one at the end of the file, which need not exist.
     """
 
     name: str
-    after: str
+    after: str | None = None
 
     def put(self, text: str, content: str, path: str) -> str:
         """Return the file's text with ``content`` as the block, without it if that is empty; raises FileSetError."""
@@ -61,12 +64,18 @@ class Block:
                 raise FileSetError(f"{path}: line {end!r} stands before {begin!r}")
             lines[first : last + 1] = block
         elif block:
-            places = [number for number, line in enumerate(lines, 1) if line.rstrip() == self.after]
-            if not places:
-                raise FileSetError(f"{path}: no line {self.after!r}, below which {self.name!r} belongs")
-            below = places[-1]
+            below = self._place(lines, path)
             lines[below:below] = block
         return text if lines == text.splitlines() else "".join(f"{line}\n" for line in lines)
+
+    def _place(self, lines: Sequence[str], path: str) -> int:
+        """Return the number of lines above a new block."""
+        if self.after is None:
+            return len(lines)
+        places = [number for number, line in enumerate(lines, 1) if line.rstrip() == self.after]
+        if not places:
+            raise FileSetError(f"{path}: no line {self.after!r}, below which {self.name!r} belongs")
+        return places[-1]
 
 
 @dataclass(frozen=True)
@@ -159,7 +168,7 @@ class FileSet:
                 continue
             if not check and content is not None:
                 _make_directories(file.path)
-                replace_file(file.path, content, mode, _ids(file.owner))
+                replace_file(file.path, content, NEW_MODE if mode is None else mode, _ids(file.owner))
             done.written.append(file.path)
             done.diff.append(_difference(file, found, content, mode))
         declared = {file.path for file in self.files}
@@ -225,11 +234,11 @@ def _wanted_content(file: FileWanted, check: bool) -> tuple[_Found, bytes | None
             raise FileSetError(f"no content is given for {file.path}")
         return found, file.content
     content = (file.content or b"").decode("utf-8")
-    if found.content is None:
+    if found.content is None and (not content or file.block.after is not None or os.path.lexists(file.path)):
         if content:
             raise FileSetError(f"{file.path}: no such file, expected one to put {file.block.name!r} into")
         return found, None
-    text = file.block.put(found.content.decode("utf-8", "surrogateescape"), content, file.path)
+    text = file.block.put((found.content or b"").decode("utf-8", "surrogateescape"), content, file.path)
     return found, text.encode("utf-8", "surrogateescape")
 
 

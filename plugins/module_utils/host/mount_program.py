@@ -8,7 +8,7 @@ is given up after SECONDS and never waited for. Prints ``{PATH: {...}}`` with
 - ``write_ms``: what creating, writing (4 KiB), syncing and removing a file took, null where it failed;
 - ``error``, ``errno``: why, "" and 0 where nothing did;
 - ``array``: of an md device ``state``, ``disks`` and ``present`` members, null elsewhere;
-- ``version``: of the file system's kernel module, "" where it tells none;
+- ``version``: of the file system's kernel module, or of VAST's NFS stack; "" where it tells none;
 - ``stuck``: who did not answer in time: "" nobody, "mount" where not even its size was told, "write" where that was.
 
 Files of md: Linux, Documentation/admin-guide/md.rst. It is user muster who writes, as in stage storage, or nobody where
@@ -34,6 +34,10 @@ MARK = "muster-mount-probe"
 USERS = ("muster", "nobody")
 _BYTES = 4096
 _RUN = "/run/muster-mounts"
+# Where clients tell their version that have none in their module: Lustre's, and VAST's, whose modules are named like
+# Linux' own (its documentation, "Detecting running version").
+_VAST = "/sys/module/sunrpc/parameters/nfs_bundle_version"
+VERSIONS = {"lustre": "/sys/fs/lustre/version", "nfs": _VAST, "nfs4": _VAST}
 
 
 def told(path: str, say: Any) -> None:
@@ -205,7 +209,7 @@ def main(words: list[str]) -> None:
         answers[path].update(
             mountinfo="".join(f"{line}\n" for line in found[path]),
             array=array_of(before.split(" ")[2]),
-            version=text_of(f"/sys/module/{module}/version") or text_of("/sys/fs/lustre/version") * (kind == "lustre"),
+            version=text_of(f"/sys/module/{module}/version") or text_of(VERSIONS.get(kind, "")),
         )
     sys.stdout.write(json.dumps(answers, sort_keys=True) + "\n")
     sys.stdout.flush()

@@ -28,7 +28,8 @@ class System:
     ``packages`` and ``units`` have the names that are not Debian's, by Debian's. ``roles`` are those that configure
     such a host; None for all. ``network`` sets up the rails' interfaces, and ``boot_loader`` is how the kernel's
     parameters are declared. ``time_sources`` is a file of chrony's for servers alone, empty where they are in
-    ``/etc/chrony.conf``. Members of the group ``administrators`` may use sudo.
+    ``/etc/chrony.conf``. Members of the group ``administrators`` may use sudo. ``environments_python`` is the Python of
+    environments, which comes with the package python3-venv.
     """
 
     id: str
@@ -42,6 +43,7 @@ class System:
     boot_loader: str = "grub"
     time_sources: str = "/etc/chrony/sources.d/muster.sources"
     administrators: str = "sudo"
+    environments_python: str = "/usr/bin/python3"
 
     def knows(self, role: str) -> bool:
         """Return whether a role may configure a host of this system."""
@@ -71,6 +73,8 @@ _EL9_PACKAGES = {
     "nfs-common": "nfs-utils",
     "nfs-kernel-server": "nfs-utils",
     "procps": "procps-ng",
+    # From release 9.4 on. Its own Python is 3.9, and PyTorch 2.9 asks for 3.10 (Requires-Python of its wheels).
+    "python3-venv": "python3.12",
 }
 _EL9_UNITS = {"chrony": "chronyd", "ssh": "sshd"}
 # Those of Slurm and OpenSM know Debian's packages and files only. An entry point of such a role that knows more is
@@ -96,6 +100,7 @@ def _el9(identity: str, name: str) -> System:
         boot_loader="grubby",
         time_sources="",
         administrators="wheel",
+        environments_python="/usr/bin/python3.12",
     )
 
 

@@ -19,6 +19,7 @@ from ..probes.mlxlink import Link, Links
 from ..probes.mounts import Used
 from ..probes.nccl import Nccl
 from ..probes.nvidia_smi import Gpus
+from ..probes.pytorch import PyTorch
 from ..probes.redfish import Documents
 from ..probes.redfish_manager import manager_declared
 from ..words.expectations import Expectations
@@ -66,6 +67,9 @@ TABLE: Mapping[str, Component] = {
     "rdma_core": Component(("fabric", "acceptance"), "the libraries through which rails are used"),
     "nccl": Component(("acceptance",), "moves the data of collectives"),
     "container_runtime": Component(("acceptance",), "starts the image in which ranks run"),
+    "pytorch": Component(
+        ("storage", "acceptance"), "moves the data of collectives with an NCCL of its own, writes checkpoints"
+    ),
     "storage_client": Component(("storage",), "how shared tiers are mounted"),
 }
 COMPONENTS = tuple(TABLE)
@@ -81,12 +85,12 @@ DEPENDS: Mapping[str, tuple[str, ...]] = {
 CLOSING = tuple(name for name, each in TABLE.items() if each.closing)
 
 # What a mount's options tell of how its client works.
-_CLIENT_OPTIONS = ("vers", "proto", "nconnect", "rsize", "wsize", "hard", "soft")
+_CLIENT_OPTIONS = ("vers", "proto", "nconnect", "remoteports", "rsize", "wsize", "hard", "soft")
 # The probes whose values fingerprint_of reads.
 PROBES = (
     *("nvidia_smi", "kernel_log", "uname", "nccl", "infiniband", "mounts"),
     *("cpuinfo", "dmidecode", "dmidecode_memory", "nvme_sysfs", "mlxlink", "ipmi_mc", "redfish"),
-    *("fabric_manager", "rdma_core", "enroot", "rail_names"),
+    *("fabric_manager", "rdma_core", "enroot", "rail_names", "pytorch"),
 )
 # What stands where firmware was asked and has nothing to say: no serial number on a memory module, say.
 UNSPECIFIED = "unspecified"
@@ -126,6 +130,7 @@ def fingerprint_of(values: Mapping[str, Any], expect: Expectations | None = None
     components["rdma_core"] = values.get("rdma_core")
     components["nccl"] = _nccl(values.get("nccl"))
     components["container_runtime"] = values.get("enroot")
+    components["pytorch"] = _pytorch(values.get("pytorch"))
     components["storage_client"] = _storage_client(values.get("mounts"), expect)
     return {**components, **dict.fromkeys(_absent(expect), "none")}
 
@@ -259,6 +264,14 @@ def _version_of(found: FabricManager | None) -> str | None:
 
 def _nccl(found: Nccl | None) -> str | None:
     return f"library {found.library}, conf {found.conf[:16]}" if found else None
+
+
+def _pytorch(found: PyTorch | None) -> str | None:
+    """Return versions and place, which names what was declared; a Python that is not there is an unread one."""
+    if found is None or found.absent:
+        return None
+    nccl = f" nccl {found.nccl}" if found.nccl else ""
+    return f"{found.torch or 'no torch'}{nccl} python {found.python} in {found.prefix}"
 
 
 def _storage_client(used: Mapping[str, Used] | None, expect: Expectations | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from ..host.host import Host
@@ -20,12 +21,12 @@ CONFIGURATION = ("/etc/dkms/framework.conf", "/etc/dkms/framework.conf.d/*.conf"
 _CONFIGURED = re.compile(r"^\s*mok_certificate=[\"']?([^\s\"'$]+)", re.MULTILINE)
 
 
-def lacks(host: Host, here: Host, expect: Expectations, doca: bool) -> list[str]:
+def lacks(host: Host, here: Host, expect: Expectations, doca: bool, clients: Sequence[str] = ()) -> list[str]:
     """Return which modules would not load; raises Unreadable. ``doca`` says that DOCA-OFED is to be installed.
 
-    ``here`` is the host itself, under no other root.
+    ``here`` is the host itself, under no other root; ``clients`` are packages of storage clients that build modules.
     """
-    built = _built(host, expect, doca)
+    built = _built(host, expect, doca) + [f"the modules of {name}" for name in clients]
     if not built or not (secure_boot(host) or lockdown(host)):
         return []
     why = _not_enrolled(here)

@@ -30,6 +30,7 @@ class CollectiveRequest:
 
     driver: str
     container: str | None
+    container_python: str
     partition: str
     gpus_per_node: int
     deadline_seconds: int
@@ -42,7 +43,7 @@ class CollectiveRequest:
         if collective["driver"] not in DRIVERS:
             raise ValueError(f"driver is {collective['driver']!r}, expected one of {', '.join(DRIVERS)}")
         torch = CollectiveCodec(
-            python=str(collective["python"]),
+            python=given["python"],
             executable=given["executable"],
             backend=str(collective["backend"]),
             tasks_per_node=int(collective["ranks_per_node"]),
@@ -50,17 +51,18 @@ class CollectiveRequest:
             timeout_seconds=given["timeout_seconds"],
             links=tuple(given.get("links", ())),
         )
-        driver, container = collective["driver"], collective["container"]
+        image = collective["container"], str(collective["container_python"])
         place = given["partition"], given["gpus_per_node"], given["deadline_seconds"]
-        return cls(driver, container, *place, torch)
+        return cls(collective["driver"], *image, *place, torch)
 
     def check(self, nodes: int) -> None:
         """Raise ProgramError unless the program can be run by a job of so many nodes."""
         self.torch.program_for(nodes)
 
     def torch_job(self, phases: Sequence[Mapping[str, Any]], container: str | None = None) -> RoundJob:
-        """Return the work of the jobs in which PyTorch runs a part of the program."""
-        codec = replace(self.torch, program={"moves": phases}, container=container)
+        """Return the work of the jobs in which PyTorch runs a part of the program: the hosts', or that of an image."""
+        python = self.torch.python if container is None else self.container_python
+        codec = replace(self.torch, python=python, program={"moves": phases}, container=container)
         return RoundJob(self.partition, self.gpus_per_node, self.deadline_seconds, codec)
 
 

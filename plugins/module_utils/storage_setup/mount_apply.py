@@ -20,6 +20,7 @@ from ..formats.mounts import (
     drop_in,
     keeper_unit,
     lustre_unit,
+    missing_ports,
     modprobe_file,
     mount_unit,
     mounted_at,
@@ -36,16 +37,23 @@ UNITS = "/etc/systemd/system"
 KEEPER = "muster-storage.service"
 SETTINGS = "muster-lustre.service"
 MODPROBE = "/etc/modprobe.d/muster-storage.conf"
+# Configuration of clients, and the secrets beside it, which a module for secrets writes.
+CLIENTS, SECRETS = "/etc/beegfs/muster-*.conf", "/etc/beegfs/muster-*.auth"
+# As VAST's documentation tells its client from Linux' own ("Detecting running version").
+SUNRPC, VAST = "/sys/module/sunrpc", "/sys/module/sunrpc/parameters/nfs_bundle_version"
 # Who runs stage storage.
 USER = "muster"
 _LOOK_SECONDS = 20.0
-# Of one file in the set; a unit's own time limit is 90 s.
-_SECONDS = 120.0
+# A unit's own time limit is 180 s at most.
+_SECONDS = 210.0
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What a host is to have. ``uuids`` are those of its own file systems, None where one is yet to come."""
+    """What a host is to have.
+
+    ``uuids`` are those of its own file systems, None where one is yet to come; ``client_files`` are texts by path.
+    """
 
     mounts: Sequence[expectations.Mount]
     uuids: Mapping[str, str]
@@ -55,6 +63,7 @@ class Wish:
     mode: str
     allow_remount: bool
     test_directory: str
+    client_files: Mapping[str, str]
 
 
 @dataclass
@@ -88,7 +97,7 @@ def files_of(wish: Wish) -> dict[str, str]:
         files[path] = drop_in([unit_name(each.path) for each in wish.mounts])
     if any(wish.kernel_modules.values()):
         files[MODPROBE] = modprobe_file(wish.kernel_modules)
-    return files
+    return {**files, **wish.client_files}
 
 
 def _source(mount: expectations.Mount, uuids: Mapping[str, str]) -> str:
@@ -106,6 +115,7 @@ class Applier:
         self.host, self.wish, self.check = host, wish, check
         self.outcome = Outcome()
         self.systemd = Systemd(host, _SECONDS)
+        self.written: list[str] = []
 
     def run(self) -> Outcome:
         """Do what is missing and return what that was."""
@@ -113,7 +123,8 @@ class Applier:
         stale = [path for path in self._ours() if path not in wanted]
         for path in stale:
             self._leave(path)
-        written = [path for path in sorted(wanted) if self._write(path, wanted[path])]
+        self._leave_secrets(wanted)
+        self.written = written = [path for path in sorted(wanted) if self._write(path, wanted[path])]
         if any(path.startswith(UNITS) for path in (*written, *stale)):
             self._systemctl("daemon-reload")
         self._enable(wanted)
@@ -134,7 +145,16 @@ class Applier:
 
     def _ours(self) -> list[str]:
         patterns = (f"{UNITS}/*.mount", f"{UNITS}/muster-*.service", f"{UNITS}/*.service.d/50-muster-storage.conf")
-        return [path for path in self.host.paths(*patterns, MODPROBE) if self.host.read(path).stdout.startswith(MARK)]
+        paths = self.host.paths(*patterns, MODPROBE, CLIENTS)
+        return [path for path in paths if self.host.read(path).stdout.startswith(MARK)]
+
+    def _leave_secrets(self, wanted: Mapping[str, str]) -> None:
+        """Remove secrets that no declared client reads any more, without reading them."""
+        for path in self.host.paths(SECRETS):
+            if not any(path in text for text in wanted.values()):
+                self._changed(path, "", "")
+                if not self.check:
+                    self._place(path).unlink()
 
     def _write(self, path: str, text: str) -> bool:
         before = self.host.read(path)
@@ -229,9 +249,14 @@ class Applier:
         """Mount what is not, as it is declared, and hold the result against the declaration."""
         name, unit = f"tier {mount.tier}", unit_name(mount.path)
         found, why = self._state(mount)
+        if found is not None and not why:
+            why = self._outdated(mount)
         if mount.kind == EXISTING:
             if why:
                 self.outcome.problems.append(f"{name}: {why}; it is mounted by somebody else")
+            return
+        if found is None and (fault := self._wrong_client(mount)):
+            self.outcome.problems.append(f"{name}: {fault}")
             return
         if found is None:
             self._changed(f"{mount.path} mounted", "", "")
@@ -251,6 +276,18 @@ class Applier:
             self._set_mode(mount.path)
         elif mount.kind == LUSTRE:
             self._set_stripe(mount)
+
+    def _outdated(self, mount: expectations.Mount) -> str:
+        """Return which file has changed that a client reads when it mounts, "" where none has."""
+        changed = [path for path in self.written if f"cfgFile={path}" in mount.options]
+        return f"{changed[0]} has changed" if changed else ""
+
+    def _wrong_client(self, mount: expectations.Mount) -> str:
+        """Return why the NFS client that is loaded cannot mount this, "" where it can or none is loaded yet."""
+        declared, _ = missing_ports(mount, Mount("", "", "", "", ()))
+        if not declared or not self.host.paths(SUNRPC) or self.host.read(VAST).rc == 0:
+            return ""
+        return "Linux' own NFS client is loaded, which knows no remoteports: reboot after VAST's client is installed"
 
     def _claim(self, mount: expectations.Mount) -> None:
         """Make the directory of stage storage as its user, for whom root is nobody on many servers.

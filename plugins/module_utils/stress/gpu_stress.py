@@ -19,7 +19,7 @@ from ..words.reader import Converted, Count, Number, ReadError, Rule, read
 T = TypeVar("T")
 
 NAME = "gpu_stress"
-RULES = 1
+RULES = 2
 SETTINGS = NoSettings
 PROGRAM = "/usr/libexec/muster/muster"
 # Imports, nvidia-smi, ending what hangs.
@@ -87,16 +87,19 @@ class _Summary:
     seconds: Number
     gpus: tuple[str, ...]
     missing: Mapping[str, str]
+    # Outputs of earlier programs do not have it here.
+    torch: str = ""
 
 
 @dataclass(frozen=True)
 class Loads:
-    """The loads by GPU (PCI address), and why those that gave none are missing."""
+    """The loads by GPU (PCI address), why those that gave none are missing, and the PyTorch that ran them."""
 
     device: str
     seconds: float
     gpus: Mapping[str, Load] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    torch: str = ""
 
 
 def collect(host: Host, expect: Expectations, seconds: float, settings: NoSettings) -> Output:
@@ -106,9 +109,7 @@ def collect(host: Host, expect: Expectations, seconds: float, settings: NoSettin
     if own is None or expect.gpu is None:
         return Output(rc=None, error="gpu_stress: the class has no GPUs to load (gpu or gpu_stress is null)")
     gpus = ",".join(part.address for part in expect.gpu.parts)
-    argv = [own.python, PROGRAM, "gpu-stress", f"--device={own.device}", f"--gpus={gpus}"]
-    if own.python_path:
-        argv = ["env", f"PYTHONPATH={own.python_path}", *argv]
+    argv = [expect.pytorch.python, PROGRAM, "gpu-stress", f"--device={own.device}", f"--gpus={gpus}"]
     return host.run([*argv, f"--seconds={seconds:g}"], seconds + START_SECONDS + END_SECONDS + SPARE_SECONDS)
 
 
@@ -141,7 +142,7 @@ def parse(output: Output) -> Loads:
     asked, missing = summary.gpus, summary.missing
     if set(asked) != {*gpus, *missing} or set(gpus) & set(missing):
         raise Unreadable(f"asked for GPUs {', '.join(asked)}, expected each one's end or the reason for its absence")
-    return Loads(summary.device, summary.seconds, gpus, missing)
+    return Loads(summary.device, summary.seconds, gpus, missing, summary.torch)
 
 
 def _read(kind: type[T], data: Any, where: str) -> T:

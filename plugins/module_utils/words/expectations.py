@@ -142,7 +142,7 @@ class Mount:
     """Follows from the fleet's storage, no class states it."""
 
     tier: Text
-    kind: Literal["local", "nfs", "lustre", "existing"]
+    kind: Literal["local", "nfs", "lustre", "weka", "beegfs", "existing"]
     path: Path
     filesystem: Text
     # What is mounted; null where only the host knows (a file system by its UUID) or nobody says.
@@ -636,13 +636,18 @@ class KernelLog:
 
 
 @dataclass(frozen=True)
+class PyTorch:
+    """The Python of whatever needs PyTorch on a host: loads of GPUs, collectives, checkpoints; version null: any."""
+
+    python: Path
+    version: Optional[Text]
+
+
+@dataclass(frozen=True)
 class GpuStress:
     """Null: this class' GPUs are not loaded by the stress of this name, so nothing is owed by them."""
 
     device: Literal["cpu", "cuda"]
-    python: Path
-    # Where that Python finds torch, if not among its own packages.
-    python_path: Optional[Path]
     # Whether the device multiplies fp8: what it does not is not asked for.
     fp8: bool
     # A floor that is null is not known: the GPUs of a node are then compared with each other alone.
@@ -976,9 +981,9 @@ class Collectives:
     driver: Literal["torch", "nccl_tests"]
     backend: Literal["gloo", "nccl"]
     ranks_per_node: Positive
-    python: Path
-    # Image in which the ranks inside a node run once; null: none.
+    # Image in which the ranks inside a node run once; null: none. It brings a Python with PyTorch of its own.
     container: Optional[Text]
+    container_python: Path
     transport: Optional[Transport]
     # What planning counts for starting a step.
     step_seconds: AboveZero
@@ -1039,6 +1044,7 @@ class Expectations:
     nvme: Optional[Nvme]
     storage: Optional[Storage]
     kernel_log: KernelLog
+    pytorch: PyTorch
     gpu_stress: Optional[GpuStress]
     telemetry: Optional[Telemetry]
     dcgm: Optional[Dcgm]

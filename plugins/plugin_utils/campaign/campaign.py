@@ -135,6 +135,7 @@ def _prove(request: Request, work_of: WorkOf, ledger: Ledger, runtime: Runtime) 
     result: dict[str, Any] = {"changed": False, "campaigns": [], "evidence": {}, "skipped": skipped}
     for cohort in cohorts:
         try:
+            _refuse_paths(request.environment)
             work = work_of(request, cohort)
         except NothingToProve as exc:
             skipped.update(dict.fromkeys(cohort.members, str(exc)))
@@ -144,6 +145,13 @@ def _prove(request: Request, work_of: WorkOf, ledger: Ledger, runtime: Runtime) 
         result["campaigns"].append(summary)
         result["evidence"].update({item.node: [item.to_dict()] for item in evidence})
     return result
+
+
+def _refuse_paths(environment: Mapping[str, Any]) -> None:
+    """Raise NothingToProve where jobs would take another PyTorch than the one that the nodes' fingerprint names."""
+    told = [name for name in ("PYTHONPATH", "PYTHONHOME") if name in environment]
+    if told:
+        raise NothingToProve(f"environment: found {told[0]}, expected none: pytorch.python of the class has PyTorch")
 
 
 def plan_of(step: Round) -> dict[str, Any]:

@@ -59,8 +59,8 @@ NOT_COMPARED = (
     "gpu.parts",
     # Versions and names of the firmware that a site has chosen.
     "firmware.*",
-    # Where a site keeps torch, and where what was measured is kept.
-    *("*.python", "gpu_stress.python_path", "telemetry.directory"),
+    # Where a site and an image keep PyTorch, and where what was measured is kept.
+    *("pytorch.python", "collective.container_python", "telemetry.directory"),
     # What planning counts, which limits nothing.
     *("collective.step_seconds", "collective.pairs.seconds"),
 )

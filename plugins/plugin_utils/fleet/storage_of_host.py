@@ -8,15 +8,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.muster.cluster.plugins.module_utils.formats.mounts import BEEGFS, LOCAL, LUSTRE, NFS, WEKA
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Checkpoint, Expectations, Mount
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import (
-    LOCAL,
-    LUSTRE,
-    NFS,
-    Storage,
-    Tier,
-)
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_storage import Storage, Tier
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_defaults import shipped_defaults
 
 
@@ -78,11 +73,16 @@ def _values(tier: Tier, shipped: Mapping[str, Any]) -> dict[str, Any]:
     """Return the mount options by name: the defaults of the kind, then what follows from keys, then the site's own."""
     if tier.kind != NFS:
         values = dict(shipped[tier.kind]["parameters"])
+        if tier.kind == BEEGFS:
+            # The address is in the file too; here the kernel shows it.
+            values |= {"cfgFile": f"/etc/beegfs/muster-{tier.name}.conf", "sysMgmtdHost": tier.management}
     else:
         values = dict(shipped["nfs"]["parameters"][tier.protocol])
         values["proto"] = tier.protocol
         if tier.connections and tier.connections > 1:
             values["nconnect"] = tier.connections
+        if tier.remoteports:
+            values["remoteports"] = "~".join(tier.remoteports)
     values.update(tier.parameters)
     return {key: value for key, value in values.items() if value is not None}
 
@@ -90,20 +90,23 @@ def _values(tier: Tier, shipped: Mapping[str, Any]) -> dict[str, Any]:
 def options_of(tier: Tier, shipped: Mapping[str, Any]) -> list[str]:
     """Return the mount options of a tier, as mount(8) takes them."""
     values = _values(tier, shipped)
-    return [name if value is True else f"{name}={value}" for name, value in values.items()]
+    # WEKA's client takes a device each.
+    devices = [f"net={each}" for each in tier.net]
+    return devices + [name if value is True else f"{name}={value}" for name, value in values.items()]
 
 
 def _filesystem(tier: Tier, shipped: Mapping[str, Any]) -> str:
     if tier.kind == NFS:
         return "nfs" if str(_values(tier, shipped).get("vers", "4")).startswith("3") else "nfs4"
-    return {LOCAL: "xfs", LUSTRE: "lustre"}.get(tier.kind) or str(tier.filesystem)
+    return {LOCAL: "xfs", LUSTRE: "lustre", WEKA: "wekafs", BEEGFS: "beegfs"}.get(tier.kind) or str(tier.filesystem)
 
 
 def _source(tier: Tier, addresses: Mapping[str, str]) -> str | None:
     if tier.kind == NFS and tier.server is not None:
         address = tier.address or addresses.get(tier.server, tier.server)
         return f"{f'[{address}]' if ':' in address else address}:{tier.export}"
-    return tier.source
+    # BeeGFS' own name for what it has no device for (beegfs-client.conf, "Mount Options").
+    return "beegfs_nodev" if tier.kind == BEEGFS else tier.source
 
 
 def exports_of(host: str, storage: Storage, compute: Collection[str]) -> list[dict[str, Any]]:

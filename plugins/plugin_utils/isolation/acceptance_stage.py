@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import INSIDE
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.link_changes import ANY
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.link_words import (
     link_name,
@@ -233,6 +234,7 @@ class Acceptance(StageWork):
             **self.meeting(step, seconds),
             "addresses": self.addresses(step),
             "collective": plain(collective),
+            "python": self.cohort.expect.pytorch.python,
             "program": dict(step.program),
             "links": self._links(),
             "environment": environment,
@@ -245,10 +247,24 @@ class Acceptance(StageWork):
         return "" if self.settings is None else round_summary(number, plan, items, self.settings)
 
     def details(self, seen: Seen) -> Mapping[str, Mapping[str, Any]]:
-        """Return by node what its evidence keeps of the rounds, and the versions of the libraries it used."""
+        """Return by node what its evidence keeps of the rounds: the versions of its libraries, and the image, too."""
         if self.settings is None:
             return {}
-        return details(self.cohort.members, seen, self.settings)
+        found = details(self.cohort.members, seen, self.settings)
+        image = self.cohort.expect.collective.container
+        tested = _in_image(seen) if image is not None else set()
+        return {node: {**kept, "container": image} if node in tested else kept for node, kept in found.items()}
+
+
+def _in_image(seen: Seen) -> set[str]:
+    """Return the nodes whose moves inside themselves were run, in the image where the class names one."""
+    return {
+        node
+        for _, plan, item in seen
+        if item.get("started") is True
+        and any(phase.get("kind") == INSIDE for phase in (plan.get("program") or {}).get("moves", ()))
+        for node in item["group"]
+    }
 
 
 def _told(seen: Seen, watched: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:

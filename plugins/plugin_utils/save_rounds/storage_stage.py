@@ -94,15 +94,14 @@ class StorageRounds(StageWork):
         }
 
     def _test(self) -> dict[str, Any]:
-        collective = self.cohort.expect.collective
         return {
             # Clusters may share the storage.
             "directory": f"{self.limits.path}/.muster/{self.request.fleet.cluster}",
-            "ranks": collective.ranks_per_node,
+            "ranks": self.cohort.expect.collective.ranks_per_node,
             "shard_bytes": self.limits.shard_bytes,
             "files": FILES,
             "checkpoint_bytes": CHECKPOINT_BYTES,
-            "python": collective.python,
+            "python": self.cohort.expect.pytorch.python,
             "links": [self.link],
         }
 

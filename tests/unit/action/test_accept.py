@@ -40,7 +40,8 @@ from tests.typed import RAILS_FABRIC, typed
 SIZE = 8 * 2**20
 MOVE = {"sizes_bytes": [SIZE], "iterations": 2, "warmup": 1}
 COLLECTIVE: dict[str, Any] = {
-    **{"driver": "torch", "backend": "gloo", "ranks_per_node": 1, "python": "/usr/bin/python3", "container": None},
+    **{"driver": "torch", "backend": "gloo", "ranks_per_node": 1, "container": None},
+    "container_python": "/usr/bin/python3",
     **{"transport": None, "step_seconds": 10, "pairs": {**MOVE, "seconds": 0.5}},
     "groups": {**MOVE, "collectives": ["all_reduce"]},
     "train": None,
@@ -259,13 +260,39 @@ def test_with_nccl_every_rail_is_watched_whatever_nodes_call_it(ledger: Ledger, 
     assert verdict == FAIL and "ens4" in reason
 
 
+@pytest.mark.parametrize("image", [None, "registry.example#pytorch:25.01"])
+def test_evidence_names_the_image_that_ran_what_is_inside_a_node(
+    ledger: Ledger, tmp_path: Path, image: str | None
+) -> None:
+    inside = {"collective": "all_reduce", "nodes_min": 1, "size_bytes": SIZE, "busbw_gb_per_s": 0.1}
+    floors = [*COLLECTIVE["floors"], inside]
+    collective = {**COLLECTIVE, "ranks_per_node": 2, "floors": floors, "container": image}
+    cluster = Cluster(set())
+    result = cluster.accept(expecting(request(tmp_path), collective=collective))
+    moves = [phase["kind"] for call in cluster.calls for phase in call["program"]["moves"]]
+    assert "inside" in moves
+    assert {each[0]["detail"].get("container") for each in result["evidence"].values()} == {image}
+    # Where nothing is measured inside a node no image was used.
+    result = Cluster(set()).accept(expecting(request(tmp_path), collective={**COLLECTIVE, "container": image}))
+    assert {each[0]["detail"].get("container") for each in result["evidence"].values()} == {None}
+
+
+def test_nothing_is_proven_by_a_pytorch_that_the_fingerprint_does_not_name(ledger: Ledger, tmp_path: Path) -> None:
+    cluster = Cluster(set())
+    result = cluster.accept(request(tmp_path, environment={"PYTHONPATH": "/opt/torch"}))
+    assert (cluster.calls, result["evidence"]) == ([], {})
+    why = "environment: found PYTHONPATH, expected none: pytorch.python of the class has PyTorch"
+    assert set(result["skipped"].values()) == {why} and set(result["skipped"]) == set(NAMES)
+
+
 def test_module_gets_addresses_interface_and_a_fresh_port(ledger: Ledger, tmp_path: Path) -> None:
     cluster = Cluster({"gpu-04"})
-    cluster.accept(request(tmp_path, environment={"PYTHONPATH": "/opt/torch"}))
+    cluster.accept(request(tmp_path, environment={"NCCL_DEBUG": "WARN"}))
     first = cluster.calls[0]
-    assert first["environment"] == {"PYTHONPATH": "/opt/torch", "GLOO_SOCKET_IFNAME": "eth0"}
+    assert first["environment"] == {"NCCL_DEBUG": "WARN", "GLOO_SOCKET_IFNAME": "eth0"}
     assert first["program"]["moves"][0]["kind"] == "pairs"
     assert (first["patient"], first["patience_seconds"]) == ([], 0)
+    assert first["python"] == "/opt/muster/pytorch/bin/python3"
     assert first["addresses"] == {
         node: f"10.0.0.{NAMES.index(node) + 1}" for group in first["groups"] for node in group
     }
@@ -313,7 +340,7 @@ def test_interrupted_campaign_of_other_circumstances_is_not_taken_up(
     elif change == "age":
         cluster.now += walk.RESUME_SECONDS
     elif change == "environment":
-        again = request(tmp_path, environment={"PYTHONPATH": "/opt/torch"})
+        again = request(tmp_path, environment={"NCCL_DEBUG": "WARN"})
     elif change == "interface":
         fabric = replace(again.fleet.fabric, socket_interface="eth1")
         again = replace(again, fleet=replace(again.fleet, fabric=fabric))

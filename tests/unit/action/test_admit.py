@@ -72,7 +72,7 @@ EXPECT: dict[str, Any] = {
     "memory": {**undeclared(Memory), "mib": 1, "tolerance_percent": 5},
     "clock": {**undeclared(Clock), "offset_ms": 100},
     "disk": {"paths": [{"path": "/var", "free_gib": 5}]},
-    **{key: LAB[key] for key in ("class", "kernel_log", "tools", "collective")},
+    **{key: LAB[key] for key in ("class", "kernel_log", "tools", "collective", "pytorch")},
 }
 
 

@@ -116,7 +116,7 @@ def test_sound_hosts_pass_all_that_is_owed_and_all_is_recorded(asked: Callable[.
 
 
 def test_round_is_told_what_the_fleet_declares(asked: Callable[..., Request]) -> None:
-    cluster, request = Cluster(), asked(environment={"PYTHONPATH": "/opt/torch"}, round_seconds=430)
+    cluster, request = Cluster(), asked(environment={"NCCL_DEBUG": "WARN"}, round_seconds=430)
     cluster.prove(request)
     (call,) = cluster.calls
     assert call["groups"] == [list(NAMES)]
@@ -124,7 +124,7 @@ def test_round_is_told_what_the_fleet_declares(asked: Callable[..., Request]) ->
     assert call["test"]["shard_bytes"] == 957_031_250
     assert call["test"]["directory"] == "/weka/.muster/lab"
     assert call["test"]["links"] == ["eth0"]
-    assert call["environment"] == {"GLOO_SOCKET_IFNAME": "eth0", "PYTHONPATH": "/opt/torch"}
+    assert call["environment"] == {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_DEBUG": "WARN"}
     assert (call["deadline_seconds"], call["timeout_seconds"]) == (430, 100)
     assert call["addresses"]["gpu-01"] == request.fleet.addresses["gpu-01"]
 

@@ -127,6 +127,7 @@ def healthy_host():
             "nvidia-smi topo -m": Output(TOPOLOGY),
             " ".join(fabric_manager.ARGV): split((HEALTHY / "fabric_manager.txt").read_text())["service"],
             "nv-fabricmanager": split((HEALTHY / "fabric_manager.txt").read_text())["version"],
+            "/opt/muster/pytorch/bin/python3": Output(healthy("pytorch")),
             "/usr/bin/python3": Output(_nvml(["00000000:1B:00.0", "00000000:AB:00.0"])),
             "tail": Output(healthy("fabric_manager_log")),
             **dcgmi_outputs(["00000000:1B:00.0", "00000000:AB:00.0"]),
@@ -208,7 +209,7 @@ def torch():
         pytest.skip("no host of the lab has Python {}.{}".format(*python))
     with lab.locked() as lock:
         lab.install_torch(python, lock)
-    return lab.torch_place(python)
+    return lab.torch_packages(python)
 
 
 @pytest.fixture

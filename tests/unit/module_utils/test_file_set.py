@@ -260,3 +260,29 @@ def test_module_names_units_as_the_host_does(tmp_path: Path, monkeypatch: pytest
     for text, own in (("ID=debian\nVERSION_ID=12\n", "chrony"), ("ID=rhel\nVERSION_ID=9.5\n", "chronyd")):
         release.write_text(text, encoding="utf-8")
         assert named() == [own, "munge.service"]
+
+
+NAMES = Block("hosts of the cluster (Muster)")
+
+
+def test_block_without_a_place_goes_to_the_end_and_is_found_again(tmp_path: Path) -> None:
+    place = tmp_path / "hosts"
+    place.write_text("127.0.0.1 localhost\n")
+    place.chmod(0o600)
+    wanted = [FileWanted(str(place), b"10.0.0.1 ctl\n", None, block=NAMES)]
+    assert apply(Units(), wanted).written == [str(place)]
+    begin, end = "# BEGIN hosts of the cluster (Muster)", "# END hosts of the cluster (Muster)"
+    assert place.read_text().splitlines() == ["127.0.0.1 localhost", begin, "10.0.0.1 ctl", end]
+    assert place.stat().st_mode & 0o777 == 0o600, "other lines and the mode are not the block's"
+    assert not apply(Units(), wanted).changed
+
+
+def test_file_is_made_for_a_block_without_a_place_but_nothing_else_is_replaced(tmp_path: Path) -> None:
+    wanted = [FileWanted(str(tmp_path / "hosts"), b"10.0.0.1 ctl\n", None, block=NAMES)]
+    assert apply(Units(), wanted, check=True).changed and not (tmp_path / "hosts").exists()
+    assert apply(Units(), wanted).changed and not apply(Units(), wanted).changed
+    assert (tmp_path / "hosts").stat().st_mode & 0o777 == 0o644
+    assert not apply(Units(), [FileWanted(str(tmp_path / "none"), b"", None, block=NAMES)]).changed
+    (tmp_path / "link").symlink_to(tmp_path / "hosts")
+    with pytest.raises(FileSetError, match="link: no such file"):
+        apply(Units(), [FileWanted(str(tmp_path / "link"), b"x\n", None, block=NAMES)])

@@ -53,6 +53,7 @@ def test_healthy_host_is_read_whole_and_the_same_in_both_stages(fake_host, expec
     assert found["board"] == ("product=HGX carrier,serial=LAB-gpu-01,uuid=00000000-0000-4000-8000-000000000000")
     assert str(found["dimms"]).startswith("A10=LAB64G-4800/51000009,A11=")
     assert (found["rdma_core"], found["container_runtime"], found["storage_client"]) == ("50.0", "none", "none")
+    assert found["pytorch"] == "2.8.0+cu128 nccl 2.27.3 python 3.12.3 in /opt/muster/pytorch-5f1c9a02e7d4"
 
 
 @pytest.mark.parametrize(
@@ -334,6 +335,18 @@ def test_lost_gpu_is_no_other_gpu_and_leaves_what_hosts_are_told_apart_by_unread
     after = of(fake_host, expect)
     changed = {name: after[name] for name in COMPONENTS if after[name] != before[name]}
     assert changed == {"gpu_serials": None, "gpu_vbios": None}
+
+
+def test_pytorch_is_what_storage_and_acceptance_rest_on(fake_host, expect):
+    assert [stage for stage, names in DEPENDS.items() if "pytorch" in names] == ["preflight", "acceptance", "storage"]
+    python = expect["pytorch"]["python"]
+    # Another environment of the same version is another one.
+    fake_host.outputs[python] = Output(fake_host.outputs[python].stdout.replace("5f1c9a02e7d4", "0123456789ab"))
+    assert (
+        of(fake_host, expect)["pytorch"] == "2.8.0+cu128 nccl 2.27.3 python 3.12.3 in /opt/muster/pytorch-0123456789ab"
+    )
+    fake_host.outputs[python] = Output(rc=None, error=f"{python}: No such file or directory")
+    assert of(fake_host, expect)["pytorch"] is None
 
 
 def test_nvlink_domain_is_read_of_classes_that_have_one(fake_host, expect):

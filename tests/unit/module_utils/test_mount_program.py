@@ -187,6 +187,64 @@ def test_what_is_said_of_a_mount(expect, change, part, verdict, said):
     assert [each.verdict for name, each in found.items() if name != f"mount {part}"] == ["pass"]
 
 
+def over_ports(expect, declared, shown):
+    """Return the finding of a shared tier that is declared and mounted over such addresses."""
+    wanted = copy.deepcopy(MOUNTS)
+    next(each for each in wanted if each["path"] == "/checkpoints")["options"].append(f"remoteports={declared}")
+    data = json.loads(TEXT)
+    data["/checkpoints"]["mountinfo"] = data["/checkpoints"]["mountinfo"].replace("\n", f",remoteports={shown}\n")
+    findings = judge(
+        {"mounts": Output(json.dumps(data))},
+        parsers(["mounts"]),
+        [CHECKS["mounts"]],
+        typed({**expect, "mounts": wanted}),
+    ).findings
+    return next(each for each in findings if each.subject == "mount /checkpoints")
+
+
+def test_mount_over_fewer_addresses_than_declared_is_the_nodes_fault(expect):
+    assert over_ports(expect, "10.0.0.1-10.0.0.8", "10.0.0.1-10.0.0.8").verdict == "pass"
+    assert over_ports(expect, "10.0.0.1-10.0.0.8", "10.0.0.1-10.0.0.9").verdict == "pass"
+    found = over_ports(expect, "10.0.0.1-10.0.0.8", "10.0.0.1~10.0.0.3")
+    assert (found.verdict, found.measured, found.expected, found.unit) == ("fail", 2, 8, "addresses")
+    assert found.reason.endswith(
+        "/checkpoints is not mounted over all remoteports: without 10.0.0.2, 10.0.0.4, 10.0.0.5 and 3 more"
+    )
+    # What DNS says at the time is no declared address.
+    assert over_ports(expect, "10.0.0.1", "dns").verdict == "fail"
+
+
+@pytest.mark.parametrize(("shown", "verdict"), [("10.0.0.5", "pass"), ("10.0.0.6", "fail")])
+def test_beegfs_of_another_management_service_is_another_file_system(expect, shown, verdict):
+    wanted = copy.deepcopy(MOUNTS)
+    tier = next(each for each in wanted if each["path"] == "/checkpoints")
+    tier |= {"kind": "beegfs", "filesystem": "beegfs", "source": "beegfs_nodev", "options": ["sysMgmtdHost=10.0.0.5"]}
+    data = json.loads(TEXT)
+    line = f"90 25 0:60 / /checkpoints rw,relatime - beegfs beegfs_nodev rw,sysMgmtdHost={shown}\n"
+    data["/checkpoints"]["mountinfo"] = line
+    storage = typed({**expect, "mounts": wanted})
+    findings = judge({"mounts": Output(json.dumps(data))}, parsers(["mounts"]), [CHECKS["mounts"]], storage).findings
+    (found,) = (each for each in findings if each.subject == "mount /checkpoints")
+    assert found.verdict == verdict
+    why = "tier checkpoints: management service is 10.0.0.6, expected 10.0.0.5"
+    assert found.reason == ("" if verdict == "pass" else why)
+
+
+def test_client_tells_its_version_where_its_kind_keeps_it():
+    assert mount_program.VERSIONS["nfs"] == mount_program.VERSIONS["nfs4"]
+    assert mount_program.VERSIONS["nfs"].endswith("/sunrpc/parameters/nfs_bundle_version")
+
+
+def test_vast_client_and_its_ports_are_part_of_who_the_host_is(expect):
+    storage = typed({**expect, "mounts": copy.deepcopy(MOUNTS)})
+    data = json.loads(TEXT)
+    before = fingerprint_of({"mounts": mounts.parse(Output(json.dumps(data)))}, storage)["storage_client"]
+    data["/checkpoints"]["version"] = "4.0.34-vastdata"
+    data["/checkpoints"]["mountinfo"] = data["/checkpoints"]["mountinfo"].replace("\n", ",remoteports=10.0.0.1\n")
+    after = fingerprint_of({"mounts": mounts.parse(Output(json.dumps(data)))}, storage)["storage_client"]
+    assert before != after and "4.0.34-vastdata" in after and "remoteports=10.0.0.1" in after
+
+
 @pytest.mark.parametrize(("number", "verdict"), [("ENOSPC", "incomplete"), ("EROFS", "fail"), ("ESTALE", "fail")])
 def test_write_that_fails_is_the_nodes_unless_the_server_is_full(expect, number, verdict):
     data = json.loads(TEXT)

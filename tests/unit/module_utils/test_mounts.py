@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.formats.mounts import (
     Mount,
+    addresses_of,
     difference,
     mount_unit,
     mounted_at,
@@ -100,6 +101,83 @@ def test_mount_that_differs_is_named(change, said):
     assert difference(declared(NFS), nfs(change)).startswith(said)
 
 
+# As VAST's client shows what was declared as 172.25.1.1-172.25.1.4~172.25.2.1.
+PORTS = "remoteports=172.25.1.1-172.25.1.4~172.25.2.1"
+
+
+@pytest.mark.parametrize(
+    ("declared_ports", "shown", "said"),
+    [
+        (PORTS, PORTS, ""),
+        ("remoteports=172.25.2.1~172.25.1.1-172.25.1.2~172.25.1.3~172.25.1.4", PORTS, ""),
+        ("remoteports=172.25.1.1-172.25.1.2", PORTS, ""),
+        (PORTS, "remoteports=172.25.1.1-172.25.1.3", "remoteports lack 2 of 5 addresses, 172.25.1.4 first"),
+        (PORTS, "remoteports=dns", "remoteports lack 5 of 5 addresses, 172.25.1.1 first"),
+        (PORTS, "local_lock=none", "remoteports lack 5 of 5 addresses, 172.25.1.1 first"),
+        ("remoteports=fd00::1-fd00::a", "remoteports=fd00::1-fd00::9", "remoteports lack 1 of 10 addresses, fd00::a"),
+    ],
+)
+def test_mount_without_a_declared_port_is_named(declared_ports, shown, said):
+    found = nfs(("addr=10.0.0.9\n", f"addr=10.0.0.9,{shown}\n"))
+    why = difference(declared({**NFS, "options": [*OPTIONS, declared_ports]}), found)
+    assert why.startswith(said) and bool(why) == bool(said)
+
+
+@pytest.mark.parametrize("text", ["", "dns", "10.0.0.9-10.0.0.1", "10.0.0.0-10.0.255.255", "10.0.0.1-fd00::1", "a-b"])
+def test_what_is_no_list_of_addresses_is_none(text):
+    with pytest.raises(ValueError):
+        addresses_of(text)
+
+
+WEKA = {**NFS, "tier": "w", "kind": "weka", "path": "/w", "filesystem": "wekafs", "source": "10.0.0.1,10.0.0.2/ckpt"}
+WEKA |= {"options": ["net=mlnx0", "net=mlnx1", "num_cores=2", "readcache"]}
+# As WEKA's documentation shows mounts.
+WEKA_LINE = "91 25 0:60 / /w rw,relatime - wekafs 10.0.0.1/ckpt rw,readcache,inode_bits=auto,container_name=client\n"
+BEEGFS = {**NFS, "tier": "b", "kind": "beegfs", "path": "/b", "filesystem": "beegfs", "source": "beegfs_nodev"}
+CONF = "/etc/beegfs/muster-b.conf"
+BEEGFS |= {"options": [f"cfgFile={CONF}", "sysMgmtdHost=10.0.0.5"]}
+BEEGFS_LINE = f"92 25 0:61 / /b rw,relatime - beegfs beegfs_nodev rw,cfgFile={CONF},sysMgmtdHost=10.0.0.5\n"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "line", "change", "said"),
+    [
+        (WEKA, WEKA_LINE, ("", ""), ""),
+        (WEKA, WEKA_LINE, ("10.0.0.1/ckpt", "ckpt"), ""),
+        (
+            WEKA,
+            WEKA_LINE,
+            ("10.0.0.1/ckpt", "10.0.0.1/home"),
+            "source is 10.0.0.1/home, expected 10.0.0.1,10.0.0.2/ckpt",
+        ),
+        (WEKA, WEKA_LINE, ("readcache", "writecache"), "option is without readcache, expected readcache"),
+        (BEEGFS, BEEGFS_LINE, ("", ""), ""),
+        (
+            BEEGFS,
+            BEEGFS_LINE,
+            ("10.0.0.5", "10.0.0.6"),
+            "management service is 10.0.0.6, expected 10.0.0.5",
+        ),
+        (
+            BEEGFS,
+            BEEGFS_LINE,
+            (",sysMgmtdHost=10.0.0.5", ""),
+            "management service is not shown, expected 10.0.0.5",
+        ),
+        (
+            BEEGFS,
+            BEEGFS_LINE,
+            (CONF, "/etc/beegfs/beegfs-client.conf"),
+            "option is cfgFile=/etc/beegfs/beegfs-client.conf",
+        ),
+        (BEEGFS, BEEGFS_LINE, ("- beegfs", "- tmpfs"), "file system is tmpfs, expected beegfs"),
+    ],
+)
+def test_mounts_of_other_clients_are_known_by_what_they_show(wanted, line, change, said):
+    why = difference(declared(wanted), nfs(change, line))
+    assert why.startswith(said) and bool(why) == bool(said)
+
+
 def test_version_four_is_any_minor_one_and_one_connection_is_not_shown():
     wanted = {**NFS, "options": ["vers=4", "nconnect=1"]}
     assert difference(declared(wanted), nfs(("nconnect=16,", ""))) == ""
@@ -135,6 +213,13 @@ def test_unit_neither_fails_the_boot_nor_is_required():
     text = mount_unit(declared(NFS), "10.0.0.9:/srv/checkpoints")
     assert "Options=nofail,vers=4.2," in text and "Type=nfs\n" in text
     assert "Requires" not in text and "RequiredBy" not in text
+
+
+@pytest.mark.parametrize(("wanted", "daemon"), [(WEKA, "weka-agent.service"), (BEEGFS, "beegfs-helperd.service")])
+def test_unit_comes_after_the_clients_daemon_and_the_network(wanted, daemon):
+    text = mount_unit(declared(wanted), wanted["source"])
+    assert f"Wants={daemon}\nAfter={daemon}\n" in text and "Requires" not in text
+    assert f"Options=nofail,_netdev,{wanted['options'][0]}," in text and f"Type={wanted['filesystem']}\n" in text
 
 
 SYSTEMCTL = """#!/usr/bin/python3
@@ -187,6 +272,7 @@ def apply(root, mounts=(NFS, SCRATCH), check=False, **change):
         "mode": "1777",
         "allow_remount": False,
         "test_directory": "",
+        "client_files": {},
         **change,
     }
     return Applier(LocalHost(f"{root}/bin:/usr/bin:/bin", str(root)), Wish(**wish), check).run()
@@ -287,6 +373,42 @@ def test_existing_tier_is_compared_and_never_touched(root, line, said):
     assert "; ".join(outcome.problems).startswith(said) and bool(outcome.problems) == bool(said)
     assert not (root / UNITS.lstrip("/") / "weka.mount").exists()
     assert "After=weka.mount" in (root / UNITS.lstrip("/") / "slurmd.service.d/50-muster-storage.conf").read_text()
+
+
+def test_linux_own_client_is_named_before_it_refuses_remoteports(root):
+    vast = {**NFS, "options": [*OPTIONS, PORTS]}
+    (root / "checkpoints.mount").write_text(NFS_LINE.replace("addr=10.0.0.9\n", f"addr=10.0.0.9,{PORTS}\n"))
+    outcome = apply(root, mounts=(vast,))
+    assert outcome.problems == [
+        "tier checkpoints: Linux' own NFS client is loaded, which knows no remoteports: reboot after VAST's client is "
+        "installed"
+    ]
+    assert "start checkpoints.mount" not in (root / "said").read_text()
+    (root / "sys/module/sunrpc/parameters/nfs_bundle_version").write_text("4.0.34-vastdata\n")
+    assert apply(root, mounts=(vast,)).problems == []
+    assert apply(root, mounts=(vast,)).changes == []
+
+
+def test_beegfs_is_configured_mounted_and_taken_away_with_its_secret(root):
+    text = "# Written by Muster (checkpoint_storage); edits are lost.\nconnAuthFile = /etc/beegfs/muster-b.auth\n"
+    (root / "b.mount").write_text(BEEGFS_LINE)
+    secret, vendors = root / "etc/beegfs/muster-b.auth", root / "etc/beegfs/beegfs-client.conf"
+    secret.parent.mkdir()
+    secret.write_text("secret")
+    vendors.write_text("sysMgmtdHost =\n")
+    before = tree(root)
+    outcome = apply(root, mounts=(BEEGFS,), client_files={CONF: text}, check=True)
+    assert CONF in outcome.changes and tree(root) == before
+    assert apply(root, mounts=(BEEGFS,), client_files={CONF: text}).problems == []
+    assert (root / CONF.lstrip("/")).read_text() == text and secret.exists()
+    assert apply(root, mounts=(BEEGFS,), client_files={CONF: text}).changes == []
+    # A mount keeps what it read; programs that use it are not stopped for it.
+    changed = apply(root, mounts=(BEEGFS,), client_files={CONF: text + "connUseRDMA = false\n"})
+    assert changed.changes == [CONF]
+    assert changed.pending[0].startswith(f"tier b: {CONF} has changed: from the next boot, or with")
+    outcome = apply(root, mounts=(), allow_remount=True)
+    assert [each.name for each in secret.parent.iterdir()] == [vendors.name]
+    assert "secret" not in str(outcome.differences) and "/b " not in (root / "proc/self/mountinfo").read_text()
 
 
 LFS = """#!/bin/sh

@@ -70,6 +70,12 @@ def test_every_other_system_is_named_with_the_known_ones(text: str, found: str) 
     assert description(said) == {**said, "network": "", "boot_loader": "", "time_sources": "", "administrators": ""}
 
 
+def test_environments_have_a_python_that_pytorch_knows() -> None:
+    rocky, debian = system_of("rocky", "9.4"), system_of("debian", "12")
+    assert (rocky.packages_of(["python3-venv"]), rocky.environments_python) == (["python3.12"], "/usr/bin/python3.12")
+    assert (debian.packages_of(["python3-venv"]), debian.environments_python) == (["python3-venv"], "/usr/bin/python3")
+
+
 def test_usr_lib_is_asked_where_etc_has_no_such_file() -> None:
     debian, other = Output("ID=debian\nVERSION_ID=12\n"), Output("ID=arch\nVERSION_ID=1\n")
     assert read_release(FakeHost({"/usr/lib/os-release": debian}))["id"] == "debian"

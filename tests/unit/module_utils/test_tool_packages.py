@@ -45,12 +45,13 @@ NVIDIA = {
     "smpquery": "infiniband-diags, a package of role rdma on InfiniBand",
 }
 OURS = {
+    "/opt/muster/pytorch/bin/python3": "PyTorch's environment, by role gpu_stack; or pytorch.python of the class",
     "/usr/libexec/muster/muster": "the node program, by role burn_in",
     "enroot": "enroot, by role slurm where containers are declared",
     "scontrol": "Slurm's client, by role slurm",
 }
 BASE = {
-    "/usr/bin/python3": "what Ansible needs; PyTorch for it is the site's (gpu_stress.python of the class)",
+    "/usr/bin/python3": "what Ansible needs",
     "cat": "coreutils, Essential",
     "df": "coreutils, Essential",
     "dmesg": "util-linux, Essential",

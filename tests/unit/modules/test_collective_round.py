@@ -275,7 +275,8 @@ def test_partner_that_does_not_get_free_is_given_up(slurm: Slurm, tmp_path: Path
 
 
 def walk(slurm: Slurm, *phases: dict[str, Any], driver: str = "torch", container: str | None = None) -> dict[str, Any]:
-    asked = CollectiveRequest(driver, container, "acceptance", 8, 20, replace(CODEC, program={"moves": list(phases)}))
+    image = container, "/image/python3"
+    asked = CollectiveRequest(driver, *image, "acceptance", 8, 20, replace(CODEC, program={"moves": list(phases)}))
     (seen,) = run_phases(slurm, [Job("muster-round-c-1-0", ("a", "b"), {}, 29400)], asked, 5)
     return seen
 
@@ -303,6 +304,9 @@ def test_what_is_inside_nodes_runs_in_the_declared_image_once(slurm: Slurm, tmp_
     assert seen["links"] == {node: [{"eth0": {"eth0": [2, 4]}}] * 2 for node in "ab"}
     inside, rest = started(tmp_path)
     assert "--container-image=image.sqsh" in inside
+    # An image has a Python of its own.
+    assert "/image/python3" in inside and "python3" not in inside
+    assert "python3" in rest and "/image/python3" not in rest
     assert not [word for word in rest if word.startswith("--container")]
 
 
@@ -409,7 +413,9 @@ def test_sizes_that_nccl_tests_cannot_walk_are_refused(slurm: Slurm) -> None:
 
 
 def test_nothing_follows_a_step_that_ended_early(slurm: Slurm, tmp_path: Path) -> None:
-    asked = CollectiveRequest("torch", "image", "acceptance", 8, 7, replace(CODEC, program={"moves": [INSIDE, WALK]}))
+    asked = CollectiveRequest(
+        "torch", "image", "/image/python3", "acceptance", 8, 7, replace(CODEC, program={"moves": [INSIDE, WALK]})
+    )
     jobs = [Job("muster-round-c-1-0", ("a", "hang"), {}, 29400), Job("muster-round-c-1-1", ("c", "d"), {}, 29401)]
     hung, fine = run_phases(slurm, jobs, asked, 1)
     assert (hung["ok"], hung["missing"]) == (False, ["a", "hang"]), hung
@@ -428,8 +434,10 @@ def test_each_round_has_a_secret_that_no_command_line_shows(
             **{"user": slurm.user, "environment": {**slurm.environment, "MUSTER_ROUND_SECRET": "from outside"}},
             **{"program": {"moves": [WALK]}, "deadline_seconds": 20, "gpus_per_node": 0},
             collective={
-                **{"driver": "torch", "container": None, "python": "python3", "backend": "gloo", "ranks_per_node": 1}
+                **{"driver": "torch", "container": None, "container_python": "/image/python3"},
+                **{"backend": "gloo", "ranks_per_node": 1},
             },
+            python="python3",
         )
         assert [each["error"] for each in answer["observations"]] == ["", ""], answer
     told = (tmp_path / "secrets").read_text().split()

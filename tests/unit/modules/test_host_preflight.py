@@ -16,7 +16,8 @@ CPU = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 def expect(root: Path, **over: Any) -> dict[str, Any]:
     """Return a class of the lab whose files are below ``root``, without what tools would be asked for."""
     lab = expectations_of("lab_h100", {}, "test")
-    return {**lab, "tools": {"path": "/usr/bin:/bin", "root": str(root)}, **over}
+    pytorch = {"python": "/opt/site/bin/python3", "version": None}
+    return {**lab, "tools": {"path": "/usr/bin:/bin", "root": str(root)}, "pytorch": pytorch, **over}
 
 
 @pytest.mark.parametrize("check", [False, True])
@@ -54,6 +55,16 @@ def test_arguments_reach_their_questions(tmp_path: Path) -> None:
     assert told[0].endswith("class other has these places")
     assert told[1].startswith("perftest: ib_write_bw: not found in /usr/bin:/bin") and len(told) == 2
     assert run_module("host_preflight", expect=given, shipped=shipped, tools=["perftest"])["lacking"] == told[:1]
+    locked = run_module(
+        "host_preflight",
+        expect=given,
+        shipped=shipped,
+        tools=["perftest"],
+        pytorch={"requirements": "torch==2.8.0", "index": "https://mirror.example.com/simple"},
+    )
+    assert locked["lacking"][0] == told[0] and locked["lacking"][1].startswith(
+        "gpu_stack_pytorch: requirements: line 1"
+    )
     mirrored = {"rdma_source": "doca", "rdma_packages": ["doca-ofed=3.1.0"], "rdma_repository": "https://mirror"}
     assert run_module("host_preflight", expect=given, shipped=shipped, **mirrored)["lacking"] == told[:1]
     wrong = run_module("host_preflight", expect=given, shipped=shipped, rdma_source="doca")["lacking"]
@@ -61,6 +72,17 @@ def test_arguments_reach_their_questions(tmp_path: Path) -> None:
         "rdma_repository",
         "rdma_packages",
     ]
+
+
+def test_storage_tiers_are_asked_for_their_clients_and_secrets(tmp_path: Path) -> None:
+    (tmp_path / CPU).parent.mkdir(parents=True)
+    (tmp_path / CPU).write_text("performance\n", encoding="utf-8")
+    tier = {"name": "bee", "kind": "beegfs", "authentication": True}
+    lacking = run_module("host_preflight", expect=expect(tmp_path), storage_tiers=[tier])["lacking"]
+    assert lacking[0] == "tier bee: mount.beegfs is not there, expected client.packages that bring it"
+    assert lacking[1].startswith("checkpoint_storage_secrets: nothing for tier bee")
+    given = {"storage_tiers": [tier], "storage_secrets": ["bee"]}
+    assert run_module("host_preflight", expect=expect(tmp_path), **given)["lacking"] == lacking[:1]
 
 
 def test_expectations_that_are_none_are_refused(tmp_path: Path) -> None:

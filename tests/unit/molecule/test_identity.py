@@ -24,7 +24,7 @@ from tests.typed import typed
 EXPECT = typed(expectations_of("lab_h100", {}, "lab"))
 STAND_INS = registry.STAND_INS["preflight"]
 # Of the machine below, which the lab does not simulate.
-UNASKED = ["nccl", "storage_client"]
+UNASKED = ["nccl", "pytorch", "storage_client"]
 HARDWARE = {STAND_INS.get(name, name) for name in (*fingerprint.PROBES, *identity.PROBES)} - {"mounts", "nccl"}
 
 

@@ -16,7 +16,8 @@ from lab_state import declared
 from tests.fake_host import FakeHost
 from tests.typed import RAILS_FABRIC, typed
 
-KERNEL = FakeHost({"uname -r": Output("6.1.0-18-amd64\n")})
+# PyTorch's place is made with the lab's image.
+KERNEL = FakeHost({"uname -r": Output("6.1.0-18-amd64\n"), "/opt/muster/pytorch/bin/python3": Output()})
 DISTRIBUTION = RdmaSoftware("", "distribution", None, "")
 
 

@@ -77,7 +77,7 @@ def assert_nothing_done(run: subprocess.CompletedProcess[str]) -> None:
 @pytest.mark.parametrize(
     ("step", "task"),
     [
-        ("provision", "Write the hosts file"),
+        ("provision", "Write the host's files and run what reads them"),
         ("provision", "Set kernel parameters and check for a pending reboot"),
         ("provision", "Mount and verify the tiers"),
         ("examine", "Install the node program, the burn-in unit and the expectations"),
@@ -112,7 +112,7 @@ def test_host_of_the_fleet_that_is_the_control_machine_is_refused(run: Run, step
 @pytest.mark.parametrize(
     ("playbook", "arguments"),
     [
-        ("playbooks/site.yml", ("--start-at-task", "Write the hosts file")),
+        ("playbooks/site.yml", ("--start-at-task", "Write the host's files and run what reads them")),
         ("playbooks/provision.yml", ("--start-at-task", "no such task")),
         ("muster.cluster.site", ("--tags", "none of ours")),
     ],

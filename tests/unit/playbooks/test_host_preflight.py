@@ -77,11 +77,14 @@ def test_host_that_lacks_something_leaves_the_run_with_the_list(provision: Calla
     assert "gpu-01 is set up" not in said and "the run goes on" in said, said
     reason = "Check that the host has what it needs: cpu.governor: performance, and the host has no frequency scaling"
     assert reason in said and "perftest: ib_write_bw: not found in /opt/lab/bin" in said, said
+    assert "pytorch.python: /opt/muster/pytorch/bin/python3 is not there: declare gpu_stack_pytorch" in said, said
 
 
 def test_host_that_has_all_is_set_up(provision: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / GOVERNOR).parent.mkdir(parents=True)
     (tmp_path / GOVERNOR).write_text("performance\n", encoding="utf-8")
     classes = {"lab_h100": {"tools": {"root": str(tmp_path)}}}
-    said = provision(classes, gpu_stack_tools=[{"name": "perftest"}])
+    digest = f"--hash=sha256:{'0' * 64}"
+    pytorch = {"requirements": f"numpy==2.1 {digest}\ntorch==2.8.0 {digest}\n", "index": "https://mirror.example.com/"}
+    said = provision(classes, gpu_stack_tools=[{"name": "perftest"}], gpu_stack_pytorch=pytorch)
     assert "gpu-01 is set up" in said and "the run goes on" in said, said

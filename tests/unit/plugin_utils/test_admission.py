@@ -591,6 +591,35 @@ def test_evidence_from_before_a_component_was_read_counts_where_the_class_has_no
     assert (due.state, list(due.due)) == ("admitted", [] if passes else ["acceptance"])
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        # Nobody asked then, or nobody could be told; another environment of the same version; a host without one.
+        "absent",
+        None,
+        "2.8.0+cu128 python 3.12.3 in /opt/muster/pytorch-0123456789ab",
+        "no torch python 3.12.3 in /opt/muster/pytorch-5f1c9a02e7d4",
+        "none",
+    ],
+)
+def test_proof_by_another_pytorch_or_by_one_that_nobody_knows_does_not_count(before: str | None) -> None:
+    now = "2.8.0+cu128 python 3.12.3 in /opt/muster/pytorch-5f1c9a02e7d4"
+    seen: dict[str, str | None] = {**FINGERPRINT, "pytorch": now}
+    known: dict[str, str | None] = {name: value for name, value in FINGERPRINT.items() if name != "pytorch"}
+
+    def case(fingerprint: dict[str, str | None]) -> Case:
+        others = [replace(evidence(stage), fingerprint=seen) for stage in ("preflight", "burn_in")]
+        kept = records(*others, replace(evidence("acceptance"), fingerprint=fingerprint))
+        return replace(WHOLE, records=kept, fingerprint=seen)
+
+    then = case(known if before == "absent" else {**known, "pytorch": before})
+    assert outcome(case(seen))[0] == "admitted"
+    assert outcome(then) == ("testing", "acceptance")
+    # A node in service goes on, and owes its proof.
+    due = judge(replace(then, admitted_since=NOW - 60), POLICY, NOW)
+    assert (due.state, list(due.due)) == ("admitted", ["acceptance"])
+
+
 @pytest.mark.parametrize("stage", ["burn_in", "acceptance"])
 def test_check_that_came_with_later_rules_closes_no_node_in_service_but_is_owed(stage: str) -> None:
     whole = evidence(stage)

@@ -136,7 +136,7 @@ BOUND_KEYS = (
 )
 # Texts and switches, which are no measure of a GPU, and what all generations have.
 FREE_KEYS = (
-    *("gpu_stress.device", "gpu_stress.python", "gpu_stress.python_path", "gpu_stress.fp8", "telemetry.directory"),
+    *("pytorch.python", "gpu_stress.device", "gpu_stress.fp8", "telemetry.directory"),
     *("nvlink.fabric", "nvlink.fabric_manager", "nvlink.fabric_manager_log", "nvlink.subnet_manager"),
     "nvlink.domain",
 )

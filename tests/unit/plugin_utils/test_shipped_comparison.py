@@ -255,7 +255,7 @@ def test_cabling_that_is_declared_and_not_verified_is_named() -> None:
         ({}, {"disk": {"paths": [{"path": "/tmp", "free_gib": 1}, {"path": "/var", "free_gib": 6}]}}),
         ({}, {"kernel": {"command_line": {"required": ["pci=realloc", "iommu=pt"]}}}),
         ({}, {"nic": {"frontend": [{"interface": "eth0", "speed_gbps": 25, "mtu_bytes": None}]}}),
-        ({}, {"collective": {"python": "/opt/torch/bin/python"}, "nic": {"physical": {"tool": "mstlink"}}}),
+        ({}, {"pytorch": {"python": "/opt/site/bin/python"}, "nic": {"physical": {"tool": "mstlink"}}}),
     ],
 )
 def test_what_is_stricter_is_not(policy: dict[str, Any], own: dict[str, Any]) -> None:

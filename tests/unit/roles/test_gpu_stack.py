@@ -37,7 +37,16 @@ def built(tmp_path: Path, name: str, build: list[list[str]]) -> tuple[int, str]:
     return done.returncode, re.sub(r"\s+", " ", done.stdout + done.stderr)
 
 
-@pytest.mark.parametrize("build", [[["make", "MPI=0"]], [["make", "-j16"]], [["make", "clean"], ["make"]]])
+@pytest.mark.parametrize(
+    "build",
+    [
+        [["make", "MPI=0"]],
+        [["make", "MPI=1", "MPI=0"]],
+        [["make", "-j16"]],
+        [["make", "clean"], ["make"]],
+        [["gmake", "MPI=0"]],
+    ],
+)
 def test_nccl_tests_without_mpi_are_not_built(tmp_path: Path, build: list[list[str]]) -> None:
     rc, said = built(tmp_path, "nccl-tests", build)
     words = " ".join(word for command in build for word in command)

@@ -26,6 +26,7 @@ HARMLESS = {
     "__slurm_jwt_bytes": "a length",
     "__slurm_checks": "lengths, compared",
     "__slurm_faults": "messages about lengths",
+    "__checkpoint_storage_faults": "messages with names of tiers",
 }
 BLOCKS = ("block", "rescue", "always", "tasks", "pre_tasks", "post_tasks", "handlers")
 

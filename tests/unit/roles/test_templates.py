@@ -100,7 +100,7 @@ def governor_parts(render, tmp_path):
 
     def call(**variables):
         wanted = tmp_path / "parts.j2"
-        names = ("governor_files", "governor_absent", "units", "chrony_files")
+        names = ("governor_files", "governor_absent", "units", "chrony_files", "files")
         wanted.write_text(f"{{{{ [{', '.join(f'__host_base_{name}' for name in names)}] | to_json }}}}\n")
         if not (tmp_path / "templates").exists():
             (tmp_path / "templates").symlink_to(ROOT / "roles/host_base/templates")
@@ -110,21 +110,42 @@ def governor_parts(render, tmp_path):
 
 
 GOVERNOR_UNIT = "/etc/systemd/system/muster-governor.service"
+SYSCTL_UNIT = {"name": "systemd-sysctl.service", "files": ["/etc/sysctl.d/90-muster.conf"]}
+
+
+def test_hosts_limits_and_kernel_parameters_are_what_is_declared(governor_parts):
+    given = {
+        "host_base_hosts": {"gpu-01": "10.0.0.11", "ctl": "10.0.0.1"},
+        "host_base_sysctl": {"net.core.somaxconn": 7},
+    }
+    names, limits, sysctl, sources = governor_parts(**given)[4]
+    assert (names["path"], names["content"]) == ("/etc/hosts", "10.0.0.1 ctl\n10.0.0.11 gpu-01\n")
+    assert "* - memlock unlimited" in limits["content"].splitlines()
+    assert sysctl["content"].splitlines()[-1] == "net.core.somaxconn = 7"
+    assert sources["path"] == "/etc/chrony/sources.d/muster.sources"
+    text = Block(**names["block"]).put("127.0.0.1 localhost\n", names["content"], names["path"])
+    # As Ansible's own module for blocks wrote it before: its block is found again.
+    begin, end = "# BEGIN hosts of the cluster (Muster)", "# END hosts of the cluster (Muster)"
+    assert text.splitlines() == ["127.0.0.1 localhost", begin, "10.0.0.1 ctl", "10.0.0.11 gpu-01", end]
 
 
 def test_governor_is_set_by_a_unit_that_runs_now_and_at_every_boot(governor_parts):
-    ((unit,), absent, units, chrony) = governor_parts(host_base_governor="performance")
+    ((unit,), absent, units, chrony, _) = governor_parts(host_base_governor="performance")
     assert unit["path"] == GOVERNOR_UNIT and absent == []
     assert chrony == []
-    assert units == [{"name": "chrony", "files": []}, {"name": "muster-governor.service", "files": [GOVERNOR_UNIT]}]
+    assert units == [
+        SYSCTL_UNIT,
+        {"name": "chrony", "files": []},
+        {"name": "muster-governor.service", "files": [GOVERNOR_UNIT]},
+    ]
     lines = unit["content"].splitlines()
     assert {"Type=oneshot", "RemainAfterExit=yes", "Before=slurmd.service", "WantedBy=multi-user.target"} <= {*lines}
     assert " /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor;" in unit["content"]
 
 
 def test_without_a_governor_the_unit_of_an_earlier_one_goes(governor_parts):
-    files, absent, units, chrony = governor_parts(host_base_time_service="")
-    assert (files, units, chrony) == ([], [], [])
+    files, absent, units, chrony, _ = governor_parts(host_base_time_service="")
+    assert (files, units, chrony) == ([], [SYSCTL_UNIT], [])
     assert absent == [GOVERNOR_UNIT, "/etc/systemd/system/multi-user.target.wants/muster-governor.service"]
 
 
@@ -132,7 +153,7 @@ def test_without_a_governor_the_unit_of_an_earlier_one_goes(governor_parts):
 def test_time_servers_are_a_block_of_chrony_conf_where_it_reads_no_directory(governor_parts, servers):
     rocky = description({"id": "rocky", "release": "9.4", "name": "Rocky Linux"})
     given = {"muster_system": {"system": rocky}, "host_base_time_servers": servers}
-    _, _, (unit,), (file,) = governor_parts(**given)
+    _, _, (_, unit), (file,), _ = governor_parts(**given)
     assert unit == {"name": "chrony", "files": ["/etc/chrony.conf"]}
     wanted = [f"server {server} iburst prefer" for server in servers]
     assert (file["path"], file["content"].splitlines()) == ("/etc/chrony.conf", wanted)
@@ -147,7 +168,7 @@ def test_time_servers_are_a_block_of_chrony_conf_where_it_reads_no_directory(gov
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 def test_systemd_understands_the_unit_of_the_governor(governor_parts, tmp_path):
-    ((unit,), _, _, _) = governor_parts(host_base_governor="performance")
+    ((unit,), *_) = governor_parts(host_base_governor="performance")
     place = tmp_path / "muster-governor.service"
     place.write_text(unit["content"])
     command = ["systemd-analyze", "verify", "--man=no", str(place)]
@@ -157,7 +178,7 @@ def test_systemd_understands_the_unit_of_the_governor(governor_parts, tmp_path):
 
 def test_governor_is_written_for_every_cpu_and_a_refused_one_is_an_error(governor_parts, tmp_path):
     root = tmp_path / "root"
-    ((unit,), _, _, _) = governor_parts(host_base_governor="performance", host_base_root=str(root))
+    ((unit,), *_) = governor_parts(host_base_governor="performance", host_base_root=str(root))
     (command,) = (line[10:] for line in unit["content"].splitlines() if line.startswith("ExecStart="))
     argv = [word.replace("$$", "$") for word in shlex.split(command)]
 

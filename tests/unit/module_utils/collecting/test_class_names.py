@@ -10,6 +10,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.collecting.class_na
 from ansible_collections.muster.cluster.plugins.module_utils.collecting.collect import collected_probes
 from ansible_collections.muster.cluster.plugins.module_utils.host.blocks import joined, listed, split
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.probes.pytorch import PROVIDED
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 
 from tests.fuzz.cases import expect as healthy_expect
@@ -83,3 +84,10 @@ def test_other_outputs_stay_as_they_are_and_what_is_missing_says_so() -> None:
     assert {*outputs} == {*collected_probes()}
     assert outputs.pop("uname") == Output("Linux\n")
     assert all(output.rc is None and output.error.endswith("was not collected") for output in outputs.values())
+
+
+@pytest.mark.parametrize("python", [PROVIDED, "/opt/site/bin/python3"])
+def test_pytorch_of_another_place_than_the_class_names_was_not_collected(python: str) -> None:
+    output = Output(healthy("pytorch"))
+    found = outputs_for(collected((), pytorch=output), expect(pytorch={"python": python}))["pytorch"]
+    assert found == (output if python == PROVIDED else Output(rc=None, error="pytorch was not collected"))

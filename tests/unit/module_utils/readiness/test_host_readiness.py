@@ -16,7 +16,7 @@ from tests.fake_host import FakeHost
 from tests.fleets import small_fleet
 from tests.typed import RAILS_FABRIC, typed
 
-KERNEL = {"uname -r": Output("6.1.0-18-amd64\n")}
+HERE = {"uname -r": Output("6.1.0-18-amd64\n"), "/opt/muster/pytorch/bin/python3": Output()}
 DISTRIBUTION = RdmaSoftware("", "distribution", None, "")
 SHIPPED = class_addresses()
 
@@ -75,6 +75,7 @@ def test_all_is_told_at_once() -> None:
         "cpu.governor: ",
         "networkd: ",
         "perftest: ",
+        "pytorch.python: /opt/muster/pytorch/bin/python3 is not there",
     ]
     assert [line[: len(begin)] for line, begin in zip(found, begins, strict=True)] == begins
     assert found[0].endswith("class xe9680_h100 has these places")
@@ -85,7 +86,7 @@ def test_what_one_question_cannot_read_is_beside_what_the_others_find() -> None:
     packages = [{"name": "nvidia-open-570", "version": "570.86.15-0ubuntu1"}]
     stack = {"gpu": {**dgx["gpu"], "driver": "570.86.15"}, "gpu_stack": {"packages": packages, "services": []}}
     host = FakeHost({**host_of(dgx), SECURE_BOOT: Output(rc=None, error=f"{SECURE_BOOT}: Permission denied")})
-    found = lacking(host, FakeHost(KERNEL), typed({**dgx, **stack}), Declared([], [], DISTRIBUTION, SHIPPED))
+    found = lacking(host, FakeHost(HERE), typed({**dgx, **stack}), Declared([], [], DISTRIBUTION, SHIPPED))
     assert found[0].startswith(f"Secure Boot: {SECURE_BOOT}: ") and "Permission denied" in found[0]
     assert len(found) == 2 and found[1].startswith("cpu.governor: performance, and the host has no frequency scaling")
 
@@ -96,7 +97,7 @@ def test_host_as_its_class_says_lacks_nothing() -> None:
         governor = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
         host = FakeHost({**host_of(class_), governor: Output("performance\n")})
         expect = typed({**class_, "fabric": RAILS_FABRIC})
-        assert lacking(host, FakeHost(KERNEL), expect, Declared(range(8), ["perftest"], DISTRIBUTION, SHIPPED)) == []
+        assert lacking(host, FakeHost(HERE), expect, Declared(range(8), ["perftest"], DISTRIBUTION, SHIPPED)) == []
 
 
 @pytest.mark.parametrize(
@@ -118,6 +119,6 @@ def test_defaults_agree_and_leave_what_a_site_has_to_bring(name: str, kind: str,
     governor = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_available_governors"
     files = host_of(expectations_of(name, {}, "test")) | {governor: Output("performance powersave\n")}
     host = FakeHost({**files, "ib_write_bw": Output(rc=None, error="ib_write_bw: not found")})
-    found = lacking(host, FakeHost(KERNEL), expect, Declared(range(8), [], rdma, SHIPPED))
+    found = lacking(host, FakeHost(HERE), expect, Declared(range(8), [], rdma, SHIPPED))
     assert [line[: len(begin)] for line, begin in zip(found, lacking_, strict=True)] == lacking_
     assert fleet.weaker[name] == ()

@@ -36,6 +36,11 @@ def test_driver_that_is_built_needs_a_key(expect: dict[str, Any], name: str) -> 
     assert "mokutil --import" in told and "switch Secure Boot off" in told
 
 
+def test_modules_of_a_storage_client_need_a_key_too(expect: dict[str, Any]) -> None:
+    (told,) = signed_modules.lacks(FakeHost(ON), FakeHost(), typed(expect), False, ["vastnfs-dkms"])
+    assert told.startswith("Secure Boot: the modules of vastnfs-dkms would not load")
+
+
 def test_lockdown_alone_takes_no_unsigned_module_either(expect: dict[str, Any]) -> None:
     assert lacks(stack(expect, "nvidia-open-570"), {LOCKDOWN: Output("none [integrity] confidentiality\n")})
 

@@ -42,7 +42,7 @@ def test_collect_names_the_gpus_of_the_class_and_bounds_the_time(expect):
     host = Recorder()
     gpu_stress.collect(host, typed(expect), 90.5, NoSettings())
     assert host.argv == [
-        "/usr/bin/python3",
+        "/opt/muster/pytorch/bin/python3",
         "/usr/libexec/muster/muster",
         "gpu-stress",
         "--device=cuda",
@@ -50,9 +50,9 @@ def test_collect_names_the_gpus_of_the_class_and_bounds_the_time(expect):
         "--seconds=90.5",
     ]
     assert 90.5 + 300 < host.timeout < 90.5 + 900
-    expect["gpu_stress"]["python_path"] = "/opt/torch"
+    expect["pytorch"]["python"] = "/opt/site/bin/python"
     gpu_stress.collect(host, typed(expect), 1, NoSettings())
-    assert host.argv[:3] == ["env", "PYTHONPATH=/opt/torch", "/usr/bin/python3"]
+    assert host.argv[0] == "/opt/site/bin/python"
 
 
 def test_class_without_gpus_runs_nothing(expect):

@@ -129,6 +129,115 @@ def test_one_array_for_each_numa_node_of_the_class() -> None:
     }
 
 
+VAST: dict[str, Any] = {
+    **{"name": "vast", "kind": "nfs", "path": "/vast", "server": "172.25.1.1", "export": "/ckpt", "connections": 8},
+    **{"remoteports": ["172.25.1.1-172.25.1.32", "172.25.2.1"], "client": {"packages": ["vastnfs-dkms=4.0.34"]}},
+    **{"parameters": {"vers": 3, "spread_reads": True, "localports": "eth0~eth1"}},
+}
+WEKA: dict[str, Any] = {
+    **{"name": "wk", "kind": "weka", "path": "/wk", "source": "10.0.0.1,10.0.0.2/ckpt", "net": ["mlnx0", "mlnx1"]},
+    **{"parameters": {"num_cores": 2}},
+}
+BEEGFS: dict[str, Any] = {
+    **{"name": "bee", "kind": "beegfs", "path": "/bee", "management": "10.0.0.5"},
+    **{"settings": {"connUseRDMA": False, "connMgmtdPort": 8018}, "client": {"packages": ["beegfs-client-dkms"]}},
+}
+
+
+def with_more(*tiers: dict[str, Any]) -> dict[str, Any]:
+    data = lab()
+    data["storage"]["tiers"] += copy.deepcopy(list(tiers))
+    return data
+
+
+def test_other_clients_mounts_are_as_their_vendors_write_them() -> None:
+    found = mounts(with_more(VAST, WEKA, BEEGFS))
+    assert (found["/vast"]["filesystem"], found["/vast"]["source"]) == ("nfs", "172.25.1.1:/ckpt")
+    ports = "remoteports=172.25.1.1-172.25.1.32~172.25.2.1"
+    assert {"vers=3", "nconnect=8", "spread_reads", "localports=eth0~eth1", ports} <= {*found["/vast"]["options"]}
+    assert (found["/wk"]["filesystem"], found["/wk"]["source"]) == ("wekafs", "10.0.0.1,10.0.0.2/ckpt")
+    assert found["/wk"]["options"] == ["net=mlnx0", "net=mlnx1", "num_cores=2"]
+    assert (found["/bee"]["filesystem"], found["/bee"]["source"]) == ("beegfs", "beegfs_nodev")
+    assert found["/bee"]["options"] == ["cfgFile=/etc/beegfs/muster-bee.conf", "sysMgmtdHost=10.0.0.5"]
+
+
+def test_beegfs_authenticates_unless_told_and_keeps_its_settings_as_text() -> None:
+    tiers = Fleet.from_data(with_more(BEEGFS), FILE).variables()["storage"]["tiers"]
+    assert tiers[-1]["authentication"] is True
+    assert tiers[-1]["settings"] == {"connUseRDMA": "false", "connMgmtdPort": "8018"}
+    tiers = Fleet.from_data(with_more({**BEEGFS, "authentication": False}), FILE).variables()["storage"]["tiers"]
+    assert tiers[-1]["authentication"] is False
+
+
+def test_declared_clients_read_back_the_same() -> None:
+    fleet = Fleet.from_data(with_more(VAST, WEKA, BEEGFS), FILE)
+    variables = json.loads(json.dumps({**fleet.variables(), "nodes": fleet.node_variables()}))
+    assert Fleet.from_variables(variables) == fleet
+
+
+def tier(number: int, **changes: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda data: data["storage"]["tiers"][number].update(changes)
+
+
+def more(given: dict[str, Any], **changes: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda data: data["storage"]["tiers"].append(copy.deepcopy({**given, **changes}))
+
+
+CLIENT_FAULTS: list[tuple[Callable[[dict[str, Any]], None], str]] = [
+    (
+        more(VAST, client=None),
+        r"tiers\[4\].client: found nothing, expected the packages of VAST's client, as Linux' own",
+    ),
+    (
+        more(VAST, connections=1),
+        r"tiers\[4\].connections: found 1, expected 2 to 64, as each connection goes to one of",
+    ),
+    (more(VAST, connections=65), r"tiers\[4\].connections: found 65, expected 2 to 64"),
+    (more(VAST, parameters={}), r"tiers\[4\].parameters.vers: found 4.2, expected one of 3, 4.1, for which VAST's"),
+    (more(VAST, parameters={"vers": 3, "remoteports": "dns"}), r"parameters.remoteports: .*as key remoteports has it"),
+    (more(VAST, remoteports=["dns"]), r'tiers\[4\].remoteports\[0\]: found "dns", expected an address, or FIRST-LAST'),
+    (more(VAST, remoteports=["10.0.0.9-10.0.0.1"]), r"remoteports\[0\]: found .*expected an address, or FIRST-LAST"),
+    (
+        lambda data: data["storage"]["tiers"].extend(
+            [copy.deepcopy(VAST), {**copy.deepcopy(VAST), "name": "b", "path": "/b", "remoteports": ["172.25.1.1"]}]
+        ),
+        r"tiers\[5\].remoteports: found 172.25.1.1, expected 172.25.1.1-172.25.1.32, 172.25.2.1, as tier vast of the",
+    ),
+    (
+        lambda data: data["storage"]["tiers"].extend(
+            [copy.deepcopy(VAST), {**BEEGFS, "client": {"packages": ["vastnfs-dkms=4.0.35"]}}]
+        ),
+        r"tiers\[5\].client.packages\[0\]: found vastnfs-dkms=4.0.35, expected vastnfs-dkms=4.0.34, as tier vast",
+    ),
+    (more(WEKA, source="10.0.0.1"), r"tiers\[4\].source: .*expected BACKEND,BACKEND/FILESYSTEM such as"),
+    (more(WEKA, parameters={"net": "udp"}), r"tiers\[4\].parameters.net: .*as key net has it"),
+    (more(WEKA, net=["a,soft"]), r"tiers\[4\].net\[0\]: .*expected a network device as WEKA"),
+    (more(BEEGFS, management="mgmt"), r'tiers\[4\].management: found "mgmt", expected an IPv4 address'),
+    (more(BEEGFS, management=None), r"tiers\[4\].management: found nothing"),
+    (
+        more(BEEGFS, settings={"connAuthFile": "/tmp/x"}),
+        r"tiers\[4\].settings.connAuthFile: .*expected a key of beegfs-client.conf other than sysMgmtdHost",
+    ),
+    (
+        more(BEEGFS, settings={"connUseRDMA": "no\nlogLevel=5"}),
+        r"settings.connUseRDMA: .*expected true, false, a number",
+    ),
+    (
+        tier(3, client={"packages": ["x"]}),
+        r"tiers\[3\].client: .*as only a tier of kind nfs or lustre or weka or beegfs",
+    ),
+    (tier(2, net=["eth0"]), r"tiers\[2\].net: .*expected nothing, as only a tier of kind weka has it"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "message"), CLIENT_FAULTS, ids=[message[:48] for _, message in CLIENT_FAULTS])
+def test_fault_of_a_client_is_named(spoil: Callable[[dict[str, Any]], None], message: str) -> None:
+    data = lab()
+    spoil(data)
+    with pytest.raises(FleetError, match=message):
+        Fleet.from_data(data, FILE)
+
+
 def test_address_on_the_network_of_storage_and_ipv6_are_what_is_mounted() -> None:
     assert mounts(with_tier(1, address="172.20.0.1"))["/checkpoints"]["source"] == "172.20.0.1:/srv/checkpoints"
     found = mounts({**(data := with_tier(1, server="fd00::9")), "hosts": data["hosts"][:-1]})
@@ -156,16 +265,15 @@ def test_another_mount_makes_other_evidence_of_preflight_health_and_storage_alon
     assert others == ["preflight", "storage", "health"]
 
 
-def tier(number: int, **changes: Any) -> Callable[[dict[str, Any]], None]:
-    return lambda data: data["storage"]["tiers"][number].update(changes)
-
-
 def checkpoint(**changes: Any) -> Callable[[dict[str, Any]], None]:
     return lambda data: data["storage"].update(checkpoint={**CHECKPOINT, **changes})
 
 
 FAULTS: list[tuple[Callable[[dict[str, Any]], None], str]] = [
-    (tier(0, kind="nvme"), r'tiers\[0\].kind: found "nvme", expected one of local, nfs, lustre, existing'),
+    (
+        tier(0, kind="nvme"),
+        r'tiers\[0\].kind: found "nvme", expected one of local, nfs, lustre, weka, beegfs, existing',
+    ),
     (tier(0, server="nfs-1"), r'tiers\[0\].server: found "nfs-1", expected nothing, as only a tier of kind nfs has it'),
     (tier(1, name="scratch"), r'tiers\[1\].name: found "scratch", expected each tier once'),
     (
