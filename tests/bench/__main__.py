@@ -58,6 +58,7 @@ PARTS = (
             *("prolog_seconds", "node_check_seconds", "muster_start_seconds"),
         ),
     ),
+    Part("full_stack", ("tests.bench.full_stack",), ("tasks_per_compute_node_full",)),
     Part(
         "fabric",
         ("tests.bench.fabric",),
@@ -94,7 +95,11 @@ PARTS = (
     Part(
         "recorded",
         ("tests.recorded",),
-        ("recorded_covered", "recorded_right", "recorded_sick_passed"),
+        (
+            *("recorded_covered", "recorded_right", "recorded_sick_passed"),
+            *("healthy_rejected_first_try", "healthy_hosts", "healthy_rejected_upper_bound"),
+            *("healthy_outputs", "healthy_outputs_rejected"),
+        ),
     ),
     Part("contracts", ("tests.bench.contracts",), ("argv_contracts", "argv_unverified")),
     Part("draft", ("tests.bench.draft",), ("draft_seconds", "draft_lines_typed", "recorded_hosts_drafted")),
