@@ -9,8 +9,9 @@ from typing import Any
 from ..host.host import Host, Unreadable
 
 # The helpers of mount(8) that the clients bring: mount.lustre(8), "weka mount" of WEKA's documentation, and BeeGFS'
-# client_module/build/dist/sbin/mount.beegfs, of version 8 and later.
+# client_module/build/dist/sbin/mount.beegfs. That one came with version 8; version 7 is known by its configuration.
 _HELPERS = {"lustre": "mount.lustre", "weka": "mount.wekafs", "beegfs": "mount.beegfs"}
+_BESIDE = {"beegfs": ("/etc/beegfs/beegfs-client.conf",)}
 # Packages that build kernel modules on the host, and those that bring what it is built from, by Debian's and Red Hat's
 # names. beegfs-client builds its module when its service starts, without DKMS.
 _BUILT = ("*-dkms", "beegfs-client")
@@ -34,7 +35,8 @@ def lacks(
     wrong = []
     for tier in tiers:
         name, helper = tier["name"], _HELPERS.get(tier["kind"])
-        if helper and not tier.get("client") and not here.paths(f"/usr/sbin/{helper}", f"/sbin/{helper}"):
+        places = (f"/usr/sbin/{helper}", f"/sbin/{helper}", *_BESIDE.get(tier["kind"], ()))
+        if helper and not tier.get("client") and not here.paths(*places):
             wrong.append(f"tier {name}: {helper} is not there, expected client.packages that bring it")
         if tier["kind"] == "beegfs" and tier.get("authentication") and name not in secrets:
             way = "or authentication: false, with which every host of the network is a client"

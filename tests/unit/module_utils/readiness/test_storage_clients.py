@@ -44,6 +44,10 @@ def test_client_that_is_neither_declared_nor_there_is_told() -> None:
     assert lacks(WEKA, here={"/usr/sbin/mount.wekafs": Output("")}) == []
     assert lacks({**WEKA, "client": {"packages": ["weka-agent"]}}) == []
     assert lacks({"name": "fsx", "kind": "lustre"})[0].startswith("tier fsx: mount.lustre is not there")
+    bare = {"name": "bee", "kind": "beegfs"}
+    assert lacks(bare) == ["tier bee: mount.beegfs is not there, expected client.packages that bring it"]
+    # Of version 7, which has no helper.
+    assert lacks(bare, here={"/etc/beegfs/beegfs-client.conf": Output("")}) == []
     assert lacks({"name": "n", "kind": "nfs"}, {"name": "e", "kind": "existing"}, {"name": "l", "kind": "local"}) == []
 
 
