@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +11,6 @@ from typing import Any
 from ..formats.mounts import Mount, mounted_at, mounts_of
 from ..host.host import Host, Output, Unreadable
 from ..host.mount_program import MARK
-from ..host.sent_program import printed_by, source_of
 from ..words.expectations import Expectations
 
 NAME = "mounts"
@@ -50,14 +51,23 @@ def collect(host: Host, expect: Expectations) -> Output:
     """Use the mounts that the expectations name."""
     if not expect.mounts:
         return NOT_DECLARED
+    # From wherever this package was imported, a directory or the archive that nodes run.
+    spec = importlib.util.find_spec("..host.mount_program", __package__)
+    source = spec.loader.get_source(spec.name) if spec and spec.loader else None  # type: ignore[attr-defined]
     paths = [mount.path for mount in expect.mounts]
-    argv = ("/usr/bin/python3", "-IS", "-c", source_of("mount_program"), MARK, str(ANSWER_SECONDS), *paths)
+    argv = ("/usr/bin/python3", "-IS", "-c", source or "", MARK, str(ANSWER_SECONDS), *paths)
     return host.run(argv, TIMEOUT_SECONDS)
 
 
 def parse(output: Output) -> dict[str, Used]:
     """Return what was found by path; raises Unreadable."""
-    data = printed_by(output)
+    if output.rc != 0:
+        said = (output.stderr.strip().splitlines() or ["no message"])[-1]
+        raise Unreadable(f"exit status {output.rc}: {said[:200]}")
+    try:
+        data = json.loads(output.stdout)
+    except (ValueError, RecursionError) as exc:
+        raise Unreadable(f"not JSON: {output.stdout[:60]!r}") from exc
     if not isinstance(data, dict) or not all(isinstance(answer, dict) for answer in data.values()):
         raise Unreadable(f"found {output.stdout[:60]!r}, expected an answer of each mount")
     return {path: _used(path, answer) for path, answer in data.items()}

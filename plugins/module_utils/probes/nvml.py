@@ -5,12 +5,13 @@ Held against driver 580.159.04 on an H100.
 
 from __future__ import annotations
 
+import importlib.util
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..host.host import Host, Output, Unreadable
-from ..host.sent_program import printed_by, source_of
 from ..words.expectations import Expectations, pci_address
 
 NAME = "nvml"
@@ -52,12 +53,21 @@ def collect(host: Host, expect: Expectations) -> Output:
     """Ask the library that the class names."""
     if not expect.gpu or expect.gpu.nvml is None:
         return NOT_DECLARED
-    return host.run(("/usr/bin/python3", "-IS", "-c", source_of("nvml_program"), expect.gpu.nvml), TIMEOUT_SECONDS)
+    # From wherever this package was imported, a directory or the archive that nodes run.
+    spec = importlib.util.find_spec("..host.nvml_program", __package__)
+    source = spec.loader.get_source(spec.name) if spec and spec.loader else None  # type: ignore[attr-defined]
+    return host.run(("/usr/bin/python3", "-IS", "-c", source or "", expect.gpu.nvml), TIMEOUT_SECONDS)
 
 
 def parse(output: Output) -> Nvml:
     """Return the answer; raises Unreadable."""
-    data = printed_by(output)
+    if output.rc != 0:
+        said = (output.stderr.strip().splitlines() or ["no message"])[-1]
+        raise Unreadable(f"exit status {output.rc}: {said[:200]}")
+    try:
+        data = json.loads(output.stdout)
+    except (ValueError, RecursionError) as exc:
+        raise Unreadable(f"not JSON: {output.stdout[:60]!r}") from exc
     if isinstance(data, dict) and isinstance(data.get("busy"), str) and data["busy"] and len(data) == 1:
         return Nvml(data["busy"], {})
     gpus, refused = (data.get("gpus"), data.get("refused", [])) if isinstance(data, dict) else (None, None)

@@ -5,12 +5,12 @@ Held against PyTorch 2.13 on Python 3.11 to 3.13, and against version.py of 2.3 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from dataclasses import dataclass
 
 from ..host.host import Host, Output, Unreadable
-from ..host.sent_program import printed_by, source_of
 from ..words.expectations import Expectations
 
 NAME = "pytorch"
@@ -43,8 +43,11 @@ class PyTorch:
 
 def collect(host: Host, expect: Expectations) -> Output:
     """Let the class' Python say what it has; one that is not there is an answer, too."""
+    # From wherever this package was imported, a directory or the archive that nodes run.
+    spec = importlib.util.find_spec("..host.pytorch_program", __package__)
+    source = spec.loader.get_source(spec.name) if spec and spec.loader else None  # type: ignore[attr-defined]
     # Nobody's variables and home, but the packages of the environment.
-    output = host.run((expect.pytorch.python, "-I", "-c", source_of("pytorch_program")), TIMEOUT_SECONDS)
+    output = host.run((expect.pytorch.python, "-I", "-c", source or ""), TIMEOUT_SECONDS)
     if output.rc is None and not output.timed_out:
         return Output(json.dumps({"absent": output.error}) + "\n")
     return output
@@ -52,7 +55,13 @@ def collect(host: Host, expect: Expectations) -> Output:
 
 def parse(output: Output) -> PyTorch:
     """Return what was found; raises Unreadable."""
-    data = printed_by(output)
+    if output.rc != 0:
+        said = (output.stderr.strip().splitlines() or ["no message"])[-1]
+        raise Unreadable(f"exit status {output.rc}: {said[:200]}")
+    try:
+        data = json.loads(output.stdout)
+    except (ValueError, RecursionError) as exc:
+        raise Unreadable(f"not JSON: {output.stdout[:60]!r}") from exc
     if isinstance(data, dict) and set(data) == {"absent"} and isinstance(data["absent"], str) and data["absent"]:
         return PyTorch(absent=data["absent"][:200])
     if not isinstance(data, dict) or set(data) != set(_TEXTS):
