@@ -21,7 +21,7 @@ export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(nproc) * 2)))
 PARALLEL := --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 CONTRACT_TOOLS := { command -v mmdebstrap && command -v gcc; } >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends mmdebstrap gcc libc6-dev >/dev/null; }
 CONTRACTS := $(addprefix tests/contracts/test_,contracts.py gpus.py gpu_report.py slurm_gpus.py slurm_pairs.py \
-	site_slurm_output.py)
+	slurm_blocks.py site_slurm_output.py)
 BENCH := PYTHONPATH=collections:. $(BIN)/python -m tests.bench
 PARTS := PYTHONPATH=. $(BIN)/python -m tests.parts
 # One version of each package for all Pythons where there can be one: the tested set.

@@ -48,7 +48,11 @@ from ansible.plugins.lookup import LookupBase
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.site_slurm_files import site_files_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_files import cluster_of, files_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_files import (
+    check_processors,
+    cluster_of,
+    files_of,
+)
 
 
 class LookupModule(LookupBase):
@@ -60,6 +64,8 @@ class LookupModule(LookupBase):
             raise AnsibleLookupError("slurm_files: expected one term, the fleet (muster_fleet), and no options")
         try:
             cluster = cluster_of(Fleet.from_variables(terms[0]))
+            if cluster.scheduler.managed:
+                check_processors(cluster)
             files = files_of(cluster) if cluster.scheduler.managed else site_files_of(cluster)
         except MusterError as exc:
             raise AnsibleLookupError(f"slurm_files: {exc}") from exc

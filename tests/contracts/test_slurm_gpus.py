@@ -11,10 +11,11 @@ from dataclasses import asdict
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.slurm import drain_reason
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import NodeState, parse_nodes
-from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_packages import gpu_plugin_fault
+from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_packages import gpu_plugin_fault, release_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission_plan import refused_registrations
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import GateInfo
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.generic_resources import slurm_gpus
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.slurm_versions import lacking, releases
 from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_gres import gpu_lines
 
 from tests.contracts import gpus
@@ -95,6 +96,15 @@ def refused(node: NodeState) -> dict[str, str]:
 
 def test_plugin_is_found_where_the_distribution_has_it(system: System) -> None:
     assert bool(gpu_plugin_fault("nvml", system.root)) == (system.suite != "trixie")
+
+
+@pytest.mark.parametrize("kind", ["nvidia", "nrt"])
+def test_plugins_without_a_library_are_in_the_releases_that_the_table_says(system: System, kind: str) -> None:
+    release = release_of(system.versions["slurmctld"])
+    if release not in releases():
+        pytest.skip(f"{system.name} has Slurm {release}, which Muster does not set up")
+    absent = bool(lacking(release, "gres.conf", "AutoDetect", kind))
+    assert bool(gpu_plugin_fault(kind, system.root)) == absent
 
 
 def test_eight_gpus_are_registered_with_their_cores_and_a_job_sees_its_two(cluster: System) -> None:

@@ -372,7 +372,7 @@ def read_scheduler(
 
 
 def in_blocks(scheduler: Scheduler, readers: Sequence[Reader]) -> Scheduler:
-    """Return the scheduler with topology/block if Muster sets it up and every release has it, otherwise unchanged."""
+    """Return the scheduler with topology/block if Muster sets it up and every release can, otherwise unchanged."""
     releases_here = (scheduler.version, *(reader.version for reader in readers))
     if not scheduler.managed or any(map(no_blocks, releases_here)):
         return scheduler
@@ -380,8 +380,11 @@ def in_blocks(scheduler: Scheduler, readers: Sequence[Reader]) -> Scheduler:
 
 
 def no_blocks(version: str) -> str:
-    """Return why a release has no topology/block, nothing where it has."""
-    return lacking(version, "slurm.conf", "TopologyPlugin", "topology/block")
+    """Return why a release has no blocks of different sizes, nothing where it has.
+
+    Slurm 23.11 has topology/block, and ends where a rack has a node fewer than another (tests/contracts).
+    """
+    return lacking(version, "topology.conf", "BlockSizes", None)
 
 
 def _plain(value: Any) -> Any:

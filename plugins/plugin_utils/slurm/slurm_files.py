@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.host.host_lists import fold
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.slurm_conf import SOCKETS
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration import FleetError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import (
     ACCEPTANCE_PARTITION,
     BLOCK,
@@ -26,6 +27,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.generic_resou
     gpus_of,
     slurm_gpus,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.node_hardware import PROCESSORS, hardware_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.slurm_versions import has_key
 from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_gres import gpu_lines
 from ansible_collections.muster.cluster.plugins.plugin_utils.slurm.slurm_topology import Member, block_lines, tree_lines
@@ -42,8 +44,8 @@ _HEAD = "# Written by Muster from the fleet file; edits are lost.\n"
 class Cluster:
     """What Slurm's files are made from; hosts are name and address, the leading controller first.
 
-    ``sockets`` has the addresses of nodes whose collectives open their sockets on a rail, ``releases`` every release
-    that reads the files.
+    ``hardware`` has keys of NodeName lines by class, ``sockets`` the addresses of nodes whose collectives open their
+    sockets on a rail, ``releases`` every release that reads the files.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Cluster:
     database: str | None
     members: tuple[Member, ...]
     gpus: Mapping[str, Gpus]
+    hardware: Mapping[str, Mapping[str, int]]
     sockets: Mapping[str, str]
     scheduler: Scheduler
     releases: tuple[str, ...]
@@ -72,6 +75,7 @@ def cluster_of(fleet: Fleet) -> Cluster:
             for name, node in fleet.compute.items()
         ),
         gpus={name: gpus_of(expect) for name, expect in fleet.classes.items() if expect.gpu},
+        hardware={name: hardware_of(expect) for name, expect in fleet.classes.items()},
         sockets=_sockets(fleet),
         scheduler=fleet.scheduler,
         releases=fleet.slurm_releases,
@@ -104,6 +108,16 @@ def files_of(cluster: Cluster) -> dict[str, str]:
         "plugstack.conf": f"required {containers.plugin}" if containers else "",
     }
     return {name: f"{_HEAD}{text}\n" for name, text in texts.items() if text}
+
+
+def check_processors(cluster: Cluster) -> None:
+    """Raise FleetError where Slurm would be told of no processors of a class: it takes such a node for one of them."""
+    for name in members_by_class(cluster):
+        if not _processors(_node_parameters(cluster, name))[0]:
+            expected = (
+                "CPUs, or Sockets, CoresPerSocket and ThreadsPerCore, as the class does not count them (cpu.cores)"
+            )
+            raise FleetError("fleet file", f"scheduler.node_parameters.{name}", "no processors", expected)
 
 
 def _slurm_lines(cluster: Cluster, placed: bool) -> list[str]:
@@ -234,7 +248,13 @@ def _socket_lines(cluster: Cluster) -> list[str]:
 def _node_parameters(cluster: Cluster, hardware_class: str) -> dict[str, Any]:
     resources = ",".join(resources_of(cluster, hardware_class))
     own = cluster.scheduler.node_parameters.get(hardware_class, {})
-    return _merged({"Gres": resources} if resources else {}, own)
+    made: dict[str, Any] = dict(cluster.hardware[hardware_class])
+    if any(key.lower() in PROCESSORS for key in own):
+        # One key of the site's own would contradict those of the class.
+        made = {key: value for key, value in made.items() if key.lower() not in PROCESSORS}
+    if resources:
+        made["Gres"] = resources
+    return _merged(made, own)
 
 
 def _memory_per_cpu(cluster: Cluster) -> int | None:

@@ -19,6 +19,27 @@ from .clusters import MORE_HOSTS, WHOLE, cluster, files, line_of, settings, site
 LAB = "inventory/lab/lab.fleet.yml"
 
 
+COUNTED = {"hgx_h100": {"cpu": {"cores": 112, "threads_per_core": 2}, "memory": {"mib": 2000000}}}
+ALL_OF_IT = {"Sockets": "2", "CoresPerSocket": "56", "ThreadsPerCore": "2", "RealMemory": "1900000"}
+
+
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [
+        ({}, ALL_OF_IT),
+        ({"Feature": "h100", "RealMemory": 1000000}, {**ALL_OF_IT, "Feature": "h100", "RealMemory": "1000000"}),
+        ({"RealMemory": None}, {key: value for key, value in ALL_OF_IT.items() if key != "RealMemory"}),
+        # One key of processors takes the place of all.
+        ({"cpus": 96}, {"cpus": "96", "RealMemory": "1900000"}),
+        ({"Sockets": 4, "CoresPerSocket": 28}, {"Sockets": "4", "CoresPerSocket": "28", "RealMemory": "1900000"}),
+    ],
+)
+def test_slurm_is_told_the_processors_and_the_memory_of_the_class(own: dict[str, Any], told: dict[str, str]) -> None:
+    data = {**site({"node_parameters": {"hgx_h100": own}}), "hardware_classes": placed(COUNTED)}
+    line = line_of(files(data)["slurm.conf"], "NodeName=")
+    assert {key: line[key] for key in line if key not in ("NodeName", "NodeAddr", "Gres", "State")} == told
+
+
 def test_all_nodes_are_declared_and_tested_where_no_user_is() -> None:
     text = files(site())["slurm.conf"]
     nodes = line_of(text, "NodeName=")
@@ -26,6 +47,7 @@ def test_all_nodes_are_declared_and_tested_where_no_user_is() -> None:
         "NodeName": "gpu-[01-08]",
         "NodeAddr": "10.1.16.[1-8]",
         "Gres": "gpu:8",
+        "RealMemory": "1959850",
         "State": "UNKNOWN",
     }
     acceptance = line_of(text, "PartitionName=")

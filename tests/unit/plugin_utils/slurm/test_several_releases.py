@@ -189,7 +189,7 @@ def test_sizes_of_blocks_are_left_out_where_a_release_has_none(node: str | None,
     assert "BlockName=rack-5 Nodes=gpu-[09-10]" in text
 
 
-@pytest.mark.parametrize(("node", "topology"), [(None, "block"), ("23.11", "block"), ("23.02", "tree")])
+@pytest.mark.parametrize(("node", "topology"), [(None, "block"), ("24.05", "block"), ("23.11", "tree")])
 def test_racks_that_are_nvlink_domains_are_blocks_where_every_release_has_them(node: str | None, topology: str) -> None:
     data = {**mixed(node, version="24.11"), "hardware_classes": placed({"hgx_h100": {"nvlink": DOMAIN}})}
     fleet = Fleet.from_data(data, FILE)
