@@ -207,6 +207,7 @@ ROCKY = [
             "libibverbs-utils": "54.0-1.el9",
             "lldpd": "1.0.18-4.el9",
             "mstflint": "4.28.0-1.el9",
+            "numactl": "2.0.18-2.el9",
             "pciutils": "3.7.0-5.el9",
             "perftest": "24.10.0-1.el9",
             "procps-ng": "3.3.17-14.el9",

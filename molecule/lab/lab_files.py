@@ -215,6 +215,9 @@ def numa(state: Mapping[str, Any]) -> dict[str, str]:
     for node, mib in enumerate(shares):
         place = f"sys/devices/system/node/node{node}"
         files[f"{place}/cpulist"] = f"{processors_of(state, node, len(shares))}\n"
+        # Sockets are 21 apart, as on a host of two Xeon processors.
+        distances = (10 if other == node else 21 for other in range(len(shares)))
+        files[f"{place}/distance"] = f"{' '.join(map(str, distances))}\n"
         fields = {"MemTotal": mib * 1024, "MemFree": mib * 1024 * 97 // 100, "MemUsed": mib * 1024 * 3 // 100}
         files[f"{place}/meminfo"] = "".join(f"Node {node} {name + ':':15}{kib:9d} kB\n" for name, kib in fields.items())
     return files

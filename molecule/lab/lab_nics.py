@@ -131,7 +131,8 @@ def _interrupts(state: Mapping[str, Any], nic: Mapping[str, Any], index: int) ->
     # Buses of the second processor begin in the middle.
     first = half if nic["address"] >= "0000:80" else 0
     local = f"{first}-{first + half - 1},{first + 2 * half}-{first + 3 * half - 1}"
-    files = {f"{place}/local_cpulist": f"{local}\n"}
+    nodes = 1 if state["numa_off"] else int(state["numa_nodes"] or state["cpu"]["sockets"])
+    files = {f"{place}/local_cpulist": f"{local}\n", f"{place}/numa_node": f"{nodes // 2 if first else 0}\n"}
     for number in (200 + 2 * index, 201 + 2 * index):
         files[f"{place}/msi_irqs/{number}"] = "msix\n"
         files[f"proc/irq/{number}/smp_affinity_list"] = f"{state['nic_interrupts'].get(nic['rail'], local)}\n"

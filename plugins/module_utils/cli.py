@@ -24,6 +24,7 @@ COMMANDS = {
     "collective": ("collectives.collective:main", "run one rank of a collective"),
     "watch-links": ("collectives.watched_program:main", "run a program as one rank, and tell what links did"),
     "fabric": ("rail_test.fabric_test:main", "run one end of a test of every rail"),
+    "nic-load": ("rail_test.nic_load_program:main", "load every rail, turned round inside its NIC"),
     "storage": ("save_test.storage_test:main", "run one node's part in a test of storage"),
     "storage-checkpoint": (
         "save_test.storage_checkpoint:main",

@@ -19,6 +19,9 @@ description:
   - Before a run starts, a node that serves Slurm is drained, and its jobs get O(jobs_wait_seconds) to end. If jobs
     remain, or Slurm does not say, the task fails and nothing is started. The node stays drained until a burn-in has
     passed. An existing drain is not changed, whoever set it.
+  - Before a run starts, the inlet is read where the class has C(bmc.inlet). If it is above the limit, nothing is
+    started, and RV(waits) says why. One that cannot be read is left to the burn-in, whose verdict is then incomplete.
+  - The task is an action plugin, which waits on the control machine until the node's turn has come, see O(turn).
   - Collecting evidence does not change the host. The result is C(changed) if the node was drained. Check mode starts
     and drains nothing.
   - C(muster.cluster.burn_in_wait) waits for the end and fetches the evidence.
@@ -71,6 +74,24 @@ options:
     description: How long to wait for Slurm's jobs on the node to end; 0 checks once.
     type: float
     default: 0
+  may_start:
+    description: Whether a run may be started. If false and one is wanted, RV(waits) says so.
+    type: bool
+    default: true
+  turn:
+    description:
+      - The node's turn, as M(muster.cluster.burn_in_ramp) gives it. The node starts so many seconds after the first
+        host of the batch, and not at all if the ramp has stopped. Without it the node starts at once. A run that is
+        under way is attached to without a wait.
+    type: dict
+    default: {}
+  alarm:
+    description:
+      - Command and arguments on the control machine, asked every 5 seconds at most while hosts start. If its exit
+        status is not 0, or it gives no answer within 10 seconds, no further host starts.
+    type: list
+    elements: str
+    default: []
   tool:
     description: Path of the node program, which role C(burn_in) installs.
     type: path
@@ -109,6 +130,11 @@ started_now:
   returned: success
   type: bool
   sample: true
+waits:
+  description: Why a run that is wanted was not started; empty if it was, or if none is wanted.
+  returned: success
+  type: str
+  sample: "feed feed-a: inlet of gpu-01: Inlet Temp above the class limit"
 jobs:
   description: Slurm's jobs on the node in check mode, where nothing waits for them.
   returned: success
@@ -129,6 +155,7 @@ plan_differs:
 """
 
 import json
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -140,10 +167,16 @@ from ansible_collections.muster.cluster.plugins.module_utils.slurm.drain_reason 
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.node_jobs import keep_jobs_off, listed
 from ansible_collections.muster.cluster.plugins.module_utils.slurm.scontrol_output import NodeJob, SlurmGateError
 from ansible_collections.muster.cluster.plugins.module_utils.words.answer import evidence_in
+from ansible_collections.muster.cluster.plugins.module_utils.words.deviation import Deviation, parted
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import EvidenceError, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, Finding
+from ansible_collections.muster.cluster.plugins.module_utils.words.reader import read
 
 UNIT = "muster-burn-in.service"
 PLAN = "/etc/muster/burn_in.json"
+INLET = "inlet_temperature"
+# What a failure also says where nothing has been started.
+NOT_STARTED = {"started_now": False, "status": "none"}
 PLAN_KEYS = ("node", "profile", "steps", "interval_seconds", "stop_on_fail", "allow_reboot", "expect")
 
 
@@ -237,6 +270,10 @@ def main() -> None:
             "expect": {"type": "dict", "required": True},
             "known": {"type": "list", "elements": "str", "default": []},
             "jobs_wait_seconds": {"type": "float", "default": 0},
+            "may_start": {"type": "bool", "default": True},
+            # For the action plugin alone.
+            "turn": {"type": "dict", "default": {}},
+            "alarm": {"type": "list", "elements": "str", "default": []},
             "tool": {"type": "path", "default": "/usr/libexec/muster/muster"},
         },
         supports_check_mode=True,
@@ -246,7 +283,7 @@ def main() -> None:
         plan["waivers"] = module.params["waivers"]
     if not Path(module.params["tool"]).is_file():
         if module.check_mode:
-            nothing = {"id": "", "status": "none", "jobs": [], "discarded": "", "plan_differs": []}
+            nothing = {"id": "", "status": "none", "waits": "", "jobs": [], "discarded": "", "plan_differs": []}
             module.exit_json(changed=False, started_now=False, **nothing)
         module.fail_json(msg=f"{module.params['tool']} is not there; the role muster.cluster.burn_in installs it")
     status = ask(module, "status" if module.check_mode else "settle")
@@ -258,9 +295,10 @@ def main() -> None:
     discarded = why_discarded(status, module.params["known"], plan["node"])
     wanted = must_start(status, module.params["known"], discarded)
     if wanted and (refused := why_refused(plan)):
-        module.fail_json(msg=refused)
-    started_now = wanted and not module.check_mode
-    drained, jobs = _without_jobs(module) if wanted else (False, [])
+        module.fail_json(msg=refused, **NOT_STARTED)
+    waits = _why_not_now(module) if wanted and not module.check_mode else ""
+    started_now = wanted and not waits and not module.check_mode
+    drained, jobs = _without_jobs(module) if wanted and not waits else (False, [])
     if started_now:
         start(module, {**plan, "id": str(uuid.uuid4())})
         status = ask(module, "status")
@@ -269,10 +307,34 @@ def main() -> None:
         id=status.get("id", ""),
         status=status["status"],
         started_now=started_now,
+        waits=waits,
         jobs=[job.id for job in jobs],
         discarded=discarded,
         plan_differs=differences(status, plan),
     )
+
+
+def _why_not_now(module: AnsibleModule) -> str:
+    """Return why a run that is wanted is not started, "" if it is: nobody allows it, or the air is too warm."""
+    if not module.params["may_start"]:
+        return "no run is under way"
+    expect = module.params["expect"]
+    if not (expect.get("bmc") or {}).get("inlet"):
+        return ""
+    node = module.params["node"]
+    argv = [module.params["tool"], "examine", "--stage", "burn_in", "--check", INLET, "--node", node]
+    rc, stdout, stderr = module.run_command(argv, data=json.dumps(expect), environ_update={"LC_ALL": "C"})
+    try:
+        findings = json.loads(stdout)
+        # The class declares the inlet: no finding is no answer.
+        findings[0]["verdict"]
+        failed = [finding for finding in map(Finding.from_dict, findings) if finding.verdict == FAIL]
+    except (ValueError, LookupError, TypeError):
+        why = f"{' '.join(argv)}: exit status {rc}: {(stderr or stdout).strip()[-500:]}"
+        module.fail_json(msg=why, **NOT_STARTED)
+    waivers = [read(Deviation, each) for each in module.params["waivers"]]
+    warm, _accepted = parted(failed, waivers, time.time())
+    return "; ".join(f"inlet of {node} at {finding.measured} C: {finding.reason}" for finding in warm)
 
 
 def _without_jobs(module: AnsibleModule) -> tuple[bool, list[NodeJob]]:
@@ -282,11 +344,12 @@ def _without_jobs(module: AnsibleModule) -> tuple[bool, list[NodeJob]]:
     try:
         drained, jobs = keep_jobs_off(host, node, BURN_IN, wait_seconds, module.check_mode)
     except SlurmGateError as exc:
-        module.fail_json(msg=f"burn-in was not started, as it is not known whether jobs run on {node}: {exc}")
+        why = f"burn-in was not started, as it is not known whether jobs run on {node}: {exc}"
+        module.fail_json(msg=why, **NOT_STARTED)
     if jobs and not module.check_mode:
         left = f"{listed(jobs)} still on {node} after {wait_seconds:g} s"
         why = f"burn-in was not started: {left}; the node is drained, and the next run goes on from here"
-        module.fail_json(changed=drained, msg=why)
+        module.fail_json(changed=drained, msg=why, **NOT_STARTED)
     return drained, jobs
 
 

@@ -9,14 +9,13 @@ from contextlib import chdir
 from pathlib import Path
 
 from ansible_collections.muster.cluster.plugins.plugin_utils.command.dispatch import main as muster
-from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.drafted_class import draft_class
 
 from tests.figures import Figures, file_of, write_figures
+from tests.recorded.healthy_hosts import tried_hosts
 from tests.recorded.judged import RECORDED
 from tests.unit.plugin_utils.command.test_draft import SESSION, WORDS
 from tests.unit.plugin_utils.drafting.archives import archive_of
-from tests.unit.plugin_utils.drafting.hosts import collected, h200_outputs, healthy_outputs, xe9680_outputs
-from tests.unit.plugin_utils.drafting.test_drafted_class import HGX_RAILS, hgx_outputs
+from tests.unit.plugin_utils.drafting.hosts import collected, healthy_outputs
 
 HOSTS = 16
 
@@ -43,14 +42,12 @@ def main() -> int:
 
 
 def _recorded() -> Figures:
-    """Return of how many recorded hosts a class is drafted; nothing where there are no recorded outputs."""
+    """Return how many recorded hosts pass by the class drafted of them; nothing where there are no recordings."""
     if not RECORDED.exists():
         return {}
-    drafted = [
-        draft_class([collected(outputs)], rails=rails)
-        for outputs, rails in ((xe9680_outputs(), None), (hgx_outputs(), HGX_RAILS), (h200_outputs(), []))
-    ]
-    return {"recorded_hosts_drafted": {"value": len(drafted), "unit": "recorded hosts with a class of their own"}}
+    passed = [host for host in tried_hosts(RECORDED) if not host.reasons]
+    unit = "recorded hosts that pass by the class drafted of them"
+    return {"recorded_hosts_drafted": {"value": len(passed), "unit": unit}}
 
 
 if __name__ == "__main__":

@@ -69,6 +69,7 @@ VARIANTS: dict[str, Variant] = {
                 "interface": "redfish",
                 "redfish": {"address": "bmc", "netrc": "/etc/netrc", "certificate": None, "documents": ["/x"]},
                 "sensors": {"count": 13},
+                "airflow": {"fans": 8},
             }
         },
         dict.fromkeys(("ipmi_sdr", "ipmi_sel", "ipmi_mc", "ipmi_lan"), _NOT_DECLARED),
@@ -541,6 +542,11 @@ SICK: tuple[Sick, ...] = (
     Sick("power_supplies", "redfish", r'("Name": "PSU3"[^}]*?"Health": )"OK"', r'\1"Critical"', variant="redfish"),
     Sick("inlet_temperature", "ipmi_sdr", r"(?<=7\.1 \| )23 degrees C", "41 degrees C"),
     Sick("inlet_temperature", "redfish", r'("ReadingCelsius": )23', r"\g<1>41", variant="redfish"),
+    Sick("airflow", "ipmi_sdr", r"(?<=7\.1 \| )39 degrees C", "61 degrees C"),
+    Sick("airflow", "ipmi_sdr", r"(?<=FAN3             \| 43h \| ok  \| 29\.3 \| )5040 RPM", "0 RPM"),
+    Sick("airflow", "ipmi_sdr", r"(?<=7\.1 \| )39 degrees C", "12 degrees C", verdict=INCOMPLETE),
+    Sick("airflow", "redfish", r'("ReadingCelsius": )39', r"\g<1>61", variant="redfish"),
+    Sick("airflow", "redfish", r'("Name": "FAN3",\s+"Reading": )5040', r"\g<1>0", variant="redfish"),
     # --- NIC
     _file("nic_inventory", "infiniband", "mlx5_2/hca_type", "MT4125"),
     Sick("nic_inventory", "rail_names", r"0000:4d:00\.0(/infiniband/mlx5_2)", r"0000:4e:00.0\g<1>"),
@@ -580,6 +586,11 @@ SICK: tuple[Sick, ...] = (
     _file("nic_errors", "infiniband", "mlx5_2/ports/1/counters/port_rcv_errors", "9000"),
     _file("nic_counter_growth", "nic_counters", "==> after .*mlx5_2/ports/1/counters/symbol_error", "500"),
     _file("nic_counter_growth", "nic_counters", "==> after .*mlx5_2/ports/1/counters/link_downed", "1"),
+    Sick("nic_load", "nic_load", r'("rail2": \{.*?"numa 0": \{"count": 7, .*?"median": )\d+\.\d+', r"\g<1>180.4"),
+    Sick("nic_load", "nic_load", r'("rail2": \{.*?"gpu": \{"count": 7, .*?"median": )\d+\.\d+', r"\g<1>351.5"),
+    Sick("nic_load", "nic_load", r'("rail3": .*?"errors": )\{\}', r'\1{"gpu": ["Completion with error at client"]}'),
+    Sick("nic_load", "nic_load", r'(?<="missing": )""', '"rail 0 has no RDMA device"', verdict=INCOMPLETE),
+    Sick("nic_load", "nic_load", r"(?<=\"numa\": )\[0, 1\]", "[0]", verdict=INCOMPLETE),
     # --- RoCE ports
     _qos(r"DCBX mode: OS", "DCBX mode: Firmware"),
     _qos(r"Priority trust state: dscp", "Priority trust state: pcp"),

@@ -46,7 +46,7 @@ LIKE = {
 }
 LOG = {"interface": "redfish", "log": {"since": None, "correctable_ecc_events": 1}}
 LOG["redfish"] = {"address": "192.0.2.1", "netrc": "/etc/muster/bmc", "certificate": None, "documents": ["/redfish/v1"]}
-LOG |= dict.fromkeys(("sensors", "power_supplies", "inlet"))
+LOG |= dict.fromkeys(("sensors", "power_supplies", "inlet", "airflow"))
 
 
 def untabled(recorded: Path) -> Iterator[Row]:

@@ -19,7 +19,7 @@ def under(name: str) -> Callable[[bytes], Output]:
 def bmc(interface: str, **sections: Any) -> Mapping[str, Any]:
     """Return a class whose BMC is asked through ``interface`` for these sections alone."""
     documents = {"address": "192.0.2.1", "netrc": "/etc/muster/bmc", "certificate": None, "documents": ["/redfish/v1"]}
-    asked = {name: sections.get(name) for name in ("log", "sensors", "power_supplies", "inlet")}
+    asked = {name: sections.get(name) for name in ("log", "sensors", "power_supplies", "inlet", "airflow")}
     return {"bmc": {"interface": interface, "redfish": documents, **asked}}
 
 
@@ -146,6 +146,26 @@ ROWS = [
         "pass",
         bmc("redfish", inlet={"sensor": "TEMP_AMBIENT", "limit_celsius": 37}),
         "22 C",
+    ),
+    Row(
+        "redfish/dgxh100-chassis-thermal.json",
+        "redfish",
+        ("airflow",),
+        "pass",
+        bmc(
+            "redfish",
+            inlet={"sensor": "TEMP_AMBIENT", "limit_celsius": 37},
+            airflow={"outlet": "TEMP_MB_OUTLET", "rise_celsius": 30, "fans": 36},
+        ),
+        "25 C from inlet to outlet, 36 fans turn",
+    ),
+    Row(
+        "redfish/smc821ge-thermal.json",
+        "redfish",
+        ("airflow",),
+        "fail",
+        bmc("redfish", airflow={"outlet": None, "rise_celsius": None, "fans": 10}),
+        "a class of ten fans, of which this BMC tells six",
     ),
     Row(
         "dmidecode/dmidecode-xe9680-system.txt",

@@ -81,7 +81,8 @@ def test_first_install_has_exactly_what_is_declared() -> None:
 
 def test_base_packages_have_the_names_of_the_system() -> None:
     names = {name for name, _version in installed()}
-    assert {"chrony", "curl", "dmidecode", "fio", "pciutils", "procps-ng", "smartmontools", "stress-ng"} <= names
+    tools = {"curl", "dmidecode", "fio", "numactl", "pciutils", "procps-ng", "smartmontools", "stress-ng"}
+    assert {"chrony", *tools} <= names
     assert on(HOST, "systemctl is-active chronyd; systemctl is-enabled chronyd") == "active\nenabled"
 
 

@@ -24,6 +24,7 @@ OPTIONS = {
     "-x": "gid",
     "--tclass": "tclass",
     "--use_cuda": "gpu",
+    "--bind_source_ip": "listen",
 }
 FLAGS = ("-F", "--report_gbits", "--use_cuda_dmabuf")
 HELP = """Usage:
@@ -32,6 +33,7 @@ HELP = """Usage:
 
 Options:
   -d, --ib-dev=<dev>  Use IB device <dev> (default first device found)
+      --bind_source_ip  Source IP of the interface used for connection establishment.
       --report_gbits  Report Max/Average BW of test in Gbit/sec (instead of MiB/sec)
       --tclass=<value>  Set the Traffic Class in GRH (if GRH is in use)
       --use_cuda=<cuda device id> Use CUDA specific device for GPUDirect RDMA testing
@@ -90,7 +92,7 @@ def run(tool: str, argv: list[str]) -> tuple[str, int]:
         waiting = "\n" + "*" * 36 + "\n* Waiting for client to connect... *\n" + "*" * 36 + "\n"
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("", int(given["port"])))
+        listener.bind((given.get("listen", ""), int(given["port"])))
         listener.listen(1)
         connection = socket.socket(fileno=listener._accept()[0])
     connection.send(f"{mine['host']} {mine['gbps']} {mine['us']} {mine['qpn']}\n".encode())

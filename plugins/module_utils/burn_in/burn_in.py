@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..examination.examine import Examination
+from ..examination.examine import Examination, latest_measures
 from ..examination.registry import examine, judge_stress
 from ..examination.rules import rules_of
 from ..host.host import Host, LocalHost, Output, Unreadable
@@ -58,6 +58,8 @@ FIRST_FAILED = "first_failed"
 # How long a controller may be away, as for a restart, before a burn-in ends for want of its answer.
 SLURM_SECONDS = 300.0
 _SLURM_POLL_SECONDS = 10.0
+# More load heats the air of the neighbours too.
+_TOO_WARM = "inlet_temperature"
 # The xid check judges these errors itself, and better: it names GPU, error and remedy.
 _LASTING = tuple(name for name in DEPENDS[STAGE] if name != "gpu_errors")
 
@@ -128,6 +130,8 @@ class _Run:
         self.began = environment.clock.monotonic()
         self.step_began: float | None = None
         self.last: Examination | None = None
+        # What the last examination beside the step's load was given; none: there was no such examination.
+        self.beside: Mapping[str, Output] = {}
 
     @property
     def elapsed(self) -> float:
@@ -195,6 +199,7 @@ class _Run:
     def _work(self, step: Step, began: float) -> None:
         """Let the step's stresses run side by side, examining meanwhile, and judge what they measured."""
         clock = self.environment.clock
+        self.beside = {}
         load = Load(step, self.plan.expect, self.environment.another)
         end = began + step.seconds
         deadline = end + step.limit_seconds + (GRACE_SECONDS if step.run else 0)
@@ -236,7 +241,12 @@ class _Run:
         """Judge what the step's stresses measured."""
         expect = self.plan.expect
         known = self.last.outputs if self.last else {}
-        examinations = [judge_stress(name, {**known, **outputs}, expect) for name in outputs]
+        beside = {**self.beside, **outputs}
+        examinations = [judge_stress(name, {**known, **outputs}, expect, beside) for name in outputs]
+        measures = self.evidence.detail.get("measures", {})
+        for each in examinations:
+            measures = latest_measures(measures, each.measures)
+        self.evidence = replace(self.evidence, detail={**self.evidence.detail, "measures": measures})
         place = f"step_{self.next_step + 1}"
         self._add([finding for each in examinations for finding in each.findings], {place: outputs})
 
@@ -263,6 +273,8 @@ class _Run:
             values, expect = self.last.values, self.plan.expect
             identity = identity_of(values, expect)
             self.evidence = replace(self.evidence, fingerprint=fingerprint_of(values, expect), identity=identity)
+        if loaded:
+            self.beside = self.last.outputs
         # The last beside each load is kept as well as the last of the idle host: they answer different questions.
         place = f"loaded_{self.next_step + 1}" if loaded else "last"
         outputs = {place: self.last.outputs}
@@ -320,9 +332,12 @@ class _Run:
         counts = _counts(self.evidence.findings)
         number = f"step {min(self.next_step + 1, len(plan.steps))} of {len(plan.steps)}"
         self.environment.notify(f"STATUS={number} ({self.doing}), {elapsed:.0f} s so far: {counts}")
-        if plan.stop_on_fail and parted(failed, plan.waivers, clock.wall())[0]:
-            whole = plan.duration_seconds
-            raise _Ended(f"stopped at the first failure after {elapsed:.0f} of {whole:g} s")
+        counting, _accepted = parted(failed, plan.waivers, clock.wall())
+        when = f"after {elapsed:.0f} of {plan.duration_seconds:g} s"
+        if warm := next((finding for finding in counting if finding.check == _TOO_WARM), None):
+            raise _Ended(f"stopped {when}: {warm.reason}")
+        if plan.stop_on_fail and counting:
+            raise _Ended(f"stopped at the first failure {when}")
 
     def _reboot(self, step: Step) -> None:
         """Reboot as planned: the unit that starts at boot goes on with the step after this one."""
@@ -451,6 +466,8 @@ def _begun(plan: Plan, environment: Environment) -> Evidence:
             # How often a check's parts had to be asked a second time to be measured.
             "asked_again": {},
             "first_failed": {},
+            # What checks measured at each part, by the last step that ran their load.
+            "measures": {},
         },
         muster_version=environment.version,
         rules=rules_of(STAGE, [name for step in plan.steps for name in step.run]),

@@ -12,19 +12,32 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..formats.bmc import fans_of, temperature_of
+from ..stress.gpu_stress import Loads
 from ..stress.gpu_telemetry import Gpu, Telemetry
 from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding, Value
 
 NAME = "gpu_telemetry"
-RULES = 2
+RULES = 3
 PROBES = ("gpu_telemetry",)
+# What ran beside it: the load that says how far it came, and the BMC, which says what air it had.
+OPTIONAL_PROBES = ("gpu_stress", "ipmi_sdr", "redfish")
+# The general hardware slowdown is told beside the two that say why.
 THROTTLING = {
-    "hw_slowdown": "hardware slowdown",
     "hw_thermal_slowdown": "hardware thermal slowdown",
     "hw_power_brake_slowdown": "power brake",
+    "hw_slowdown": "hardware slowdown",
     "sw_thermal_slowdown": "software thermal slowdown",
 }
+# What lowers power and clocks without being judged by itself.
+_ASIDE = {
+    "sync_boost": "sync boost, clocks as low as the slowest GPU's",
+    "applications_clocks_setting": "clocks set by a person or program",
+    "display_clocks_setting": "clocks set for a display",
+}
+# A load leaves hardly a sample without work: 9 s of ten minutes were seen idle while it started, in use for 100 %.
+_IDLE_SHARE, _BUSY_PERCENT = 0.05, 95
 # Fewer do not make a median that one of them could stand out from.
 _COHORT = 3
 # nvidia-smi rests a second after each round, which itself takes up to a second on eight busy GPUs.
@@ -44,19 +57,56 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> list[Finding]:
     # Which of them a row without an address is of is known where there are no more of them than such rows.
     if len(unseen) <= len(telemetry.nameless):
         telemetry = replace(telemetry, lost={**telemetry.lost, **dict(zip(unseen, telemetry.nameless))})
-    findings = [_judged(_Case(part, address, telemetry, expect)) for address, part in parts.items()]
+    loads: Loads | None = values.get("gpu_stress")
+    findings = [_judged(_Case(part, address, telemetry, loads, expect)) for address, part in parts.items()]
     if rest := telemetry.nameless[len(unseen) :]:
         why = f"nvidia-smi lost a GPU during the test and did not say which: {rest[0]}"
         findings.append(Finding(NAME, "host", FAIL, "lost", "none", "", why, "investigate"))
     return findings
 
 
-class _Case:
-    """One GPU, its samples and what they are held against."""
+def measures(values: Mapping[str, Any], expect: Expectations) -> dict[str, dict[str, float]] | None:
+    """Return what each GPU drew (W) and how hot it was (C) under load, and the host's air (C, RPM) beside it.
 
-    def __init__(self, part: str, address: str, telemetry: Telemetry, expect: Expectations) -> None:
-        self.part, self.address, self.telemetry = part, address, telemetry
-        self.own, self.gpu = stated(expect.telemetry), stated(expect.gpu)
+    None where no load ran: an idle GPU is not to be compared with loaded ones.
+    """
+    telemetry: Telemetry = values["gpu_telemetry"]
+    if not telemetry.under_load:
+        return None
+    found: dict[str, dict[str, float]] = {}
+    for address, part in gpu_subjects(expect).items():
+        told = telemetry.gpus[address].quantities if address in telemetry.gpus else {}
+        if address not in telemetry.lost and {"power_watts", "temperature_celsius"} <= told.keys():
+            found[part] = {"watts": told["power_watts"].median, "celsius": told["temperature_celsius"].p95}
+            if "memory_temperature_celsius" in told:
+                found[part]["memory_celsius"] = told["memory_temperature_celsius"].p95
+    air = _air(values, expect)
+    return {**found, "host": air} if air else found
+
+
+def _air(values: Mapping[str, Any], expect: Expectations) -> dict[str, float]:
+    source, bmc = values.get("ipmi_sdr") or values.get("redfish"), expect.bmc
+    if source is None or bmc is None:
+        return {}
+    named = {
+        "inlet_celsius": bmc.inlet.sensor if bmc.inlet else None,
+        "outlet_celsius": bmc.airflow.outlet if bmc.airflow else None,
+    }
+    told = {name: temperature_of(source.sensors, sensor) for name, sensor in named.items() if sensor}
+    speeds = [fan.reading for fan in fans_of(source.sensors) if fan.unit == "RPM" and fan.reading is not None]
+    if speeds:
+        told["fan_rpm"] = statistics.median(speeds)
+    return {name: value for name, value in told.items() if value is not None}
+
+
+class _Case:
+    """One GPU, its samples and what they are held against; ``loads`` is None where no GPU load is known of."""
+
+    def __init__(
+        self, part: str, address: str, telemetry: Telemetry, loads: Loads | None, expect: Expectations
+    ) -> None:
+        self.part, self.address, self.telemetry, self.loads = part, address, telemetry, loads
+        self.own, self.gpu, self.stress = stated(expect.telemetry), stated(expect.gpu), expect.gpu_stress
 
     def fails(self, measured: Value, expected: Value, unit: str, why: str, action: str = "investigate") -> Finding:
         """Return a failure of this GPU."""
@@ -127,7 +177,7 @@ def _faults(case: _Case, gpu: Gpu) -> Iterator[Finding]:
         if power.p95 < floor:
             why = (
                 f"drew {power.p95:g} W under load (95th percentile), class floor {own.power_percent:g} % of the "
-                f"enforced {allowed.median:g} W"
+                f"enforced {allowed.median:g} W; {_why_less(case, gpu)}"
             )
             yield case.fails(power.p95, round(floor, 1), "W", why)
 
@@ -171,7 +221,70 @@ def _spread(case: _Case, gpu: Gpu) -> Iterator[Finding]:
                 f"{words} {own:g} {unit}, spread across the node's GPUs: median {middle:g} {unit}, "
                 f"at most {percent:g} % below allowed"
             )
+            why += f"; {_why_less(case, gpu)}" if name == "power_watts" else ""
             yield case.fails(own, round(floor, 1), unit, why)
+
+
+def _why_less(case: _Case, gpu: Gpu) -> str:
+    """Return why a GPU drew less than it should, by what its samples and its load tell."""
+    found = [*_held_back(case, gpu), *_not_loaded(case, gpu), *_poorly_fed(case, gpu)]
+    if found:
+        return f"why: {', '.join(found)}"
+    told = "no slowdown, lowered limit, time without work or narrow PCIe link"
+    return f"no sign of why: {told}{'' if case.loads else ', and no result of gpu_stress'}"
+
+
+def _held_back(case: _Case, gpu: Gpu) -> Iterator[str]:
+    """Yield what lowered clocks or power, most telling first."""
+    for name, words in {**THROTTLING, **_ASIDE}.items():
+        seconds = gpu.reasons_seconds.get(name, 0)
+        if seconds > case.own.throttle_seconds:
+            yield f"{words} for {seconds:g} of {case.telemetry.seconds:g} s"
+    allowed, wanted = gpu.quantities.get("power_limit_watts"), case.gpu.power_limit_watts
+    if allowed and wanted is not None and allowed.median < wanted:
+        yield f"enforced power limit {allowed.median:g} W, class {wanted:g} W"
+    for name, words in (("sm_clock_mhz", "SM clock"), ("memory_clock_mhz", "memory clock")):
+        others = [other.quantities[name].median for other in case.telemetry.gpus.values() if _knows(other, name)]
+        percent = case.own.clock_spread_percent
+        if percent is None or len(others) < _COHORT or not _knows(gpu, name):
+            continue
+        own, middle = gpu.quantities[name].median, statistics.median(others)
+        if own < middle * (1 - percent / 100):
+            yield f"{words} {own:g} MHz, the node's GPUs {middle:g} MHz"
+
+
+def _not_loaded(case: _Case, gpu: Gpu) -> Iterator[str]:
+    """Yield how the load fell short."""
+    idle = gpu.reasons_seconds.get("gpu_idle", 0)
+    if idle > _IDLE_SHARE * case.telemetry.seconds:
+        yield f"idle for {idle:g} of {case.telemetry.seconds:g} s"
+    busy = gpu.quantities.get("utilization_percent")
+    if busy and busy.median < _BUSY_PERCENT:
+        yield f"in use for {busy.median:g} % of the time"
+    if case.loads is None:
+        return
+    load = case.loads.gpus.get(case.address)
+    if load is None:
+        yield f"gpu_stress gave no result of it ({case.loads.missing.get(case.address, 'it was not asked for')})"
+        return
+    # Clocks are read at the ends of batches: a hundredth is theirs.
+    if load.seconds < 0.99 * case.loads.seconds:
+        yield f"gpu_stress lasted {load.seconds:g} of {case.loads.seconds:g} s"
+    floors = {"bf16": case.stress.bf16_floor_tflops, "fp8": case.stress.fp8_floor_tflops} if case.stress else {}
+    for kind, floor in floors.items():
+        rate = load.products[kind].tflops if kind in load.products else None
+        if floor is not None and rate is not None and rate < floor:
+            yield f"gpu_stress reached {rate:g} TFLOP/s {kind}, class floor {floor:g}"
+
+
+def _poorly_fed(case: _Case, gpu: Gpu) -> Iterator[str]:
+    """Yield how its PCIe link fell short."""
+    width, wanted = gpu.quantities.get("pcie_width"), case.gpu.pcie_width
+    if width and wanted is not None and width.min < wanted:
+        yield f"PCIe width {width.min:g} of {wanted}"
+    generation, wanted = gpu.quantities.get("pcie_generation"), case.gpu.pcie_generation
+    if generation and wanted is not None and generation.max < wanted:
+        yield f"PCIe generation {generation.max:g} of {wanted}"
 
 
 def _alone(case: _Case) -> Iterator[Finding]:
@@ -228,7 +341,8 @@ def _unread(case: _Case, gpu: Gpu) -> Iterator[Finding]:
 def _summary(telemetry: Telemetry, gpu: Gpu) -> str:
     power, heat, clock = (gpu.quantities[name] for name in ("power_watts", "temperature_celsius", "sm_clock_mhz"))
     cap = gpu.reasons_seconds.get("sw_power_cap", 0)
+    limit = gpu.quantities["power_limit_watts"].median
     return (
-        f"{power.median:g} W (95th percentile {power.p95:g} W), at most {heat.max:g} C, "
+        f"{power.median:g} W (95th percentile {power.p95:g} W) of the enforced {limit:g} W, at most {heat.max:g} C, "
         f"SM clock {clock.median:g} MHz, power cap for {cap:g} s of {telemetry.seconds:g} s"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..formats.bmc import ABSENT, UNKNOWN, Sensor
+from ..formats.bmc import temperature_of
 from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
@@ -28,14 +28,11 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
         return []
     wanted = stated(stated(expect.bmc).inlet)
     name, limit = wanted.sensor, wanted.limit_celsius
-    sensors: Sequence[Sensor] = source.sensors
-    found = [item for item in sensors if item.name == name and item.state not in (ABSENT, UNKNOWN)]
-    readings = [item.reading for item in found if item.reading is not None and item.unit == "C"]
-    # 0 C is what some BMCs show while they do not measure.
-    if not readings or min(readings) <= 0:
+    reading = temperature_of(source.sensors, name)
+    if reading is None:
         why = f"sensor {name} has no temperature"
         return [Finding(NAME, "host", INCOMPLETE, None, limit, "C", why, "investigate")]
-    if max(readings) > limit:
+    if reading > limit:
         why = f"{name} above the class limit: check the neighbours, the blanking panels and the cooling"
-        return [Finding(NAME, "host", FAIL, max(readings), limit, "C", why, "investigate")]
-    return [Finding(NAME, "host", PASS, max(readings), limit, "C", name)]
+        return [Finding(NAME, "host", FAIL, reading, limit, "C", why, "investigate")]
+    return [Finding(NAME, "host", PASS, reading, limit, "C", name)]

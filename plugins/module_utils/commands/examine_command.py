@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Sequence
 
-from ..examination.registry import examine
+from ..examination.registry import STAGE_CHECKS, examine, examine_for
 from ..examination.rules import rules_of
 from ..host.evidence_store import EvidenceStore, valid_id
 from ..host.host import LocalHost
@@ -33,6 +33,7 @@ def main(arguments: Sequence[str], version: str) -> int:
     parser.add_argument("--stage", required=True, choices=STAGES)
     parser.add_argument("--node", required=True, help="this host's name in the fleet")
     parser.add_argument("--id", help="the evidence's id; a new UUID by default")
+    parser.add_argument("--check", metavar="NAME", help="ask one check of the stage, print its findings, keep nothing")
     parser.add_argument("--no-store", action="store_true", help="leave no trace on this host")
     parser.add_argument("--state-directory", default=STATE_DIRECTORY)
     options = parser.parse_args(arguments)
@@ -44,8 +45,14 @@ def main(arguments: Sequence[str], version: str) -> int:
         return wrong(f"expectations on standard input are not JSON: {exc}")
     if options.id is not None and not valid_id(options.id):
         return wrong(f"--id is {options.id!r}, expected letters, digits, '-', '_' and '.'")
+    if options.check is not None and options.check not in STAGE_CHECKS[options.stage]:
+        return wrong(f"--check is {options.check!r}, expected a check of stage {options.stage}")
     started, began = time.time(), time.monotonic()
     host = LocalHost(expect.tools.path, expect.tools.root)
+    if options.check is not None:
+        findings = examine_for(options.check, host, expect).findings
+        print(json.dumps([finding.to_dict() for finding in findings], sort_keys=True))
+        return 0
     examination = examine(options.stage, host, expect)
     evidence = Evidence(
         id=options.id or str(uuid.uuid4()),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ..host.host import Host, Output, Unreadable
 from ..words.expectations import Expectations
-from ..words.finding import INCOMPLETE, PASS, Finding
+from ..words.finding import INCOMPLETE, PASS, Finding, merged
 from .bounded_host import EXAMINATION_SECONDS, BoundedHost
+
+# By check, part and quantity: numbers that nodes are compared by.
+Measures = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
 class Probe(Protocol):
@@ -60,6 +64,8 @@ class Check(Protocol):
     """One question (a module in ``checks/``).
 
     One that only an idle host can answer (no program on the GPUs) has ``IDLE_ONLY = True`` and is not asked under load.
+    One whose numbers nodes are compared by has ``measures(values, expect)``, which returns them by part and quantity:
+    None where these values are not to be compared, so that earlier ones stand.
     ``RULES`` is its version: raised whenever the same outputs come to another verdict, be it by a parser that it reads.
     """
 
@@ -76,11 +82,15 @@ class Check(Protocol):
 
 @dataclass(frozen=True)
 class Examination:
-    """All that one examination gave: findings, each probe's value (None if unreadable) and raw output by probe name."""
+    """All that one examination gave: findings, each probe's value (None if unreadable) and raw output by probe name.
+
+    ``measures`` has every check that owed measures, with none where it could not measure.
+    """
 
     findings: tuple[Finding, ...]
     values: Mapping[str, Any]
     outputs: Mapping[str, Output]
+    measures: Measures = field(default_factory=dict)
 
 
 def collect(host: Host, probes: Iterable[Probe], expect: Expectations) -> dict[str, Output]:
@@ -122,9 +132,44 @@ def judge(
         if reason:
             reasons[name] = reason
     findings: list[Finding] = []
+    measures: dict[str, Mapping[str, Mapping[str, float]]] = {}
     for check in checks:
-        findings += _answers(check, values, reasons, expect)
-    return Examination(tuple(_with_serials(findings, values)), values, outputs)
+        answers = _answers(check, values, reasons, expect)
+        if answers and hasattr(check, "measures"):
+            measured, why = _measured(check, values, reasons, expect)
+            measures |= {} if measured is None else {check.NAME: measured}
+            answers = list(merged(answers, [_unmeasured(each, why) for each in answers if why]))
+        findings += answers
+    return Examination(tuple(_with_serials(findings, values)), values, outputs, measures)
+
+
+def latest_measures(before: Measures, news: Measures) -> dict[str, Mapping[str, Mapping[str, float]]]:
+    """Return the measures with those of a later judgement, whole by check: one that could not measure has none."""
+    return {check: parts for check, parts in {**before, **news}.items() if parts}
+
+
+def _measured(
+    check: Check, values: Mapping[str, Any], reasons: Mapping[str, str], expect: Expectations
+) -> tuple[Mapping[str, Mapping[str, float]] | None, str]:
+    """Return what a check measured, and why it could not, although it was given something to judge."""
+    if any(name in reasons for name in check.PROBES):
+        # Its findings say so.
+        return {}, ""
+    try:
+        parts: dict[str, dict[str, float]] | None = check.measures(values, expect)  # type: ignore[attr-defined]
+        if parts is None:
+            return None, ""
+        numbers = [(part, name, value) for part, each in parts.items() for name, value in each.items()]
+    except Exception as exc:  # noqa: BLE001 -- as below
+        return {}, f"its measures failed: {fault_of(exc)}"
+    for part, name, value in numbers:
+        if type(value) not in (int, float) or not math.isfinite(value):
+            return {}, f"its measures failed: {name} of {part} is {value!r}, expected a finite number"
+    return {part: each for part, each in parts.items() if each}, ""
+
+
+def _unmeasured(finding: Finding, why: str) -> Finding:
+    return Finding(finding.check, finding.subject, INCOMPLETE, reason=why, action="investigate")
 
 
 def _with_serials(findings: Iterable[Finding], values: Mapping[str, Any]) -> list[Finding]:

@@ -86,6 +86,7 @@ STAGE_CHECKS: dict[str, tuple[str, ...]] = {
         "bmc_sensors",
         "power_supplies",
         "inlet_temperature",
+        "airflow",
     ),
     # What is cheap and waits for nothing; what users' programs may do (oom_log, program_crash) is not the host's.
     "health": (
@@ -125,6 +126,7 @@ STRESS_CHECKS: dict[str, tuple[str, ...]] = {
     "memory_bandwidth": ("memory_bandwidth",),
     "memory_latency": ("memory_latency",),
     "nic_counters": ("nic_counter_growth",),
+    "nic_load": ("nic_load",),
     "nvbandwidth": ("gpu_bandwidth",),
     "nvme_read": ("nvme_speed",),
 }
@@ -167,6 +169,8 @@ ROUND_CHECKS = (
     *(*RAIL_CHECKS, CABLING_CHECK, CARRIER_CHECK, STALL_CHECK, *STORAGE_CHECKS),
     *(*COLLECTIVE_CHECKS, MINI_CLUSTER_CHECK, TRANSPORT_CHECK, NVLINK_RACK_CHECK),
 )
+# What admission concludes from the burn-ins of many nodes; no node knows enough to.
+COHORT_CHECKS = ("gpu_heat", "nic_load_spread")
 
 
 # The package that holds this one: probes, checks and stresses lie beside it.
@@ -228,6 +232,13 @@ def examine(stage: str, host: Host, expect: Expectations, *, loaded: bool = Fals
     return judge_stage(stage, collect(host, [PROBES[name] for name in probes_of(stage)], expect), expect, loaded=loaded)
 
 
+def examine_for(name: str, host: Host, expect: Expectations) -> Examination:
+    """Run the probes of one check on the host, each once, and judge what they gave by this check alone."""
+    check = CHECKS[name]
+    probes = {each: PROBES[each] for each in (*check.PROBES, *getattr(check, "OPTIONAL_PROBES", ()))}
+    return judge(collect(host, list(probes.values()), expect), probes, [check], expect)
+
+
 def judge_stage(
     stage: str, outputs: Mapping[str, Output], expect: Expectations, *, loaded: bool = False
 ) -> Examination:
@@ -248,12 +259,20 @@ def applies(stress: str, expect: Expectations) -> bool:
         return True
 
 
-def judge_stress(name: str, outputs: Mapping[str, Output], expect: Expectations) -> Examination:
-    """Judge what a stress measured; ``outputs`` has its own, and those of probes that its checks also read."""
+def judge_stress(
+    name: str, outputs: Mapping[str, Output], expect: Expectations, beside: Mapping[str, Output] | None = None
+) -> Examination:
+    """Judge what a stress measured; ``outputs`` has its own, and those of probes that its checks also read.
+
+    ``beside`` has what ran beside it: the other stresses of its step, and the probes of the last examination meanwhile.
+    What its checks can do without is read from there alone, as an idle host says nothing of a load.
+    """
     checks = [CHECKS[check] for check in STRESS_CHECKS[name]]
     needed = {name, "nvidia_smi", *(probe for check in checks for probe in check.PROBES)}
+    optional = {probe for check in checks for probe in getattr(check, "OPTIONAL_PROBES", ())} & {*(beside or {})}
     given = {each: outputs[each] for each in sorted(needed) if each in outputs}
-    return judge(given, parsers(needed), checks, expect)
+    given |= {each: (beside or {})[each] for each in sorted(optional)}
+    return judge(given, parsers({*needed, *optional}), checks, expect)
 
 
 def rail_checks(expect: Expectations) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from ..words.evidence import Evidence, digest_of, expect_digest_of
 from ..words.expectations import Expectations
 from ..words.finding import Finding, merged
 from ..words.reader import plain
-from .examine import Examination, judge
+from .examine import Examination, Measures, judge, latest_measures
 from .registry import CHECKS, PROBES, STRESS_CHECKS, STRESSES, applies, judge_stage, judge_stress, parsers
 from .rules import rules_of
 
@@ -96,12 +96,11 @@ def judged_again(evidence: Evidence, kept: Places, expect: Expectations, version
     """
     named = {name.rpartition("/")[2] for name in evidence.raw}
     untold = {name for name, check in CHECKS.items() if not named.issuperset(check.PROBES)}
-    found = [
-        finding
-        for each in examinations_of(evidence, kept, expect).values()
-        for finding in each.findings
-        if finding.check not in untold
-    ]
+    examinations = examinations_of(evidence, kept, expect)
+    found = [finding for each in examinations.values() for finding in each.findings if finding.check not in untold]
+    measures = dict(evidence.detail.get("measures", {}))
+    for news in measures_by_load(evidence, examinations):
+        measures = latest_measures(measures, {check: news[check] for check in news if check not in untold})
     now = rules_of(evidence.stage, {name.rpartition("/")[2] for name in loads_of(evidence)})
     # What the run found about itself, and what its loads did, no output tells.
     as_they_were = {name: each for name, each in evidence.rules.items() if name not in CHECKS or name in untold}
@@ -111,11 +110,20 @@ def judged_again(evidence: Evidence, kept: Places, expect: Expectations, version
         evidence,
         id=str(uuid.uuid5(_NAMESPACE, digest_of([evidence.original, program, rules]))),
         findings=merged(evidence.findings, found),
-        detail={**evidence.detail, "judged_again": {"of": evidence.original, "from": before}},
+        detail={
+            **evidence.detail,
+            **({"measures": measures} if measures or "measures" in evidence.detail else {}),
+            "judged_again": {"of": evidence.original, "from": before},
+        },
         muster_version=version,
         rules=rules,
         program=program,
     )
+
+
+def measures_by_load(evidence: Evidence, examinations: Mapping[str, Examination]) -> list[Measures]:
+    """Return what each load of a burn-in measured, in the order of its steps."""
+    return [examinations[load].measures for load in loads_of(evidence) if load in examinations]
 
 
 def loads_of(evidence: Evidence) -> list[str]:
@@ -147,8 +155,9 @@ def examinations_of(evidence: Evidence, kept: Places, expect: Expectations) -> d
     found: dict[str, Examination] = {}
     for place, each in outputs.items():
         if place.startswith(_STEP):
+            beside = {**outputs.get(_LOADED + place[len(_STEP) :], {}), **each}
             for load in each:
-                found[f"{place}/{load}"] = judge_stress(load, {**idle, **each}, expect)
+                found[f"{place}/{load}"] = judge_stress(load, {**idle, **each}, expect, beside)
         else:
             found[place] = judge_stage(evidence.stage, each, expect, loaded=place.startswith(_LOADED))
     return found

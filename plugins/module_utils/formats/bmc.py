@@ -15,6 +15,9 @@ NOT_DECLARED = Output("not declared by the class\n")
 OK, WARNING, CRITICAL = "ok", "warning", "critical"
 # Not populated: neither a fault nor a measurement. UNKNOWN: should have a reading and has none that is understood.
 ABSENT, UNKNOWN = "absent", "unknown"
+_SILENT = (ABSENT, UNKNOWN)
+# ipmitool's, that of Redfish's Thermal, and that of its Sensor (UCUM).
+_PERCENT = ("percent", "Percent", "%")
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,23 @@ def fault_of(text: str) -> str | None:
 def bmc_declared(expect: Expectations, interface: str) -> bool:
     """Say whether the class declares a BMC that is asked through ``interface``."""
     return expect.bmc is not None and expect.bmc.interface == interface
+
+
+def temperature_of(sensors: Sequence[Sensor], name: str) -> float | None:
+    """Return what the sensors of this name read at most, in degrees C; None where none measures."""
+    found = [item for item in sensors if item.name == name and item.state not in _SILENT and item.unit == "C"]
+    readings = [item.reading for item in found if item.reading is not None]
+    # 0 C is what some BMCs show while they do not measure.
+    return max(readings) if readings and min(readings) > 0 else None
+
+
+def fans_of(sensors: Sequence[Sensor]) -> list[Sensor]:
+    """Return the fans whose speed is told, 0 of those that stand still, in revolutions per minute or percent.
+
+    Percent are of a fan where its name says so: iDRACs tell by it how busy CPU and memory are.
+    """
+    told = [item for item in sensors if item.state not in _SILENT and item.reading is not None]
+    return [item for item in told if item.unit == "RPM" or (item.unit in _PERCENT and "fan" in item.name.lower())]
 
 
 def faults_in(events: Sequence[Event], since: str | None, correctable_limit: int) -> tuple[list[Fault], list[str]]:

@@ -49,9 +49,11 @@ class Sizes:
 
 
 # 8192 x 8192 and larger reach the best rate on H100 (numbers of ml-engineering's maximum achievable matmul search); the
-# long k makes the checksum of the result small beside the product: 2 % at 16384.
+# long k makes the checksum of the result small beside the product: 2 % at 16384. The head-room holds the matrices, and
+# what nic_load takes of a GPU's memory meanwhile: two ends for each rail, of up to two rails, with a CUDA context of
+# half a GiB and buffers.
 GPU_SIZES = Sizes(
-    ((8192, 8192, 16384), (8192, 8192, 32768), (16384, 8192, 16384)), 2**28, None, 3 * 2**29, 1.0, 0.5, 20.0
+    ((8192, 8192, 16384), (8192, 8192, 32768), (16384, 8192, 16384)), 2**28, None, 7 * 2**29, 1.0, 0.5, 20.0
 )
 CPU_SIZES = Sizes(((64, 64, 256), (64, 128, 128)), 2**18, 2**20, 0, 0.01, 0.05, 1.0)
 

@@ -49,6 +49,21 @@ def rail_subjects(expect: Expectations) -> list[str]:
     return [subject_of(rail) for rail in rails_of(expect)]
 
 
+def gpus_beside(expect: Expectations) -> dict[int, int]:
+    """Return by rail the CUDA number of the GPU beside it, GPUs numbered by their PCI addresses.
+
+    By the class' affinity where it names rails, else in the order of both parts' addresses.
+    """
+    if not expect.gpu:
+        return {}
+    gpus = sorted(expect.gpu.parts, key=lambda part: part.address)
+    numbers = {part.slot: number for number, part in enumerate(gpus)}
+    affinity = (expect.affinity.parts if expect.affinity else None) or ()
+    declared = {part.rail: numbers[part.slot] for part in affinity if part.slot in numbers}
+    rails = sorted(rails_of(expect), key=lambda rail: rail.address)
+    return {rail.rail: declared.get(rail.rail, number % len(gpus)) for number, rail in enumerate(rails)}
+
+
 def roce_ports(expect: Expectations) -> dict[str, PortSettings]:
     """Return what each rail's port is set to by part, none where the class' fabric is no RoCE.
 

@@ -1,6 +1,6 @@
 """Redfish documents of the BMC, read with ``curl``: health, sensors, power supplies, logs, firmware.
 
-Schemas of DMTF DSP8010 (Thermal, Power, PowerSubsystem, PowerSupply, Sensor, ThermalSubsystem, LeakDetector,
+Schemas of DMTF DSP8010 (Thermal, Power, PowerSubsystem, PowerSupply, Sensor, ThermalSubsystem, Fan, LeakDetector,
 ComputerSystem, Chassis, Manager, EthernetInterface, LogEntryCollection), as the BMCs of DGX H100, Supermicro SYS-821GE
 and Dell iDRAC9 fill them. The class lists the documents to read; user and password stand in a netrc file on the host,
 never in an argument. A sensor with ``State: Absent`` has no reading and is not at 0 C; the thresholds say whether high
@@ -159,6 +159,8 @@ def _sensor(place: str, item: Mapping[str, Any]) -> Sensor:
     unit = _READINGS[key] if key else ""
     if key == "Reading":
         unit = str(item.get("ReadingUnits") or ("C" if item.get("ReadingType") == "Temperature" else ""))
+    if place == "#Fan":
+        reading, unit = _speed(item)
     text = f"State {status.get('State')}, Health {status.get('Health')}"
     if status.get("State") in _NOT_THERE:
         return Sensor(name, ABSENT, None, unit, text)
@@ -170,6 +172,17 @@ def _sensor(place: str, item: Mapping[str, Any]) -> Sensor:
     if states == [None, None] or (owed and reading is None) or status.get("State") not in (None, "Enabled"):
         return Sensor(name, UNKNOWN, reading, unit, text)
     return Sensor(name, OK, reading, unit, text)
+
+
+def _speed(fan: Mapping[str, Any]) -> tuple[float | None, str]:
+    """Return the speed that a Fan document of a ThermalSubsystem tells, in RPM where it does, and its unit.
+
+    By the schema alone: none is recorded.
+    """
+    told = fan.get("SpeedPercent") if isinstance(fan.get("SpeedPercent"), dict) else {}
+    assert isinstance(told, dict)
+    turns, percent = _number(told.get("SpeedRPM")), _number(told.get("Reading"))
+    return (percent, "%" if percent is not None else "") if turns is None else (turns, "RPM")
 
 
 def _by_limits(item: Mapping[str, Any], reading: float) -> str | None:

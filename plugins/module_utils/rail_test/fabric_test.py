@@ -15,9 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ..collectives.collective import CollectiveError, Place, first_host, place_from
@@ -32,6 +30,7 @@ from .fabric_peer import FabricError, Peer, call, listen
 from .perftest import BANDWIDTH, LATENCY, PerftestError, RailTest, argv_of, gid_index_of, parse
 from .perftest_process import KILL_SECONDS, Tool, silent, taken
 from .rail_counters import PRIORITY_COUNTERS, growth, read_counters
+from .rail_gids import read_gids
 
 LOOPBACK, SINGLE, TOGETHER, CONTROL = "loopback", "single", "together", "control"
 # What a tool may take beyond its load: opening the device, the GPU, exchanging addresses.
@@ -272,7 +271,7 @@ class RailTestRun:
         own = self.request.nodes[self.node]["rails"].get(rail)
         if own is None:
             raise PerftestError("no address is declared for this rail")
-        return gid_index_of(_gids(device, self.request.root), own)
+        return gid_index_of(read_gids(device, self.request.root), own)
 
     def _counters(self, rail: str) -> dict[str, int]:
         request = self.request
@@ -291,17 +290,6 @@ def _key(test: RailTest) -> str:
 
 def _failed(test: RailTest, error: str) -> dict[str, Any]:
     return {**test.to_dict(), "value": None, "bytes": 0, "error": error[:400]}
-
-
-def _gids(device: str, root: str) -> dict[int, tuple[str, str]]:
-    port = Path(root, "sys/class/infiniband", device, "ports/1")
-    found: dict[int, tuple[str, str]] = {}
-    for path in (port / "gid_attrs/types").glob("*"):
-        # An index that holds no GID gives an error instead of a type.
-        with suppress(OSError, ValueError):
-            gid = (port / "gids" / path.name).read_text(encoding="ascii").strip()
-            found[int(path.name)] = (gid, path.read_text(encoding="ascii"))
-    return found
 
 
 def main(arguments: Sequence[str] | None = None, _version: str = "") -> int:

@@ -17,6 +17,8 @@ from ..words.errors import MusterError
 BANDWIDTH, LATENCY = "ib_write_bw", "ib_write_lat"
 # Options that only a build with CUDA has; perftest 4.5-0.17 has not the second one.
 CUDA, CUDA_DMABUF = "--use_cuda", "--use_cuda_dmabuf"
+# Where a server listens, everywhere without it; from perftest 24.01 on (Ubuntu 24.04, Debian 13).
+LISTEN_AT = "--bind_source_ip"
 # Column that counts, by tool: the mean over the run; the median round trip, halved by the tool itself.
 _COLUMNS = {BANDWIDTH: "BW average[Gb/sec]", LATENCY: "t_typical[usec]"}
 # What is told after the closing line where the memory of a GPU was used; releases before 25.01 call it "RX GPU buffer".

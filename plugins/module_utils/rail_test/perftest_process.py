@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -20,6 +21,8 @@ KILL_SECONDS = 2
 # Of what a tool said, in characters, that an error shows.
 SAID = 300
 _POLL_SECONDS = 0.02
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
 
 
 class Tool:
@@ -52,6 +55,7 @@ class Tool:
                     stderr=self.err,
                     env={**os.environ, **more},
                     start_new_session=True,
+                    preexec_fn=_end_with_parent,  # noqa: PLW1509 -- its one system call takes no lock of any thread
                 )
             except OSError as exc:
                 self.error = f"{argv[0]}: {exc.strerror or exc}"
@@ -108,6 +112,11 @@ class Tool:
             tool.kill()
         if whole:
             cls._starting.release()
+
+
+def _end_with_parent() -> None:
+    """Let this process be killed when the program that started it is: a server would wait for its client for ever."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def taken(ports: Iterable[int], end: float) -> set[int]:

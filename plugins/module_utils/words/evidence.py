@@ -31,7 +31,8 @@ _BESIDES = {"preflight": ("mounts",), "health": ("mounts",)}
 # Sections that say something only where they are declared: a fleet without them keeps the evidence that it has.
 _IF_DECLARED = ("mini_clusters",)
 # What provisioning installs: the fingerprint tells whether it became another, for the stages that depend on it.
-_NOT_JUDGED = ("gpu_stack",)
+# And what only planning counts.
+_NOT_JUDGED = ("gpu_stack", "power")
 
 
 # Evidence is a few levels deep; a record nested for its own sake must not exhaust whoever reads it.

@@ -679,6 +679,8 @@ class Telemetry:
     # Null where the driver tells no memory temperature, too.
     memory_temperature_celsius: Optional[Number]
     temperature_spread_celsius: Optional[Number]
+    # How far a GPU may lie above the median of the same slot of the other nodes, at equal power; null: not compared.
+    slot_spread_celsius: Optional[Number]
     ecc_corrected: Count
     ecc_uncorrected: Count
     pcie_replays_per_minute: Number
@@ -750,6 +752,23 @@ class NvmeRead:
     margin_percent: Number
     # Allows a file to be written: in its directory one is laid out, read, removed.
     file: Optional[TestFile]
+
+
+@dataclass(frozen=True)
+class NicLoad:
+    """Traffic of every rail that turns round inside its NIC; null: the rails are not loaded.
+
+    Floors are parts of nic.speed_gbps, for the memory of the rail's own NUMA node, of another one, and of a GPU. One
+    that is null is not known: the rails of a node are then compared with each other alone.
+    """
+
+    message_bytes: Positive
+    # How long one memory is used before the next one.
+    round_seconds: Positive
+    near_floor_percent: Optional[Number]
+    far_floor_percent: Optional[Number]
+    gpu_floor_percent: Optional[Number]
+    spread_percent: Number
 
 
 @dataclass(frozen=True)
@@ -832,6 +851,21 @@ class Inlet:
 
 
 @dataclass(frozen=True)
+class Airflow:
+    """The sensor of the air that leaves, how much warmer than at the inlet it may be, how many fans turn at least."""
+
+    outlet: Optional[Text]
+    rise_celsius: Optional[Number]
+    fans: Optional[Positive]
+
+    def __post_init__(self) -> None:
+        if self.outlet is None and self.fans is None:
+            raise ReadError("fans", "nothing", "a sensor of the outlet or a number of fans, as nothing would be judged")
+        if self.outlet is None and self.rise_celsius is not None:
+            raise ReadError("outlet", "nothing", "a sensor, as rise_celsius is declared")
+
+
+@dataclass(frozen=True)
 class Bmc:
     """What a section states as null is not asked of the BMC."""
 
@@ -841,10 +875,13 @@ class Bmc:
     sensors: Optional[BmcSensors]
     power_supplies: Optional[PowerSupplies]
     inlet: Optional[Inlet]
+    airflow: Optional[Airflow]
 
     def __post_init__(self) -> None:
         if self.interface == "redfish" and self.redfish is None:
             raise ReadError("redfish", "nothing", "address, netrc, certificate and documents")
+        if self.airflow and self.airflow.outlet and self.inlet is None:
+            raise ReadError("inlet", "nothing", "a sensor and its limit, as airflow.outlet is held against it")
 
 
 @dataclass(frozen=True)
@@ -853,6 +890,13 @@ class Package:
 
     name: Text
     version: Text
+
+
+@dataclass(frozen=True)
+class Power:
+    """The most that a node draws under load; the ramp of burn-in counts it, and no node is judged by it."""
+
+    kilowatts: AboveZero
 
 
 @dataclass(frozen=True)
@@ -1050,11 +1094,14 @@ class Expectations:
     dcgm: Optional[Dcgm]
     nvbandwidth: Optional[Nvbandwidth]
     nvme_read: Optional[NvmeRead]
+    nic_load: Optional[NicLoad]
     cpu_stress: Optional[CpuStress]
     memory_bandwidth: Optional[MemoryBandwidth]
     memory_latency: Optional[MemoryLatency]
     firmware: Optional[Firmware]
     bmc: Optional[Bmc]
+    # Null where nobody says what a node draws.
+    power: Optional[Power]
     gpu_stack: Optional[GpuStack]
     tools: Tools
     collective: Collectives

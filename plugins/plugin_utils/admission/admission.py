@@ -118,7 +118,8 @@ class Case:
     ``claimed`` says which serial number of the machine another node claims too. ``slurm_booted`` is when the node
     booted that Slurm runs under this name, in seconds since the epoch; None where Slurm does not say.
     ``slurm_refused`` is what Slurm says of a node that has registered with less than is declared. ``drawn`` is the
-    evidence that was to be judged on the control machine too, and has not been.
+    evidence that was to be judged on the control machine too, and has not been. ``compared`` is what its burn-in shows
+    beside those of other nodes; ``judged`` is the last row of the ledger's evidence by which its state was judged.
     """
 
     node: str
@@ -137,6 +138,8 @@ class Case:
     slurm_booted: float | None = None
     slurm_refused: str = ""
     drawn: frozenset[str] = frozenset()
+    compared: Sequence[Finding] = ()
+    judged: int = 0
 
     @property
     def in_service(self) -> bool:
@@ -365,6 +368,10 @@ def stage_verdict(stage: str, case: Case, policy: Policy, now: float) -> StageVe
             refused.append(Finding(REGISTRATION, "host", FAIL, reason=case.slurm_refused, action="investigate"))
     measured, apart = _without_owed(evidence, case)
     owed += apart
+    if stage == "burn_in":
+        beside, apart = _beside_others(record, case, policy, now)
+        measured += beside
+        owed += apart
     # Of what the evidence says itself: nobody waives what it does not say, or that it is not of this machine.
     waived = tuple(waived_of(case.node, measured, policy, now))
     accepted = {each.finding for each in waived}
@@ -531,6 +538,18 @@ def _without_owed(evidence: Evidence, case: Case) -> tuple[list[Finding], list[s
     owed = {"rejudged", *(["fingerprint"] if evidence.stage == "preflight" and known else [])}
     apart = [each for each in evidence.findings if each.check in owed and each.verdict == INCOMPLETE]
     return [each for each in evidence.findings if each not in apart], [each.reason for each in apart]
+
+
+def _beside_others(record: Record, case: Case, policy: Policy, now: float) -> tuple[list[Finding], list[str]]:
+    """Return what a burn-in shows beside those of other nodes, and of a node in service apart what has to be proven.
+
+    A cohort moves, and no node may be closed because others were measured since. In a burn-in that was run since the
+    node was judged it counts as what that burn-in found itself.
+    """
+    if not case.in_service or (record.order > case.judged and not record.evidence.judged_again):
+        return list(case.compared), []
+    accepted = {each.finding for each in waived_of(case.node, case.compared, policy, now)}
+    return [], [text_of("burn_in", each) for each in case.compared if each not in accepted]
 
 
 def identity_of_case(case: Case) -> tuple[list[str], list[str]]:

@@ -51,6 +51,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.cases import (
     cases_of,
+    compared_burn_ins,
     require_compute,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.controller_gate import (
@@ -341,6 +342,8 @@ def _cases(
     slurm = {} if info is None else info.nodes
     booted = {name: float(node["boot_time"]) for name, node in slurm.items() if node.get("boot_time")}
     refused = refused_registrations(info)
+    with run.book.reading() as reader:
+        compared = compared_burn_ins(request.fleet, reader)
     for start in range(0, len(request.nodes), NODES_AT_ONCE):
         names = request.nodes[start : start + NODES_AT_ONCE]
         preflights = {name: handed.preflight(name) for name in names}
@@ -350,7 +353,7 @@ def _cases(
             if (trouble := trouble_of(request, name, handed.unread.get(name), preflights[name], run.now)) is not None
         }
         with run.book.reading() as reader:
-            cases = cases_of(request.fleet, reader, preflights, run.now, troubles, booted)
+            cases = cases_of(request.fleet, reader, preflights, run.now, troubles, booted, compared)
         yield {
             name: replace(
                 case,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission import (
     NO_REQUIREMENTS,
     Case,
@@ -13,6 +14,11 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.admission.admission
     Trouble,
     fault_counts,
     requirements_of,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.admission.burn_in_cohort import (
+    BurnedIn,
+    cohort_findings,
+    compares,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import NodeRow, Reader
@@ -35,6 +41,7 @@ def cases_of(  # noqa: PLR0913, PLR0917 -- all that a case is made of
     now: float,
     troubles: Mapping[str, Trouble] | None = None,
     booted: Mapping[str, float] | None = None,
+    compared: Mapping[str, Sequence[Finding]] | None = None,
 ) -> dict[str, Case]:
     """Return by node all that judging it needs, with one query a stage however many nodes there are.
 
@@ -42,7 +49,8 @@ def cases_of(  # noqa: PLR0913, PLR0917 -- all that a case is made of
     fingerprint and passes nothing. It decides that stage, unless the ledger has one that began later: of two runs the
     one that looked last knows the node, and a fault that either saw counts. A node in service that the fleet file
     now gives another hardware class has to be proven anew as that. ``booted`` is when Slurm has each node booted, in
-    seconds since the epoch. Raises PolicyError for a name that is no compute node of the fleet.
+    seconds since the epoch; ``compared`` is what ``compared_burn_ins`` gave where it was asked before. Raises
+    PolicyError for a name that is no compute node of the fleet.
     """
     require_compute(fleet, preflights)
     records = reader.records(fleet.policy.stages, preflights)
@@ -51,6 +59,7 @@ def cases_of(  # noqa: PLR0913, PLR0917 -- all that a case is made of
     claims, names = claimed(reader.shared_parts(), fleet.compute, served), frozenset(fleet.compute)
     rules = requirements_of(fleet.classes, fleet.policy)
     moved, drawn = reclassified(fleet, rows), reader.drawn_and_not_judged()
+    beside = compared_burn_ins(fleet, reader) if compared is None else compared
     cases = {}
     for name, preflight in _decisive(fleet.policy, preflights, reader, now).items():
         required, digests = rules.get(fleet.compute[name].hardware_class or "", NO_REQUIREMENTS)
@@ -73,8 +82,33 @@ def cases_of(  # noqa: PLR0913, PLR0917 -- all that a case is made of
             claimed=claims.get(name, ""),
             slurm_booted=(booted or {}).get(name),
             drawn=drawn,
+            compared=beside.get(name, ()),
+            judged=row.judged if row is not None else 0,
         )
     return cases
+
+
+def compared_burn_ins(fleet: Fleet, reader: Reader) -> dict[str, tuple[Finding, ...]]:
+    """Return by node how its newest burn-in looks beside those of all nodes of its class, in this run or not.
+
+    One query reads what they measured, none where no class compares it. Only numbers that were judged by what the class
+    expects now are comparable: it says how the parts are loaded.
+    """
+    classes = {name: expect for name, expect in fleet.classes.items() if compares(expect)}
+    if "burn_in" not in fleet.policy.stages or not classes:
+        return {}
+    rules = requirements_of(classes, fleet.policy)
+    cohorts: dict[str, dict[str, BurnedIn]] = {name: {} for name in classes}
+    for each in reader.measured("burn_in"):
+        node = fleet.compute.get(each.node)
+        name = node.hardware_class if node is not None else None
+        if node is not None and name in cohorts and each.expect_digest == rules[name][1]["burn_in"]:
+            cohorts[name][each.node] = BurnedIn(node.rack, each.measures)
+    return {
+        node: findings
+        for name, nodes in cohorts.items()
+        for node, findings in cohort_findings(classes[name], nodes).items()
+    }
 
 
 def claimed(

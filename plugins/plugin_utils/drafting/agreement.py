@@ -11,7 +11,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.shortened 
 Facts = tuple[Mapping[str, Any], Mapping[str, str]]
 _SHOWN = 4
 # What a class asks for at least.
-_LEAST = ("memory.mib", "bmc.sensors.count")
+_LEAST = ("memory.mib", "bmc.sensors.count", "bmc.airflow.fans")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def agreed(facts: Mapping[str, Facts], memory_tolerance_percent: float) -> Agree
     """Return what the hosts' facts (values, and why others could not be read) come to; nothing is averaged.
 
     Of what a class asks for at least the largest holds for all hosts: memory, if the others lie within the tolerance,
-    and the number of sensors, as those that a host lacks are to be found.
+    and the numbers of sensors and of fans that turn, as those that a host lacks are to be found.
     """
     values: dict[str, Any] = {}
     differences: dict[str, dict[str, Any]] = {}

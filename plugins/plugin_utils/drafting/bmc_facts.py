@@ -10,13 +10,21 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.formats.bmc import ABSENT, OK, UNKNOWN, Sensor
+from ansible_collections.muster.cluster.plugins.module_utils.formats.bmc import (
+    ABSENT,
+    OK,
+    UNKNOWN,
+    Sensor,
+    fans_of,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.host.blocks import split
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Unreadable
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.probe_values import ProbeValues
 
 # NVIDIA's "TEMP_AMBIENT" and HPE's "01-Inlet Ambient", beside which others are inside the host; else "Inlet Temp".
 _INLETS = tuple(re.compile(name, re.IGNORECASE) for name in ("ambient", "inlet"))
+# NVIDIA's "TEMP_MB_OUTLET"; iDRACs' and others' "Exhaust Temp".
+_OUTLETS = (re.compile("exhaust|outlet", re.IGNORECASE),)
 # RFC 2606: such a name is never found, so that a BMC which nobody has declared is asked in vain.
 UNTOLD_ADDRESS = "bmc.invalid"
 UNTOLD_NETRC = "/etc/muster/bmc"
@@ -47,12 +55,20 @@ def bmc_facts(seen: ProbeValues) -> tuple[dict[str, Any], dict[str, str]]:
         else:
             values[f"bmc.{key}.count"] = count
     try:
-        values["bmc.inlet.sensor"] = name = _inlet(source.sensors)
+        values["bmc.inlet.sensor"] = name = _named(source.sensors, _INLETS, "comes in")
         limit = _limit(seen, name) if interface == "redfish" else None
         if limit is not None:
             values["bmc.inlet.limit_celsius"] = limit
     except Unreadable as exc:
         unseen["bmc.inlet"] = str(exc)
+    try:
+        values["bmc.airflow.outlet"] = _named(source.sensors, _OUTLETS, "leaves")
+    except Unreadable as exc:
+        unseen["bmc.airflow.outlet"] = str(exc)
+    if turning := sum(bool(fan.reading) for fan in fans_of(source.sensors)):
+        values["bmc.airflow.fans"] = turning
+    else:
+        unseen["bmc.airflow.fans"] = "the BMC tells no fan's speed"
     try:
         version = source.firmware if interface == "redfish" else seen.value("ipmi_mc")
         if version is None:
@@ -85,12 +101,13 @@ def _supplies(supplies: Sequence[Sensor]) -> int:
     return present if all(supply.state == OK for supply in supplies[:present]) else 0
 
 
-def _inlet(sensors: Sequence[Sensor]) -> str:
+def _named(sensors: Sequence[Sensor], ways: Sequence[re.Pattern[str]], where: str) -> str:
+    """Return the one sensor that is named in the first of these ways of which any is; raises Unreadable."""
     warm = [sensor for sensor in sensors if sensor.unit == "C" and sensor.reading]
     names = sorted({sensor.name for sensor in warm if sensor.state not in _SILENT})
-    found = next((at for inlet in _INLETS if (at := list(filter(inlet.search, names)))), [])
+    found = next((at for way in ways if (at := list(filter(way.search, names)))), [])
     if len(found) != 1:
-        raise Unreadable(f"sensors of the air that comes in: {', '.join(found) or 'none'}, expected one")
+        raise Unreadable(f"sensors of the air that {where}: {', '.join(found) or 'none'}, expected one")
     return found[0]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.checks.gpu_affinity import CONNECTIONS
 from ansible_collections.muster.cluster.plugins.module_utils.collecting.archive import Collected
-from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Bmc, Dimms, Firmware
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Airflow, Bmc, Dimms, Firmware
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.agreement import agreed
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.base_class import has_gpus, nearest_class
 from ansible_collections.muster.cluster.plugins.plugin_utils.drafting.draft_error import DraftError
@@ -24,7 +24,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_compa
 # Sections whose numbers are limits of what a load or a round of several hosts measures.
 _MEASURED = (
     *("rdma", "gpu_stress", "telemetry", "dcgm", "nvbandwidth", "nvme_read", "memory_bandwidth", "memory_latency"),
-    *("storage", "collective"),
+    *("nic_load", "storage", "collective"),
 )
 # What a section that the base leaves null is begun with where hosts show it, as a class states it whole or not at all.
 _BEGUN: Mapping[str, Mapping[str, Any]] = {
@@ -34,6 +34,7 @@ _BEGUN: Mapping[str, Mapping[str, Any]] = {
     "bmc.sensors": {"required": []},
     "bmc.power_supplies": {},
     "bmc.inlet": {},
+    "bmc.airflow": {each.name: None for each in fields(Airflow)},
 }
 
 
@@ -148,7 +149,7 @@ def _settle_connection(values: dict[str, Any], affinity: Mapping[str, Any] | Non
 
 
 def _settle_bmc(values: dict[str, Any], unseen: dict[str, str], base: Mapping[str, Any]) -> None:
-    """Take out what is no section of a BMC by itself: an inlet without limit, a version that nothing reads."""
+    """Take out what is no section of a BMC by itself: an inlet without limit, an outlet without inlet, a version."""
     inlet = base["bmc"] and base["bmc"]["inlet"]
     limit = values.pop("bmc.inlet.limit_celsius", None)
     if "bmc.inlet.sensor" in values and not inlet:
@@ -157,6 +158,9 @@ def _settle_bmc(values: dict[str, Any], unseen: dict[str, str], base: Mapping[st
             unseen["bmc.inlet"] = f"the BMC tells no limit of {name}: declare sensor and limit_celsius"
         else:
             values["bmc.inlet.limit_celsius"] = limit
+    if "bmc.airflow.outlet" in values and "bmc.inlet.sensor" not in values and not inlet:
+        name = values.pop("bmc.airflow.outlet")
+        unseen["bmc.airflow.outlet"] = f"{name} is held against the inlet: declare it with bmc.inlet"
     whole = "bmc.redfish" in values or values.get("bmc.interface") == "ipmitool"
     if base["bmc"] is None and not whole:
         for key in [key for key in values if key.startswith("bmc.")]:

@@ -9,12 +9,17 @@ from typing import Annotated, Any, Literal
 
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import Step, Steps
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.collective_program import ELEMENT_BYTES
-from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS, ROUND_CHECKS
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import (
+    CHECKS,
+    COHORT_CHECKS,
+    ROUND_CHECKS,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.words.deviation import Deviation
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import STAGES
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import (
+    AboveZero,
     Converted,
     Number,
     ReadError,
@@ -66,6 +71,44 @@ class BurnInProfile:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, each step with the keys that say something."""
         return {"interval_seconds": self.interval_seconds, "steps": [step.to_dict() for step in self.steps]}
+
+
+@dataclass(frozen=True)
+class PowerBudget:
+    """The most that nodes under burn-in may draw together, in kW; None: no limit."""
+
+    rack: AboveZero | None = None
+    feed: AboveZero | None = None
+    site: AboveZero | None = None
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return the limits by what they hold for: rack, feed, site."""
+        return {"rack": self.rack, "feed": self.feed, "site": self.site}
+
+    @property
+    def declared(self) -> bool:
+        """Whether there is any limit."""
+        return any(limit is not None for limit in self.to_dict().values())
+
+
+@dataclass(frozen=True)
+class BurnInRamp:
+    """What burn-in may draw, how steeply it begins, and the command that says whether the site has an alarm."""
+
+    kilowatts: PowerBudget = field(default_factory=PowerBudget)
+    ramp_seconds: Annotated[float, at_least(0)] = 15.0
+    # Exit status 0 says that there is none.
+    alarm: Annotated[tuple[Text, ...], Rule("a command and its arguments", bool, of_value=True)] | None = None
+
+    def __post_init__(self) -> None:
+        # Where nobody knows from which directory a playbook is run.
+        if self.alarm is not None and not self.alarm[0].startswith("/"):
+            raise ReadError("alarm[0]", shown(self.alarm[0]), "an absolute path")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that reads back the same."""
+        alarm = None if self.alarm is None else list(self.alarm)
+        return {"kilowatts": self.kilowatts.to_dict(), "ramp_seconds": self.ramp_seconds, "alarm": alarm}
 
 
 Size = Annotated[
@@ -128,7 +171,7 @@ class Waiver(Deviation):
     who: Text
 
     def __post_init__(self) -> None:
-        if self.check not in CHECKS and self.check not in ROUND_CHECKS:
+        if self.check not in CHECKS and self.check not in (*ROUND_CHECKS, *COHORT_CHECKS):
             raise ReadError("check", shown(self.check), "the name of a check (docs/checks.md)")
         if self.check in NOT_WAIVED:
             raise ReadError("check", shown(self.check), "another: without it nothing else is known of the node")
@@ -157,6 +200,7 @@ class Policy:
     # Age up to which the last health check of a node in service counts; None where Slurm runs none.
     heartbeat_seconds: Annotated[float, at_least(1)] | None
     close_limit_percent: Number = 0
+    burn_in: BurnInRamp = field(default_factory=BurnInRamp)
     # Name of the profile that groups of GPUs must keep; None: none.
     latency_profile: Text | None = None
     latency_profiles: Mapping[str, LatencyBudget] = field(default_factory=dict)
@@ -209,6 +253,7 @@ class Policy:
             **{each.name: getattr(self, each.name) for each in fields(self) if each.name != "waivers"},
             "stages": list(self.stages),
             "fresh_hours": dict(self.fresh_hours),
+            "burn_in": self.burn_in.to_dict(),
             **{key: {name: one.to_dict() for name, one in getattr(self, key).items()} for key in profiles},
         } | _if_any("waivers", [waiver.to_dict() for waiver in self.waivers])
 
@@ -236,6 +281,7 @@ def read_policy(data: Any, fabric: Fabric, storage: Storage, scheduler: Schedule
             _keep_shipped(key, values[key], shipped[key])
         for key in ("burn_in_profiles", "latency_profiles", "fresh_hours"):
             values[key] = filled(values[key], shipped[key])
+        values["burn_in"] = filled(values["burn_in"], shipped["burn_in"])
         policy = read(Policy, values)
         for index, stage in enumerate(policy.stages):
             if stage in idle:

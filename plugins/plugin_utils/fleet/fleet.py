@@ -38,7 +38,11 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declaration i
     read_yaml,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_fabric import Fabric, fabric_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import Policy, read_policy
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_policy import (
+    Policy,
+    PowerBudget,
+    read_policy,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.declared_scheduler import (
     CONTROLLER,
     DATABASE,
@@ -110,6 +114,12 @@ class Node:
     rack: str | None = None
     rails: tuple[Rail, ...] = ()
     slurm_version: str | None = None
+    feed: str | None = None
+
+    @property
+    def power_feed(self) -> str:
+        """What feeds it, as it is told to people: its feed, else its pod, else the whole fleet."""
+        return f"feed {self.feed}" if self.feed else f"pod {self.pod}" if self.pod else "the fleet"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the node as it stands in ``muster_fleet.nodes``, without its name."""
@@ -122,6 +132,7 @@ class Node:
             "rails": [rail.to_dict() for rail in self.rails],
             # Left out where there is none, as on most hosts.
             **({"slurm_version": self.slurm_version} if self.slurm_version else {}),
+            **({"feed": self.feed} if self.feed else {}),
         }
 
 
@@ -206,7 +217,7 @@ class HostBlock:
 
 @dataclass(frozen=True)
 class Places:
-    """Pods or racks by pattern, filled in order with ``nodes_each`` nodes of a block."""
+    """Pods, racks or power feeds by pattern, filled in order with ``nodes_each`` nodes of a block."""
 
     name: Annotated[Pattern, names("letters, digits, hyphens, dots and underscores", _WORD)]
     nodes_each: Positive | None = None
@@ -223,17 +234,19 @@ class NodeBlock:
     racks: Places | None = None
     rails: BlockRails | None = None
     slurm_version: Release | None = None
+    feeds: Places | None = None
 
     def nodes(self, expect: Expectations, fabric: Fabric) -> list[Node]:
         """Return the nodes, of whose class ``expect`` is; raises ReadError."""
         count = len(self.name.names)
         addresses = _addresses(self.address, count)
         pods, racks = _places("pods", self.pods, count), _places("racks", self.racks, count)
+        feeds = _places("feeds", self.feeds, count)
         rails = rails_of_block(self.rails, count, expect, fabric)
-        each = zip(self.name.names, addresses, pods, racks, rails, strict=True)
+        each = zip(self.name.names, addresses, pods, racks, rails, feeds, strict=True)
         return [
-            Node(name, COMPUTE, address, self.hardware_class, pod, rack, node_rails, self.slurm_version)
-            for name, address, pod, rack, node_rails in each
+            Node(name, COMPUTE, address, self.hardware_class, pod, rack, node_rails, self.slurm_version, feed)
+            for name, address, pod, rack, node_rails, feed in each
         ]
 
 
@@ -248,6 +261,7 @@ class DeclaredNode:
     rack: Text | None = None
     rails: tuple[Rail, ...] = ()
     slurm_version: Release | None = None
+    feed: Text | None = None
 
     def __post_init__(self) -> None:
         _check_own_release(self.role, self.slurm_version)
@@ -258,7 +272,9 @@ class DeclaredNode:
             return Node(name, self.role, self.address, None, self.pod, self.rack, self.rails, self.slurm_version)
         known = choice("hardware_class", self.hardware_class, tuple(classes))
         check_rails([rail.rail for rail in self.rails], classes[known], fabric)
-        return Node(name, self.role, self.address, known, self.pod, self.rack, self.rails, self.slurm_version)
+        return Node(
+            name, self.role, self.address, known, self.pod, self.rack, self.rails, self.slurm_version, self.feed
+        )
 
 
 _Entries = Rule("at least one entry", bool, of_value=True)
@@ -428,6 +444,8 @@ class Fleet:
         with faults_of(file):
             _check_container_plugin(scheduler, nodes, classes)
         policy = read_policy(top.policy, fabric, storage, scheduler, file)
+        with faults_of(file, "policy.burn_in.kilowatts"):
+            _check_power(policy.burn_in.kilowatts, nodes, classes)
         count = Counter(node.hardware_class for node in nodes)
         return cls(
             cluster=top.cluster,
@@ -583,7 +601,7 @@ def _addresses(first: str, count: int) -> list[str]:
 
 
 def _places(key: str, places: Places | None, nodes: int) -> Sequence[str | None]:
-    """Return the pod or rack of each node of a block: places are filled in order, ``nodes_each`` nodes to each."""
+    """Return the pod, rack or feed of each node of a block: they are filled in order, ``nodes_each`` nodes to each."""
     if places is None:
         return [None] * nodes
     known = places.name.names
@@ -602,6 +620,7 @@ def _check_together(nodes: Sequence[Node], fabric: Fabric) -> None:
     by_name: dict[str, Node] = {}
     by_address: dict[str, str] = {}
     pod_of: dict[str, str | None] = {}
+    feed_of: dict[str, str | None] = {}
     for node in nodes:
         if (other := by_name.setdefault(node.name, node)) is not node:
             if other.rack and node.rack and other.rack != node.rack:
@@ -616,6 +635,9 @@ def _check_together(nodes: Sequence[Node], fabric: Fabric) -> None:
         if node.rack is not None and pod_of.setdefault(node.rack, node.pod) != node.pod:
             both = f'rack "{node.rack}" in pods {shown(pod_of[node.rack])} and {shown(node.pod)}'
             raise ReadError("nodes", both, "each rack in one pod")
+        if node.rack is not None and feed_of.setdefault(node.rack, node.feed) != node.feed:
+            both = f'rack "{node.rack}" in feeds {shown(feed_of[node.rack])} and {shown(node.feed)}'
+            raise ReadError("nodes", both, "each rack in one feed")
     managers = [node.name for node in nodes if node.role == SUBNET_MANAGER]
     if bool(managers) != bool(fabric.subnet_manager):
         found = f"{', '.join(managers) or 'no host'} with role {SUBNET_MANAGER}"
@@ -652,6 +674,26 @@ def _check_nvlink_domains(nodes: Sequence[Node], classes: Mapping[str, Expectati
             wanted = f"{imex.nodes}, as nvlink.domain.imex.nodes of the class says, or null there"
             raise ReadError("nodes", found, wanted)
     return bool(racks)
+
+
+def _check_power(budget: PowerBudget, nodes: Sequence[Node], classes: Mapping[str, Expectations]) -> None:
+    """Raise ReadError for a budget that cannot be kept, or within which some node could never be burned in."""
+    if not budget.declared:
+        return
+    for node in nodes:
+        if node.role != COMPUTE:
+            continue
+        name = str(node.hardware_class)
+        power = classes[name].power
+        if power is None:
+            found = f"a budget, and nodes of class {name}, which declares no power"
+            raise ReadError("", found, f"hardware_classes.{name}.power.kilowatts, the most that such a node draws")
+        if budget.rack is not None and node.rack is None:
+            raise ReadError("rack", f'{budget.rack:g}, and node "{node.name}" in no rack', "a rack for each node")
+        for place, limit in budget.to_dict().items():
+            if limit is not None and power.kilowatts > limit:
+                expected = f"at least {power.kilowatts:g}, which one node of class {name} draws"
+                raise ReadError(place, f"{limit:g}", expected)
 
 
 def _check_container_plugin(scheduler: Scheduler, nodes: Sequence[Node], classes: Mapping[str, Expectations]) -> None:

@@ -32,7 +32,8 @@ _Entry = Mapping[str, Any]
 # Numbers of a class that a part must not exceed, and those that it must at least reach or do. What is in neither says
 # how it is measured: with any other number it is another measurement, and named.
 UPPER_LIMITS = (
-    *("bmc.inlet.*", "bmc.log.*", "clock.*", "collective.cohort.*", "collective.latency.microseconds"),
+    *("bmc.airflow.rise_celsius", "bmc.inlet.*", "bmc.log.*", "clock.*"),
+    *("collective.cohort.*", "collective.latency.microseconds"),
     *("collective.straggler.*", "dcgm.nvlink_errors", "gpu.ecc.*", "gpu.idle_memory_mib", "gpu.pcie_replays"),
     *("gpu.row_remap.*", "kernel_log.*", "memory.errors.*", "memory.swap_mib", "*.spread_percent"),
     *("*tolerance_percent", "*.margin_percent", "nic.errors.*", "nic.growth.*", "nic.physical.*", "nvme.media_errors"),
@@ -42,7 +43,8 @@ UPPER_LIMITS = (
     *("telemetry.pcie_replays_per_minute", "telemetry.throttle_seconds"),
 )
 LOWER_LIMITS = (
-    *("*.count", "*_floor_*", "affinity.numa_nodes", "collective.floors.busbw_gb_per_s", "collective.hold.*"),
+    *("*.count", "*_floor_*", "affinity.numa_nodes", "bmc.airflow.fans"),
+    *("collective.floors.busbw_gb_per_s", "collective.hold.*"),
     *("collective.ranks_per_node", "collective.*.iterations", "collective.*.warmup", "collective.train.*", "cpu.*"),
     *("cpu_stress.*", "disk.paths.free_gib", "gpu.memory_mib", "gpu.pcie_generation", "gpu.pcie_width"),
     *("gpu.power_limit_watts", "gpu_stress.memory_percent", "memory.dimms.size_mib", "memory.mib"),
@@ -62,7 +64,7 @@ NOT_COMPARED = (
     # Where a site and an image keep PyTorch, and where what was measured is kept.
     *("pytorch.python", "collective.container_python", "telemetry.directory"),
     # What planning counts, which limits nothing.
-    *("collective.step_seconds", "collective.pairs.seconds"),
+    *("collective.step_seconds", "collective.pairs.seconds", "power.*"),
 )
 # True asks for more than false; of all other switches either may be what a class needs.
 _MORE_IF_TRUE = ("dcgm.eud_required", "rdma.gpu_direct")

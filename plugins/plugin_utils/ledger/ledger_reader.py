@@ -19,6 +19,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records impo
     Draw,
     JudgedBy,
     Mark,
+    Measured,
     NodeRow,
     Progress,
     Record,
@@ -27,6 +28,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records impo
     Transition,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables import (
+    BURN_IN_SHARE,
     DECISION,
     DOUBT,
     DRAIN,
@@ -125,7 +127,7 @@ class Reader:
     def stays(self, serials: Iterable[str]) -> dict[tuple[str, str], Stay]:
         """Return, by kind and serial, where the parts with these serials were seen last."""
         found: dict[tuple[str, str], Stay] = {}
-        for names in _portions(serials):
+        for names in portions(serials):
             newest = select(func.max(PART.c.seq)).where(PART.c.serial.in_(names)).group_by(PART.c.kind, PART.c.serial)
             for row in self._connection.execute(select(PART).where(PART.c.seq.in_(newest))):
                 found[row.kind, row.serial] = Stay(*row)
@@ -201,7 +203,7 @@ class Reader:
             if row.node in started and started[row.node] < row.started <= row.imported + CLOCK_SKEW_SECONDS:
                 last[row.node] = max(last.get(row.node, (row.started, row.seq)), (row.started, row.seq))
         found: dict[str, Evidence] = {}
-        for names in _portions(str(seq) for _, seq in last.values()):
+        for names in portions(str(seq) for _, seq in last.values()):
             rows = self._connection.execute(select(EVIDENCE).where(EVIDENCE.c.seq.in_([int(seq) for seq in names])))
             found |= {row.node: _evidence_of(row) for row in rows}
         return found
@@ -261,11 +263,56 @@ class Reader:
             if isinstance(row.detail, dict) and isinstance(row.rules, dict)
         ]
 
+    def measured(self, stage: str) -> list[Measured]:
+        """Return what each node's finished evidence of a stage that came last measured, where it says so."""
+        newest = select(func.max(EVIDENCE.c.seq)).where(EVIDENCE.c.stage == stage).group_by(EVIDENCE.c.node)
+        columns = (EVIDENCE.c.node, EVIDENCE.c.expect_digest, EVIDENCE.c.detail)
+        query = select(*columns).where(EVIDENCE.c.seq.in_(newest), EVIDENCE.c.finished.is_not(None))
+        return [
+            Measured(row.node, row.expect_digest, row.detail["measures"])
+            for row in self._connection.execute(query.order_by(EVIDENCE.c.seq))
+            if isinstance(row.detail, dict) and "measures" in row.detail
+        ]
+
     def newest(self, node: str, stage: str) -> Evidence | None:
         """Return the node's evidence of a stage that came last, None where there is none."""
         query = select(EVIDENCE).where(EVIDENCE.c.stage == stage, EVIDENCE.c.node == node)
         row = self._connection.execute(query.order_by(EVIDENCE.c.seq.desc()).limit(1)).one_or_none()
         return None if row is None else _evidence_of(row)
+
+    def unfinished(self, stage: str) -> list[tuple[str, float, Any]]:
+        """Return node, start and detail of the newest evidence of a stage that has not ended.
+
+        The start is by the node's clock, and no later than the ledger heard of it.
+        """
+        newest = select(func.max(EVIDENCE.c.seq)).where(EVIDENCE.c.stage == stage).group_by(EVIDENCE.c.node)
+        columns = (EVIDENCE.c.node, EVIDENCE.c.started, EVIDENCE.c.imported, EVIDENCE.c.detail)
+        query = select(*columns).where(EVIDENCE.c.seq.in_(newest), EVIDENCE.c.finished.is_(None))
+        rows = self._connection.execute(query)
+        return [(row.node, min(row.started, row.imported), row.detail) for row in rows]
+
+    def newest_since(self, stage: str, since: float) -> list[Evidence]:
+        """Return each node's newest evidence of a stage, if it was imported after ``since``."""
+        newest = select(func.max(EVIDENCE.c.seq)).where(EVIDENCE.c.stage == stage).group_by(EVIDENCE.c.node)
+        query = select(EVIDENCE).where(EVIDENCE.c.seq.in_(newest), EVIDENCE.c.imported > since)
+        return [_evidence_of(row) for row in self._connection.execute(query.order_by(EVIDENCE.c.seq))]
+
+    def burn_in_shares(self, now: float) -> set[str]:
+        """Return the nodes that hold a share of the power budget: their burn-in was planned and has not ended since."""
+        share = BURN_IN_SHARE
+        ended = (
+            select(EVIDENCE.c.seq)
+            .where(
+                EVIDENCE.c.node == share.c.node,
+                EVIDENCE.c.stage == "burn_in",
+                EVIDENCE.c.finished.is_not(None),
+                EVIDENCE.c.imported >= share.c.since,
+                # By the node's clock; what began before is an earlier run, imported or judged again later.
+                EVIDENCE.c.started >= share.c.since - CLOCK_SKEW_SECONDS,
+            )
+            .exists()
+        )
+        return set(self._connection.execute(select(share.c.node).where(share.c.until > now, ~ended)).scalars())
 
     def draws(self) -> list[Draw]:
         """Return all that were drawn to have their evidence judged here too, oldest first."""
@@ -327,7 +374,7 @@ class Reader:
         return [_round_of({**row._asdict(), "observations": None}) for row in self._connection.execute(query)]
 
 
-def _portions(names: Iterable[str]) -> Iterator[list[str]]:
+def portions(names: Iterable[str]) -> Iterator[list[str]]:
     """Yield the names in portions that one statement takes."""
     ordered = sorted(set(names))
     for start in range(0, len(ordered), NAMES_PER_QUERY):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +14,11 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.evidence impo
 from ansible_collections.muster.cluster.plugins.module_utils.words.printable import printable
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.database import LedgerError
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.judged_again import refusal
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger_reader import NAMES_PER_QUERY, Reader
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger_reader import (
+    NAMES_PER_QUERY,
+    Reader,
+    portions,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import (
     DECISIONS,
     Doubt,
@@ -24,6 +28,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records impo
     Transition,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables import (
+    BURN_IN_SHARE,
     DECISION,
     DOUBT,
     DRAIN,
@@ -266,6 +271,18 @@ class Writer(Reader):
         """Count the generation on without a change of state and return it: what the gate is told next is newer."""
         self._connection.execute(update(META).values(generation=META.c.generation + 1))
         return self.generation()
+
+    def share_burn_in(self, shares: Mapping[str, tuple[float, float]]) -> None:
+        """Give nodes a share of the power budget, each (since, until); one that has a share has a new one."""
+        self.end_burn_in_shares(shares)
+        rows = [{"node": node, "since": since, "until": until} for node, (since, until) in shares.items()]
+        if rows:
+            self._connection.execute(insert(BURN_IN_SHARE), rows)
+
+    def end_burn_in_shares(self, nodes: Iterable[str]) -> None:
+        """Take the nodes' shares of the power budget back."""
+        for names in portions(nodes):
+            self._connection.execute(delete(BURN_IN_SHARE).where(BURN_IN_SHARE.c.node.in_(names)))
 
     def keep_drains(self, drains: Mapping[str, str], now: float) -> bool:
         """Make the ledger's manual drains those given and return whether that changed anything."""

@@ -105,6 +105,15 @@ class JudgedBy:
     expect_digest: str
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What a node says that its evidence measured, whatever that is, and the digest of what it was judged by."""
+
+    node: str
+    expect_digest: str
+    measures: Any
+
+
 # What came of a drawing: raw outputs and findings say the same. Every other text says what does not.
 AGREES = "agrees"
 

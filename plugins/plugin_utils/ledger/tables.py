@@ -8,7 +8,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.errors import
 from sqlalchemy import JSON, Column, Double, Index, Integer, MetaData, String, Table, UniqueConstraint
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 class UnreadableColumnError(MusterError, ValueError):
@@ -174,6 +174,15 @@ DRAW = Table(
     Column("at", Double, nullable=False),
     Column("outcome", String),
     Index("draw_last", "stage", "node", "seq"),
+)
+# Nodes for which a burn-in was planned within a power budget, written down before it starts: another run counts what
+# they draw until evidence of it has finished, or ``until``, by when it must have. Seconds since the epoch.
+BURN_IN_SHARE = Table(
+    "burn_in_share",
+    TABLES,
+    Column("node", String, primary_key=True),
+    Column("since", Double, nullable=False),
+    Column("until", Double, nullable=False),
 )
 DRAIN = Table(
     "drain",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.tables import (
+    BURN_IN_SHARE,
     DOUBT,
     DRAW,
     EVIDENCE,
@@ -51,10 +52,15 @@ def _to_2(connection: Connection) -> None:
     connection.execute(text("DROP TABLE part_1"))
 
 
+def _to_3(connection: Connection) -> None:
+    """Add the shares of a power budget; nobody has one."""
+    BURN_IN_SHARE.create(connection)
+
+
 def _add(connection: Connection, table: Table, *names: str) -> None:
     for name in names:
         column = CreateColumn(table.c[name]).compile(dialect=connection.dialect)
         connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {column}"))
 
 
-_STEPS: Mapping[int, Callable[[Connection], None]] = {1: _to_2}
+_STEPS: Mapping[int, Callable[[Connection], None]] = {1: _to_2, 2: _to_3}

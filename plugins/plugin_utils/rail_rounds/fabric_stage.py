@@ -8,11 +8,11 @@ from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.link_words import link_word
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CARRIER_CHECK, rail_checks
-from ansible_collections.muster.cluster.plugins.module_utils.nic.declared_nics import rails_of, subject_of
+from ansible_collections.muster.cluster.plugins.module_utils.nic.declared_nics import gpus_beside, rails_of, subject_of
 from ansible_collections.muster.cluster.plugins.module_utils.nic.peer_memory import DMABUF
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.fabric_test import CONTROL, SINGLE, TOGETHER
 from ansible_collections.muster.cluster.plugins.module_utils.rail_test.perftest import BANDWIDTH
-from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, stated
+from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import stated
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import plain
 from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.cabling_evidence import comparison_of, with_cabling
@@ -176,21 +176,6 @@ class FabricRounds(StageWork):
                     }
                 )
         return found
-
-
-def gpus_beside(expect: Expectations) -> dict[int, int]:
-    """Return by rail the CUDA number of the GPU beside it, GPUs numbered by their PCI addresses.
-
-    By the class' affinity where it names rails, else in the order of both parts' addresses.
-    """
-    if not expect.gpu:
-        return {}
-    gpus = sorted(expect.gpu.parts, key=lambda part: part.address)
-    numbers = {part.slot: number for number, part in enumerate(gpus)}
-    affinity = (expect.affinity.parts if expect.affinity else None) or ()
-    declared = {part.rail: numbers[part.slot] for part in affinity if part.slot in numbers}
-    rails = sorted(rails_of(expect), key=lambda rail: rail.address)
-    return {rail.rail: declared.get(rail.rail, number % len(gpus)) for number, rail in enumerate(rails)}
 
 
 def _place(node: Node) -> Place:

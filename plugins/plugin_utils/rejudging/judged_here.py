@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import Examination
+from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import (
+    Examination,
+    latest_measures,
+)
 from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge import (
     AlteredError,
     SavedError,
     examinations_of,
+    measures_by_load,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.host.raw_outputs import RawError, unpack
 from ansible_collections.muster.cluster.plugins.module_utils.judging.fingerprint import fingerprint_of
@@ -45,7 +49,11 @@ def judged_here(evidence: Evidence, fetched: Any, expect: Expectations | None, p
             raise SavedError(f"node {evidence.node} has no hardware class")
         examinations = examinations_of(evidence, unpack(_outputs_in(evidence, fetched)), expect)
         found = merged((), [finding for each in examinations.values() for finding in each.findings])
-        differences = [*_differences(evidence, found), *_other_parts(evidence, examinations, expect)]
+        differences = [
+            *_differences(evidence, found),
+            *_other_measures(evidence, examinations),
+            *_other_parts(evidence, examinations, expect),
+        ]
     except AlteredError as exc:
         return _finding(FAIL, str(exc))
     except (RawError, SavedError) as exc:
@@ -94,6 +102,17 @@ def _differences(evidence: Evidence, found: Sequence[Finding]) -> list[str]:
             if (check, part) not in here
         ]
     return wrong
+
+
+def _other_measures(evidence: Evidence, examinations: Mapping[str, Examination]) -> list[str]:
+    """Return each check whose measures, by which nodes are compared, are not those of the raw output."""
+    told, here = evidence.detail.get("measures", {}), dict[str, Mapping[str, Mapping[str, float]]]()
+    for news in measures_by_load(evidence, examinations):
+        here = latest_measures(here, news)
+    if not isinstance(told, Mapping):
+        return [f"measures: {type(told).__name__} by the node, a mapping here"]
+    wrong = [check for check in {**here, **told} if here.get(check) != told.get(check)]
+    return [f"measures of {check}: others by the node than here" for check in wrong]
 
 
 def _in_part(evidence: Evidence) -> bool:

@@ -278,6 +278,91 @@ def test_one_record_need_not_be_a_list(site: Site) -> None:
     assert (set(state_of(result).values()), result["changed"]) == ({"admitted"}, False)
 
 
+HEATED = {**EXPECT, "telemetry": {**LAB["telemetry"], "slot_spread_celsius": 10}}
+
+
+class BurnedSite(Site):
+    """A site whose nodes tell how hot their one GPU was, of a class that compares it."""
+
+    def __init__(self, path: Path, count: int) -> None:
+        super().__init__(path, count)
+        self.fleet["classes"] = {"c": HEATED}
+        self.celsius = dict.fromkeys(self.names, 60.0)
+
+    def evidence(self, name: str, stage: str, **changes: Any) -> Evidence:
+        whole = super().evidence(name, stage, **{"expect_digest": expect_digest_of(stage, HEATED), **changes})
+        if stage != "burn_in":
+            return whole
+        measures = {"gpu_telemetry": {"gpu SXM1 0000:1b:00.0": {"watts": 700.0, "celsius": self.celsius[name]}}}
+        return replace(whole, detail={**whole.detail, "measures": measures})
+
+    def burn_in(self, celsius: float, *names: str) -> dict[str, Any]:
+        """A run in which these nodes were burned in again, and all nodes are judged."""
+        self.celsius |= dict.fromkeys(names, celsius)
+        self.now += HOUR / 2
+        self.run_number += 1
+        self.gather({name: [self.evidence(name, "burn_in")] for name in names})
+        return self.run(stages=["preflight"])
+
+
+@pytest.fixture
+def burned(tmp_path: Path) -> BurnedSite:
+    return BurnedSite(tmp_path / "burned.sqlite", 8)
+
+
+def test_node_that_is_hot_beside_all_others_in_the_ledger_is_rejected_until_it_is_cool(burned: BurnedSite) -> None:
+    burned.run(nodes=burned.names[:-1])
+    burned.celsius["n0008"] = 71.0
+    first = burned.run(nodes=["n0008"])
+    assert state_of(first) == {"n0008": "rejected"}
+    assert [(each["check"], each["measured"], each["expected"]) for each in first["verdicts"][0]["findings"]] == [
+        ("gpu_heat", 71.0, 70.0)
+    ]
+    again = burned.run(stages=["preflight"])
+    assert (state_of(again)["n0008"], again["changed"]) == ("rejected", False)
+    assert "n0008" in burned.burn_in(65.0, "n0008")["transitions"][0]["node"]
+    assert burned.run(stages=["preflight", "acceptance"])["changed"] is False
+    assert burned.gate.open == set(burned.names)
+
+
+def test_others_that_run_cooler_now_close_no_node_but_its_own_burn_in_does(burned: BurnedSite) -> None:
+    burned.celsius["n0008"] = 69.0
+    assert set(state_of(burned.run()).values()) == {"admitted"}
+    moved = burned.burn_in(55.0, *burned.names[:-1])
+    assert (set(state_of(moved).values()), moved["transitions"]) == ({"admitted"}, [])
+    (due,) = (each["due"] for each in moved["verdicts"] if each["due"])
+    assert [each["stage"] for each in due] == ["burn_in"] and "gpu_heat" in due[0]["reason"]
+    assert burned.run(stages=["preflight"])["changed"] is False
+    hot = burned.burn_in(69.0, "n0008")
+    assert (hot["closed"], state_of(hot)["n0008"]) == (["n0008"], "rejected")
+
+
+def test_node_is_compared_with_nodes_of_its_own_class_alone(burned: BurnedSite) -> None:
+    burned.fleet["classes"]["d"] = HEATED
+    burned.fleet["nodes"] |= {name: {"role": "compute", "hardware_class": "d"} for name in burned.names[:4]}
+    burned.celsius["n0008"] = 71.0
+    assert set(state_of(burned.run()).values()) == {"admitted"}
+
+
+def test_node_is_compared_with_burn_ins_by_the_same_expectations_alone(burned: BurnedSite) -> None:
+    burned.celsius["n0008"] = 71.0
+    older = [burned.evidence(name, "burn_in", expect_digest="older") for name in burned.names[:4]]
+    states = state_of(burned.run(older))
+    assert [name for name, state in states.items() if state == "admitted"] == burned.names[4:]
+
+
+def test_node_that_told_nothing_is_judged_by_its_own_checks_alone(burned: BurnedSite) -> None:
+    silent = burned.evidence("n0008", "burn_in")
+    silent = replace(silent, detail={key: value for key, value in silent.detail.items() if key != "measures"})
+    assert set(state_of(burned.run([silent])).values()) == {"admitted"}
+
+
+def test_policy_without_burn_in_compares_none(burned: BurnedSite) -> None:
+    burned.celsius["n0008"] = 99.0
+    burned.fleet["policy"]["stages"] = ["preflight", "acceptance"]
+    assert set(state_of(burned.run()).values()) == {"admitted"}
+
+
 def test_no_node_without_evidence_is_opened(site: Site) -> None:
     result = site.run(stages=["preflight"])
     assert (set(state_of(result).values()), site.gate.open) == ({"testing"}, set())

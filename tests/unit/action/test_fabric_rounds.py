@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import required
+from ansible_collections.muster.cluster.plugins.module_utils.nic.declared_nics import gpus_beside
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.campaign import RoundError, Runtime, prove
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.cohort import Request
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
-from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.fabric_stage import FabricRounds, gpus_beside
+from ansible_collections.muster.cluster.plugins.plugin_utils.rail_rounds.fabric_stage import FabricRounds
 
 from tests.fleets import fleet_of
 from tests.typed import typed

@@ -13,6 +13,7 @@ from types import ModuleType
 
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import (
     CHECKS,
+    COHORT_CHECKS,
     PROBES,
     ROUND_CHECKS,
     STAGE_CHECKS,
@@ -97,7 +98,7 @@ def test_the_page_names_what_rounds_owe() -> None:
     collective = {**data["collective"], "latency": [limit]}
     owed = collective_checks(typed({**data, "collective": collective, "mini_clusters": mini}))
     text = PAGE.read_text(encoding="utf-8")
-    names = (*ROUND_CHECKS, *owed, "burn_in")
+    names = (*ROUND_CHECKS, *COHORT_CHECKS, *owed, "burn_in")
     assert [name for name in names if f"| `{name}` |" not in text] == []
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -186,6 +187,22 @@ def test_run_goes_on_after_a_failure_that_is_waived_and_keeps_it(world, check, w
     world.events[1020] = lambda: world.host.outputs.update(journalctl=XID)
     evidence = world.run(waivers=(Deviation(check, "2999-12-31"),))
     assert (own(evidence).verdict == PASS, verdict_of(evidence)) == (whole, FAIL)
+
+
+@pytest.mark.parametrize("waived", [False, True])
+def test_warm_inlet_ends_the_run_as_more_load_heats_the_neighbours_too(world, waived):
+    """No examination comes after it, and no load, unless a site accepts it (a broken sensor)."""
+    cool = world.host.outputs["ipmitool sdr elist"].stdout
+    warm = re.sub(r"(Inlet Temp.*\| )\d+( degrees C)", r"\g<1>38\g<2>", cool)
+    assert warm != cool
+    world.events[1020] = lambda: world.host.outputs.update({"ipmitool sdr elist": Output(warm)})
+    waivers = (Deviation("inlet_temperature", "2999-12-31"),) if waived else (Deviation("clock", "2999-12-31"),)
+    evidence = world.run(stop_on_fail=False, waivers=waivers)
+    if waived:
+        assert (own(evidence).verdict, verdict_of(evidence)) == (PASS, FAIL)
+        return
+    assert own(evidence).verdict == INCOMPLETE and evidence.detail["examinations"] == 2
+    assert own(evidence).reason.startswith("stopped after 25 of 60 s: Inlet Temp above the class limit")
 
 
 def test_unreadable_twice_in_a_row_is_not_forgotten(world):
@@ -411,6 +428,68 @@ def test_stress_that_found_or_measured_nothing_good_never_passes(world, bench, o
     bench.says = output
     evidence = world.run(steps=steps_of([{"seconds": 60, "run": {"bench": None}}]))
     assert finding_of(evidence, "bench").verdict == verdict == verdict_of(evidence)
+
+
+MEASURED = {"bench": {"host": {"watts": 700.0}}}
+
+
+def measuring(bench, found):
+    """Have the bench's check measure what ``found(values)`` returns."""
+    check = registry.CHECKS["bench"]
+    check.measures = lambda values, expect: found(values)
+    check.OPTIONAL_PROBES = ("meminfo",)
+    return bench
+
+
+def two_loads(first=60, second=60):
+    return steps_of([{"seconds": first, "run": {"bench": {}}}, {"seconds": second, "run": {"bench": {}}}])
+
+
+def test_what_a_step_measured_is_in_the_evidence(world, bench):
+    measuring(bench, lambda values: {"host": {"watts": 700.0}})
+    evidence = world.run(steps=steps_of([{"seconds": 60, "run": {"bench": {}}}, {"seconds": 10}]))
+    assert evidence.detail["measures"] == kept(world).detail["measures"] == MEASURED
+
+
+def test_run_without_a_load_that_measures_has_no_measures(world, bench):
+    assert world.run(steps=two_loads()).detail["measures"] == {}
+
+
+def test_of_two_steps_the_later_measures_stand(world, bench):
+    seen = iter([600.0, 700.0])
+    measuring(bench, lambda values: {"host": {"watts": next(seen)}})
+    assert world.run(steps=two_loads()).detail["measures"] == MEASURED
+
+
+@pytest.mark.parametrize(
+    "gone", [Output("good", rc=None, error="bench: crashed"), Output("", timed_out=True, rc=None, error="none")]
+)
+def test_load_that_gave_nothing_leaves_no_number_of_an_earlier_step(world, bench, gone):
+    measuring(bench, lambda values: {"host": {"watts": 700.0}})
+    world.events[1070] = lambda: setattr(bench, "says", gone)
+    evidence = world.run(steps=two_loads())
+    assert evidence.detail["measures"] == {} and finding_of(evidence, "bench").verdict == INCOMPLETE
+
+
+def test_step_that_is_not_to_be_compared_leaves_what_was_measured(world, bench):
+    seen = iter([{"host": {"watts": 700.0}}, None])
+    measuring(bench, lambda values: next(seen))
+    assert world.run(steps=two_loads()).detail["measures"] == MEASURED
+
+
+def test_measures_that_fail_are_incomplete_and_never_silent(world, bench):
+    measuring(bench, lambda values: {"host": {"watts": 1 / 0}})
+    evidence = world.run(steps=two_loads())
+    assert evidence.detail["measures"] == {} and finding_of(evidence, "bench").verdict == INCOMPLETE
+    assert "its measures failed: ZeroDivisionError" in finding_of(evidence, "bench").reason
+
+
+def test_host_is_measured_beside_the_load_and_never_idle(world, bench):
+    told = []
+    measuring(bench, lambda values: told.append(values.get("meminfo") is not None) or {"host": {"watts": 700.0}})
+    # The first step ends before it was examined, the second is examined beside its load.
+    world.run(steps=two_loads(first=20))
+    assert told == [False, True]
 
 
 def test_stress_that_does_not_end_is_killed_and_the_run_goes_on(world, bench):

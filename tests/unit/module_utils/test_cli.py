@@ -76,6 +76,17 @@ def test_examine_says_which_machine_it_was(muster, expect, tmp_path):
     assert evidence.identity["ssh_host_keys"] is None
 
 
+def test_examine_of_one_check_prints_its_findings_and_keeps_nothing(muster, expect, tmp_path):
+    expect["tools"] = {"path": "/nonexistent", "root": str(tmp_path)}
+    words = ("examine", "--stage", "burn_in", "--node", "n", "--state-directory", str(tmp_path / "state"))
+    done = muster(*words, "--check", "inlet_temperature", text=json.dumps(expect))
+    (finding,) = json.loads(done.stdout)
+    assert (finding["check"], finding["subject"], finding["verdict"]) == ("inlet_temperature", "host", "incomplete")
+    assert not (tmp_path / "state").exists()
+    done = muster(*words, "--check", "roce_gid", text=json.dumps(expect))
+    assert done.returncode == 2 and "expected a check of stage burn_in" in done.stderr
+
+
 def test_examine_without_store_leaves_no_trace(muster, expect, tmp_path):
     expect["tools"] = {"path": "/nonexistent", "root": str(tmp_path)}
     words = ("examine", "--stage", "preflight", "--node", "n", "--state-directory", str(tmp_path / "state"))

@@ -91,13 +91,13 @@ def test_collectives_over_other_rails_or_another_fabric_are_proven_anew(section)
     assert same == (section == "fabric")
 
 
-def test_every_section_but_what_is_installed_and_what_lies_between_hosts_voids_a_burn_in_when_it_changes():
+def test_every_section_but_what_is_installed_planned_with_or_between_hosts_voids_a_burn_in_when_it_changes():
     sections = {each.name.rstrip("_") for each in fields(Expectations)}
     expect = {section: {"floor": 1} for section in sections}
     digest = expect_digest_of("burn_in", expect)
     changed = {name for name in sections if expect_digest_of("burn_in", {**expect, name: {"floor": 2}}) != digest}
     between = {"collective", "mini_clusters", "fabric", "rdma", "mounts", "checkpoint", "storage"}
-    assert sections - changed == {"gpu_stack", *between}
+    assert sections - changed == {"gpu_stack", "power", *between}
 
 
 def test_mini_clusters_make_other_evidence_of_acceptance_alone_and_of_nothing_where_none_are_declared():

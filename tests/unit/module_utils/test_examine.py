@@ -8,7 +8,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.bounded
 from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import collect, judge
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost, Output, Unreadable
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import stated
-from ansible_collections.muster.cluster.plugins.module_utils.words.finding import INCOMPLETE, PASS, Finding
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 
 def parse(output):
@@ -73,6 +73,31 @@ def test_part_that_the_class_does_not_declare_is_incomplete():
 
 def test_check_that_does_not_apply_owes_nothing():
     assert verdicts(Output("raise"), [check(lambda expect: [], passing)]) == []
+
+
+def test_measures_are_those_of_the_checks_that_owe_some():
+    measuring = check(owed, passing)
+    measuring.measures = lambda values, expect: {"a": {"watts": values["tool"]}, "b": {}}
+    found = [judge({"tool": Output(text)}, PROBES, [measuring], {}).measures for text in ("700", "raise")]
+    assert found == [{"check": {"a": {"watts": 700}}}, {"check": {}}]
+    assert judge({"tool": Output("1")}, PROBES, [check(owed, passing)], {}).measures == {}
+
+
+@pytest.mark.parametrize(
+    ("measured", "why"),
+    [
+        (7, "its measures failed: AttributeError"),
+        ({"a": {"watts": float("nan")}}, "its measures failed: watts of a is nan, expected a finite number"),
+        ({"a": {"watts": True}}, "its measures failed: watts of a is True, expected a finite number"),
+        ({"a": {"watts": None}}, "its measures failed: watts of a is None, expected a finite number"),
+    ],
+)
+def test_measures_that_fail_leave_nothing_measured_and_no_part_passes(measured, why):
+    measuring = check(owed, lambda values, expect: [Finding("check", "a", FAIL, reason="hot"), passing(0, 0)[1]])
+    measuring.measures = lambda values, expect: measured
+    found = judge({"tool": Output("1")}, PROBES, [measuring], {})
+    assert found.measures == {"check": {}}
+    assert [(each.verdict, each.reason[: len(why)]) for each in found.findings] == [(FAIL, "hot"), (INCOMPLETE, why)]
 
 
 def hanging(tmp_path, name="nvidia-smi"):

@@ -171,6 +171,29 @@ def test_result_of_a_load_is_judged_again_and_the_load_itself_is_not(burned, mon
     assert outdated(again(burned).rules, "burn_in", ["cpu_stress"]) == ("load cpu_stress",)
 
 
+def test_record_that_is_judged_again_has_what_its_loads_measured(burned, monkeypatch):
+    """As the run itself would have it, with what the BMC showed beside the load."""
+    evidence, kept, expect = burned
+    assert evidence.detail["measures"] == {} == again(burned).detail["measures"]
+    old = replace(evidence, detail={key: value for key, value in evidence.detail.items() if key != "measures"})
+    assert "measures" not in again((old, kept, expect)).detail
+
+    def measures(values, expect):
+        return {"host": {"fans": sum(sensor.unit == "RPM" for sensor in values["ipmi_sdr"].sensors)}}
+
+    monkeypatch.setattr(cpu_stress, "measures", measures, raising=False)
+    monkeypatch.setattr(cpu_stress, "OPTIONAL_PROBES", ("ipmi_sdr",), raising=False)
+    measured = {"cpu_stress": {"host": {"fans": 4}}}
+    assert again(burned).detail["measures"] == again((old, kept, expect)).detail["measures"] == measured
+    # What cannot be measured any more is not told by the number of before.
+    monkeypatch.setattr(cpu_stress, "measures", lambda values, expect: {})
+    stale = replace(evidence, detail={**evidence.detail, "measures": measured})
+    assert again((stale, kept, expect)).detail["measures"] == {}
+    # A check that cannot be judged again, as not all of its outputs were kept, keeps what it had.
+    monkeypatch.setattr(cpu_stress, "PROBES", ("cpu_stress", "memory_latency"))
+    assert again((stale, kept, expect)).detail["measures"] == measured
+
+
 def test_record_that_was_judged_again_before_is_judged_from_the_first(burned, monkeypatch):
     _, kept, expect = burned
     monkeypatch.setattr(memory, "RULES", 2)

@@ -11,7 +11,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.examination.registr
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.probes import imex, nccl
 
-from tests.typed import typed
+from tests.typed import RAILS_FABRIC, typed
 
 MOUNT = {
     **{"tier": "scratch", "kind": "local", "path": "/scratch", "filesystem": "xfs", "source": None, "options": []},
@@ -31,6 +31,8 @@ PACKAGES = {
     "smartctl": "smartmontools",
     "stress-ng": "stress-ng",
 }
+# Installed by it too, and run by ``muster nic-load``. Role rdma has none for DOCA-OFED, whose packages are pinned.
+BY_MUSTER = {"numactl"}
 NVIDIA = {
     "dcgmi": "datacenter-gpu-manager, a package of role gpu_stack",
     "ib_write_bw": "perftest, a package of role rdma; built with CUDA by role gpu_stack",
@@ -90,6 +92,7 @@ def run_by(fake_host, expect):
     fake_host.outputs["/proc/meminfo"] = Output("MemAvailable: 1024000 kB\n")
     expect["nic"]["firmware_settings"] = [{"key": "SRIOV_EN", "wanted": "0"}]
     expect["mounts"] = [MOUNT]
+    expect["fabric"] = RAILS_FABRIC
     expect["nvlink"].update(fabric_manager=False, domain={"hosts": 18, "imex": {"nodes": 18, "channels": 1}})
     fake_host.outputs[" ".join(imex.ARGV)] = Output("ActiveState=active\n")
     expect["collective"]["container"] = "/images/pytorch.sqsh"
@@ -119,11 +122,11 @@ def test_every_command_comes_from_a_declared_package_from_nvidia_or_with_the_sys
     reboots = {argv[0] for argv in REBOOTS.values()}
     assert set.union(reboots, *run_by.values()) == {*PACKAGES, *NVIDIA, *OURS, *BASE}
     installed = {*defaults["host_base_packages"], *defaults["host_base_test_packages"]}
-    assert set(PACKAGES.values()) <= installed
+    assert {*PACKAGES.values(), *BY_MUSTER} <= installed
 
 
 def test_no_tool_is_installed_that_nothing_runs(defaults):
-    assert set(defaults["host_base_test_packages"]) <= set(PACKAGES.values())
+    assert set(defaults["host_base_test_packages"]) <= {*PACKAGES.values(), *BY_MUSTER}
 
 
 def test_every_probe_and_stress_that_runs_a_tool_was_seen_to_run_it(run_by):

@@ -6,6 +6,7 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import LocalHost
 from ansible_collections.muster.cluster.plugins.module_utils.slurm import node_jobs
 from ansible_collections.muster.cluster.plugins.module_utils.words.evidence import Evidence, expect_digest_of
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.modules import burn_in_job
 from ansible_collections.muster.cluster.plugins.modules.burn_in_job import (
     differences,
@@ -175,6 +176,52 @@ sed -i '1d' {place}/jobs
 """
 
 
+# The node program, with what its examination of the inlet gives.
+INLET = """#!/bin/sh
+case "$*" in
+    "examine --stage burn_in --check inlet_temperature --node gpu-01") cat > {place}/expect; cat {place}/inlet ;;
+    *) echo '{{"status": "none"}}' ;;
+esac
+"""
+
+
+def inlet(verdict, celsius):
+    reason = "" if verdict == "pass" else "Inlet Temp above the class limit"
+    return json.dumps([Finding("inlet_temperature", "host", verdict, celsius, 35, "C", reason).to_dict()])
+
+
+def test_nothing_starts_in_warm_air_and_the_node_is_not_drained(slurm, tmp_path):
+    result, started = slurm("", inlet=inlet("fail", 41))
+    assert not started and not result.get("failed") and not result["changed"] and not result["started_now"]
+    assert result["waits"] == "inlet of gpu-01 at 41 C: Inlet Temp above the class limit"
+    assert "update" not in (tmp_path / "told").read_text()
+    assert json.loads((tmp_path / "expect").read_text())["bmc"]["inlet"]["limit_celsius"] == 35
+
+
+def test_a_site_that_accepts_the_inlet_of_a_node_starts_it(slurm):
+    waivers = [{"check": "inlet_temperature", "subject": "*", "until": "2999-12-31"}]
+    result, started = slurm("", inlet=inlet("fail", 41), waivers=waivers)
+    assert len(started) == 1 and result["waits"] == ""
+
+
+@pytest.mark.parametrize("air", [inlet("pass", 22), inlet("incomplete", None)])
+def test_burn_in_starts_in_cool_air_and_judges_a_sensor_that_says_nothing_itself(slurm, air):
+    result, started = slurm("", inlet=air)
+    assert len(started) == 1 and result["waits"] == ""
+
+
+@pytest.mark.parametrize("air", ["", "Traceback", "[]", "{}", "[3]"])
+def test_nothing_starts_where_the_inlet_was_not_examined(slurm, air):
+    result, started = slurm("", inlet=air)
+    assert result["failed"] and not started and not result["started_now"]
+
+
+def test_nothing_starts_that_is_not_to_start(slurm, tmp_path):
+    result, started = slurm("", may_start=False)
+    assert not started and result["waits"] == "no run is under way" and not result.get("failed")
+    assert "update" not in (tmp_path / "told").read_text()
+
+
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
     """Runs the module on a host with slurmd; ``jobs`` are Slurm's answers, one after the other."""
@@ -194,10 +241,14 @@ def slurm(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(burn_in_job, "start", lambda module, plan: started.append(plan["id"]))
 
-    def run(*jobs, wait=0, check=False):
+    def run(*jobs, wait=0, check=False, inlet=None, **more):
         (tmp_path / "jobs").write_text("".join(f"{line}\n" for line in jobs))
         expect = {"class": "x", "tools": {"path": f"{tmp_path}/bin:/usr/bin:/bin"}}
-        given = {**PLAN_HERE, "expect": expect, "jobs_wait_seconds": wait}
+        if inlet is not None:
+            expect["bmc"] = {"inlet": {"sensor": "Inlet Temp", "limit_celsius": 35}}
+            (tmp_path / "inlet").write_text(inlet)
+            tool.write_text(INLET.format(place=tmp_path))
+        given = {**PLAN_HERE, "expect": expect, "jobs_wait_seconds": wait, **more}
         return run_module("burn_in_job", check=check, tool=str(tool), **given), started
 
     return run

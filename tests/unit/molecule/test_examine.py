@@ -322,6 +322,7 @@ BMC: dict[str, Any] = {
         "Inlet Temp": ["ok", "41 degrees C"],
         "CPU2 Temp": ["ns", "No Reading"],
         "12V": ["lcr", "10.40 Volts"],
+        "FAN3": ["ok", "0 RPM"],
         "PS2 Status": ["ok", "Presence detected, Failure detected"],
         "PS6 Status": None,
     },
@@ -330,7 +331,7 @@ BMC: dict[str, Any] = {
 
 
 def test_what_the_bmc_says_is_judged_by_part(faulty: Findings) -> None:
-    checks = ("firmware", "bmc_log", "bmc_sensors", "power_supplies", "inlet_temperature")
+    checks = ("firmware", "bmc_log", "bmc_sensors", "power_supplies", "inlet_temperature", "airflow")
     found = {key: finding for key, finding in faulty.items() if key[0] in checks and finding.verdict != "pass"}
     assert {key: (finding.verdict, finding.action) for key, finding in found.items()} == {
         ("firmware", "bios"): ("fail", "investigate"),
@@ -343,4 +344,5 @@ def test_what_the_bmc_says_is_judged_by_part(faulty: Findings) -> None:
         ("power_supplies", "psu 2"): ("fail", "replace"),
         ("power_supplies", "psu 6"): ("fail", "reseat"),
         ("inlet_temperature", "host"): ("fail", "investigate"),
+        ("airflow", "host"): ("fail", "investigate"),
     }

@@ -49,7 +49,7 @@ sys.stdin.read()
 asked = dict(zip((word[2:] for word in sys.argv[2::2]), sys.argv[3::2]))
 print(json.dumps({{**json.loads({preflight!r}), **asked}}))
 """
-BURN_IN = yaml.safe_load((ROOT / "playbooks/burn_in.yml").read_text(encoding="utf-8"))[0]["tasks"][-1]["block"][0]
+BURN_IN = yaml.safe_load((ROOT / "playbooks/burn_in.yml").read_text(encoding="utf-8"))[1]["tasks"][-1]["block"][0]
 # What the playbooks that follow ask: is the stage due, and what was told of the node?
 ASK = {
     "name": "Ask",

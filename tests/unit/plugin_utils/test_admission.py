@@ -637,6 +637,49 @@ def test_check_that_came_with_later_rules_closes_no_node_in_service_but_is_owed(
     assert judge(replace(today, admitted_since=NOW - HOUR / 2), POLICY, NOW).state == "testing"
 
 
+HOT = Finding("gpu_heat", "gpu SXM1 0000:1b:00.0", "fail", 61.5, 49.0, "C", "it is hot", "reseat")
+AIR = Finding("gpu_heat", "host", "incomplete", reason="rack r1 is hot", action="investigate")
+
+
+@pytest.mark.parametrize(("found", "state"), [(HOT, "rejected"), (AIR, "testing")])
+def test_what_its_burn_in_shows_beside_others_admits_no_node_and_is_tested_again(found: Finding, state: str) -> None:
+    case = replace(WHOLE, compared=(found,))
+    judgement = judge(case, POLICY, NOW)
+    assert (judgement.state, judgement.stage, found in judgement.findings) == (state, "burn_in", True)
+    assert due_stages(case, POLICY, NOW) == ("preflight", "burn_in")
+    # As any other burn-in that was measured and did not pass.
+    assert due_stages(case, replace(POLICY, retest=False), NOW) == ("preflight",)
+    given = {"check": "gpu_heat", "nodes": "n1", "reason": "known", "who": "ann", "until": "2099-01-01"}
+    judgement = judge(case, replace(POLICY, waivers=(read(Waiver, given),)), NOW)
+    assert (judgement.state, [each.finding for each in judgement.waived]) == ("admitted", [found])
+
+
+def test_what_its_burn_in_shows_beside_others_is_of_that_burn_in_alone() -> None:
+    for void in (with_stage("burn_in"), with_stage("burn_in", evidence("burn_in", finished=None))):
+        judgement = judge(replace(void, compared=(HOT,)), POLICY, NOW)
+        assert (judgement.state, HOT in judgement.findings) == ("testing", False)
+
+
+@pytest.mark.parametrize("found", [HOT, AIR])
+def test_cohort_that_moved_closes_no_node_in_service_but_is_owed(found: Finding) -> None:
+    (last,) = (each for each in WHOLE.records if each.evidence.stage == "burn_in")
+    served = replace(WHOLE, compared=(found,), admitted_since=NOW - HOUR / 4, judged=last.order)
+    judgement = judge(served, POLICY, NOW)
+    assert (judgement.state, list(judgement.due)) == ("admitted", ["burn_in"])
+    assert found.reason in judgement.due["burn_in"]
+    assert due_stages(served, POLICY, NOW) == ("preflight", "burn_in")
+    # In a burn-in since then it counts as what that burn-in found.
+    anew = replace(served, judged=last.order - 1)
+    assert judge(anew, POLICY, NOW).state == ("rejected" if found is HOT else "testing")
+    again = replace(last.evidence, detail={**last.evidence.detail, "judged_again": {"of": "burn_in-0", "from": {}}})
+    known = [each for each in WHOLE.records if each is not last]
+    old_outputs = replace(anew, records=(*known, replace(last, evidence=again)))
+    assert judge(old_outputs, POLICY, NOW).state == "admitted"
+    given = {"check": "gpu_heat", "nodes": "n1", "reason": "known", "who": "ann", "until": "2099-01-01"}
+    policy = replace(POLICY, waivers=(read(Waiver, given),))
+    assert [judge(case, policy, NOW).due for case in (served, anew)] == [{}, {}]
+
+
 def test_a_node_in_service_does_not_age_out_and_still_fails_closed() -> None:
     later = NOW + 10_000 * HOUR
     fresh = evidence("preflight", id="preflight-2", started=later - 60, finished=later - 30)

@@ -528,3 +528,61 @@ def test_each_shipped_profile_does_all_that_the_shorter_ones_do() -> None:
     quick, standard, full = (profiles[name].steps for name in ("quick", "standard", "full"))
     assert not shortfall(full, standard) and not shortfall(standard, quick)
     assert shortfall(quick, standard) and shortfall(standard, full)
+
+
+def with_power(kilowatts: dict[str, Any], power: Any = {"kilowatts": 10}, **block: Any) -> dict[str, Any]:  # noqa: B006
+    """A fleet with a power budget, and what its class draws."""
+    data = copy.deepcopy(ROCE)
+    data["hardware_classes"]["hgx_h100"]["power"] = power
+    data["nodes"][0].update(block)
+    data["policy"] = {"burn_in": {"kilowatts": kilowatts}}
+    return data
+
+
+def test_node_is_fed_by_its_feed_else_its_pod_else_as_the_whole_fleet() -> None:
+    feeds = {"name": "feed-[01-48]", "nodes_each": 64}
+    for block, first, last in (
+        ({"feeds": feeds}, "feed feed-01", "feed feed-48"),
+        ({}, "pod pod-1", "pod pod-8"),
+        ({"pods": None}, "the fleet", "the fleet"),
+    ):
+        fleet = Fleet.from_data(with_power({"feed": 640}, **block), FILE)
+        nodes = list(fleet.compute.values())
+        assert (nodes[0].power_feed, nodes[-1].power_feed) == (first, last)
+        data = {**fleet.variables(), "nodes": fleet.node_variables()}
+        assert Fleet.from_variables(json.loads(json.dumps(data))).compute == fleet.compute
+    assert not fleet.policy.burn_in.alarm and fleet.policy.burn_in.ramp_seconds == 15
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            with_power({"site": 5000}, None),
+            "policy.burn_in.kilowatts: found a budget, and nodes of class hgx_h100, which declares no power, expected "
+            "hardware_classes.hgx_h100.power.kilowatts",
+        ),
+        (
+            with_power({"rack": 40}, racks=None),
+            'policy.burn_in.kilowatts.rack: found 40, and node "gpu-0001" in no rack, expected a rack for each node',
+        ),
+        (
+            with_power({"feed": 9}),
+            "policy.burn_in.kilowatts.feed: found 9, expected at least 10, which one node of class hgx_h100 draws",
+        ),
+        (with_power({"pod": 9}), "policy.burn_in.kilowatts"),
+        (with_power({"site": 0}), "policy.burn_in.kilowatts.site"),
+        (
+            with_power({}, feeds={"name": "[1-3072]", "nodes_each": 1}),
+            'nodes: found rack "rack-0001" in feeds "1" and "2", expected each rack in one feed',
+        ),
+        ({**ROCE, "policy": {"burn_in": {"alarm": ["pdu-alarm"]}}}, 'policy.burn_in.alarm[0]: found "pdu-alarm"'),
+        ({**ROCE, "policy": {"burn_in": {"alarm": []}}}, "policy.burn_in.alarm"),
+        ({**ROCE, "policy": {"burn_in": {"ramp_seconds": -1}}}, "policy.burn_in.ramp_seconds"),
+        ({**ROCE, "policy": {"burn_in": {"ramp": 1}}}, "policy.burn_in"),
+    ],
+)
+def test_power_that_nobody_can_keep_to_is_refused_with_its_key(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(FleetError) as caught:
+        Fleet.from_data(data, FILE)
+    assert str(caught.value).startswith(f"{FILE}: {message}"), caught.value

@@ -28,7 +28,13 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger impor
     parts_of,
     states,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import AGREES, AdmittedBy, Doubt, Draw
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.records import (
+    AGREES,
+    AdmittedBy,
+    Doubt,
+    Draw,
+    Measured,
+)
 from sqlalchemy import String, create_engine, select, type_coerce
 
 ID, CLUSTER = "ledger-1", "lab"
@@ -413,6 +419,23 @@ def test_fault_that_nobody_judged_is_known_until_the_node_is_judged(ledger: Ledg
         assert writer.unjudged_faults() == []
 
 
+def test_last_finished_evidence_says_what_it_measured(ledger: Ledger) -> None:
+    def burned(number: int, node: str = "n1", **changes: Any) -> Evidence:
+        told = {"measures": {"gpu_telemetry": {"host": {"inlet_celsius": 20.0 + number}}}}
+        return replace(EVIDENCE, **{"id": f"b{number}", "node": node, "stage": "burn_in", "detail": told, **changes})
+
+    with ledger.writing() as writer:
+        given = [burned(1), burned(2), burned(3, "n2", detail={}), burned(4, "n3"), burned(5, "n3", finished=None)]
+        assert writer.add_evidence([*given, burned(6, "n4", stage="preflight")], 200.0) == []
+    with ledger.reading() as reader:
+        # An older one takes the place of none: not of one that measured nothing, or goes on.
+        assert reader.measured("burn_in") == [Measured("n1", "d", {"gpu_telemetry": {"host": {"inlet_celsius": 22.0}}})]
+    with ledger.writing() as writer:
+        assert writer.add_evidence([burned(7, detail={"measures": "nonsense"})], 300.0) == []
+    with ledger.reading() as reader:
+        assert reader.measured("burn_in") == [Measured("n1", "d", "nonsense")]
+
+
 def test_doubt_stands_until_the_stage_is_proven_again(ledger: Ledger) -> None:
     doubt = Doubt("n1", "acceptance", "slow with n2", "campaign c1")
     with ledger.writing() as writer:
@@ -470,7 +493,7 @@ def old_ledger(url: str) -> Path:
 
 def test_ledger_of_schema_1_is_upgraded_with_all_that_is_in_it(url: str) -> None:
     path = old_ledger(url)
-    with pytest.raises(OutdatedLedgerError, match="schema 1 is older than this Muster's, expected 2"):
+    with pytest.raises(OutdatedLedgerError, match="schema 1 is older than this Muster's, expected 3"):
         Ledger.open(url, ID, CLUSTER)
     assert Ledger.upgrade(url, ID, CLUSTER)
     assert not Ledger.upgrade(url, ID, CLUSTER)
@@ -721,3 +744,17 @@ def test_draws_are_kept_with_their_seed_and_stand_open_until_they_agree(ledger: 
         assert writer.unsettled("preflight") == {"n3"}
     with ledger.reading() as reader:
         assert reader.draws()[1] == replace(drawn[1], outcome="differs: xid\\u0000")
+
+
+def test_ledger_of_schema_2_gets_the_shares_of_a_power_budget(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/two.sqlite"
+    Ledger.create(url, ID, "lab", 1.0)
+    with closing(sqlite3.connect(tmp_path / "two.sqlite")) as old:
+        old.executescript("DROP TABLE burn_in_share; UPDATE meta SET schema_version = 2;")
+    assert Ledger.upgrade(url, ID, "lab") and not Ledger.upgrade(url, ID, "lab")
+    with Ledger.open(url, ID, "lab").writing() as writer:
+        writer.share_burn_in({"gpu-01": (10.0, 20.0)})
+        writer.share_burn_in({"gpu-01": (12.0, 30.0), "gpu-02": (12.0, 20.0)})
+        assert writer.burn_in_shares(19.0) == {"gpu-01", "gpu-02"} and writer.burn_in_shares(25.0) == {"gpu-01"}
+        writer.end_burn_in_shares(["gpu-01", "unknown"])
+        assert writer.burn_in_shares(19.0) == {"gpu-02"}

@@ -14,8 +14,9 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in import Clock, Environment, run
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_plan import Plan, steps_of
 from ansible_collections.muster.cluster.plugins.module_utils.burn_in.burn_in_record import Record
+from ansible_collections.muster.cluster.plugins.module_utils.checks import cpu_stress
 from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import Examination
-from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import examine
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import examine, judge_stress
 from ansible_collections.muster.cluster.plugins.module_utils.examination.rules import rules_of
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.host.raw_outputs import digests_of, pack, places_in
@@ -44,7 +45,7 @@ from tests.fake_host import FakeHost
 from tests.fleets import fleet_of
 from tests.typed import typed
 from tests.unit.action.test_admit import FakeGate
-from tests.unit.module_utils.conftest import EXPECT, healthy_host
+from tests.unit.module_utils.conftest import EXPECT, healthy, healthy_host
 
 XID = Output(
     "2025-01-21T04:41:44+0000 host kernel: Linux version 6.1.0\n"
@@ -394,6 +395,41 @@ def test_burn_in_that_found_worse_before_its_last_examination_is_no_lie(burned: 
     findings = tuple(replace(each, measured=7) if each.check == "memory" else each for each in said.findings)
     burned.said["gpu-03"] = replace(said, findings=findings)
     assert outcomes_of(burned, lots_for("gpu-03"))[0]["gpu-03"] == AGREES
+
+
+@pytest.mark.parametrize(
+    ("measures", "told"),
+    [
+        ({"cpu_stress": {"host": {"celsius": 40.0}}}, "measures of cpu_stress: others by the node than here"),
+        ([], "measures: list by the node, a mapping here"),
+    ],
+)
+def test_lie_about_what_nodes_are_compared_by_is_found(burned: Site, measures: Any, told: str) -> None:
+    said = burned.said["gpu-03"]
+    burned.said["gpu-03"] = replace(said, detail={**said.detail, "measures": measures})
+    outcomes, newest = outcomes_of(burned, lots_for("gpu-03"))
+    assert told in outcomes["gpu-03"] and newest["gpu-03"] is not None and newest["gpu-03"].faulty
+
+
+@pytest.mark.parametrize(("celsius", "same"), [(40.0, True), (40.5, False), (None, False)])
+def test_numbers_that_nodes_are_compared_by_are_those_of_the_outputs(
+    burned: Site, monkeypatch: pytest.MonkeyPatch, celsius: float | None, same: bool
+) -> None:
+    measures = {"host": {"celsius": 40.0}}
+    monkeypatch.setattr(cpu_stress, "measures", lambda values, expect: measures, raising=False)
+    load = {"cpu_stress": Output(healthy("cpu_stress"))}
+    findings = judge_stress("cpu_stress", load, typed(EXPECT)).findings
+    for name, said in burned.said.items():
+        told = celsius if name == "gpu-03" else 40.0
+        detail = {
+            **{**said.detail, "steps": [{"seconds": 60, "run": {"cpu_stress": {}}}]},
+            "measures": {"cpu_stress": {"host": {"celsius": told}}} if told else {},
+        }
+        raw = {**said.raw, **digests_of(load, "step_1")}
+        burned.kept[name]["step_1"] = load
+        burned.said[name] = replace(said, detail=detail, raw=raw, findings=(*said.findings, *findings))
+    outcomes, _ = outcomes_of(burned, lots_for("gpu-03"))
+    assert (outcomes.pop("gpu-03") == AGREES) is same and set(outcomes.values()) == {AGREES}
 
 
 def test_lie_about_what_the_new_rules_say_is_found(burned: Site) -> None:

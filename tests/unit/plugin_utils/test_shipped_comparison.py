@@ -153,10 +153,13 @@ IN_DOMAINS = {
 @pytest.mark.parametrize(
     ("scheduler", "topology", "said"),
     [
-        ({"version": "23.11"}, "block", ()),
+        ({"version": "24.05"}, "block", ()),
+        ({"version": "24.05", "topology": "block"}, "block", ()),
+        ({"version": "24.05", "topology": "tree"}, "tree", ("topology is tree, shipped block",)),
+        ({"version": "24.05", "topology": "none"}, "none", ("topology is none, shipped block",)),
+        # Blocks must have as many nodes each.
+        ({"version": "23.11"}, "tree", ()),
         ({"version": "23.11", "topology": "block"}, "block", ()),
-        ({"version": "23.11", "topology": "tree"}, "tree", ("topology is tree, shipped block",)),
-        ({"version": "23.11", "topology": "none"}, "none", ("topology is none, shipped block",)),
         # Releases that have no blocks.
         ({"version": "23.02"}, "tree", ()),
         ({}, "tree", ()),

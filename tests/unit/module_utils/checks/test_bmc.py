@@ -2,6 +2,7 @@
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import (
+    airflow,
     bmc_log,
     bmc_sensors,
     firmware,
@@ -234,11 +235,11 @@ def test_inlet_temperature(expect, sensor, verdict):
 
 
 def test_nothing_is_owed_without_a_bmc_and_no_finding_given_without_an_answer(expect):
-    checks = (bmc_log, bmc_sensors, power_supplies, inlet_temperature)
+    checks = (bmc_log, bmc_sensors, power_supplies, inlet_temperature, airflow)
     for check in checks:
         assert check.decide({"ipmi_sdr": None, "ipmi_sel": None, "redfish": None}, typed(expect)) == []
-    for section in (None, {**expect["bmc"], **dict.fromkeys(("log", "sensors", "power_supplies", "inlet"))}):
-        assert [list(check.subjects(typed({**expect, "bmc": section}))) for check in checks] == [[]] * 4
+    for section in (None, {**expect["bmc"], **dict.fromkeys(("log", "sensors", "power_supplies", "inlet", "airflow"))}):
+        assert [list(check.subjects(typed({**expect, "bmc": section}))) for check in checks] == [[]] * 5
 
 
 @pytest.mark.parametrize(

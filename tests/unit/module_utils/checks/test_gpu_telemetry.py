@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import gpu_telemetry as check
+from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import judge_stress
+from ansible_collections.muster.cluster.plugins.module_utils.formats.bmc import Sensor
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.probes.ipmi_sdr import Sensors
+from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_stress
 from ansible_collections.muster.cluster.plugins.module_utils.stress import gpu_telemetry as stress
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
@@ -57,6 +61,7 @@ def test_healthy_node_passes_and_says_what_was_measured():
     found = judged()
     assert {finding.verdict for finding in found.values()} == {"pass"}
     assert "power cap for 538 s" in found[PART].reason
+    assert found[PART].reason.startswith("696 W (95th percentile 699 W) of the enforced 700 W, ")
 
 
 @pytest.mark.parametrize(
@@ -123,6 +128,128 @@ def test_one_gpu(changes, verdict, words):
 def test_power_that_the_load_reaches(watts, verdict):
     expect = {**HGX, "telemetry": {**HGX["telemetry"], "power_spread_percent": None}}
     assert judged(expect=expect, power_watts=watts)[PART].verdict == verdict
+
+
+LOW = {"power_watts": 500}
+STRESS = Path(__file__).resolve().parents[3] / "healthy" / "gpu_stress.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, "no sign of why: no slowdown, lowered limit, time without work or narrow PCIe link, and no result of gpu"),
+        (
+            {"reasons_seconds": {"sw_thermal_slowdown": 60.0, "hw_thermal_slowdown": 90.0, "hw_slowdown": 91.0}},
+            "why: hardware thermal slowdown for 90 of 600 s, hardware slowdown for 91 of 600 s, software thermal "
+            "slowdown for 60 of 600 s",
+        ),
+        ({"reasons_seconds": {"hw_power_brake_slowdown": 90.0}}, "why: power brake for 90 of 600 s"),
+        ({"reasons_seconds": {"sync_boost": 90.0}}, "why: sync boost, clocks as low as the slowest GPU's for 90 of"),
+        ({"reasons_seconds": {"display_clocks_setting": 90.0}}, "why: clocks set for a display for 90 of 600 s"),
+        ({"reasons_seconds": {"gpu_idle": 30.0}}, "no sign of why"),
+        ({"reasons_seconds": {"gpu_idle": 31.0}}, "why: idle for 31 of 600 s"),
+        ({"power_limit_watts": 600, "power_watts": 505}, "why: enforced power limit 600 W, class 700 W"),
+        ({"sm_clock_mhz": 1200}, "why: SM clock 1200 MHz, the node's GPUs 1710 MHz"),
+        ({"memory_clock_mhz": 1593}, "why: memory clock 1593 MHz, the node's GPUs 2619 MHz"),
+        ({"utilization_percent__median": 94}, "why: in use for 94 % of the time"),
+        ({"pcie_width__min": 8}, "why: PCIe width 8 of 16"),
+        ({"pcie_generation": 3}, "why: PCIe generation 3 of 5"),
+    ],
+)
+def test_power_that_was_not_reached_says_why(changes, why):
+    for expect in (HGX, OPEN):
+        finding = judged(expect=expect, **{**LOW, **changes})[PART]
+        assert finding.verdict == "fail" and why in finding.reason
+
+
+def loads(change):
+    """Return what gpu_stress of the same step gave, changed by ``change(line of the GPU)`` (None: it is missing)."""
+    lines = [json.loads(line) for line in STRESS.read_text(encoding="utf-8").splitlines()]
+    if change is None:
+        lines = [line for line in lines if not (line["event"] == "end" and line["gpu"] == BAD)]
+        lines[-1]["missing"][BAD] = "ended by signal 9"
+    else:
+        for line in lines:
+            if line["event"] == "end" and line["gpu"] == BAD:
+                change(line)
+    return gpu_stress.parse(Output("".join(json.dumps(line) + "\n" for line in lines)))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda line: None, "no sign of why: no slowdown, lowered limit, time without work or narrow PCIe link"),
+        (lambda line: line.update(seconds=100.0), "why: gpu_stress lasted 100 of "),
+        (
+            lambda line: line["products"]["bf16"].update(tflops=500.0),
+            "why: gpu_stress reached 500 TFLOP/s bf16, class ",
+        ),
+        (None, "why: gpu_stress gave no result of it (ended by signal 9)"),
+    ],
+)
+def test_power_that_was_not_reached_is_explained_by_the_load_of_the_same_step(change, why):
+    summary = copy.deepcopy(HEALTHY)
+    summary["gpus"][BAD]["quantities"]["power_watts"] = dict.fromkeys(("min", "median", "p95", "max"), 500)
+    values = {"gpu_telemetry": stress.parse(Output(json.dumps(summary))), "gpu_stress": loads(change)}
+    found = {finding.subject: finding for finding in check.decide(values, typed(HGX))}
+    assert found[PART].verdict == "fail" and why in found[PART].reason
+    assert "no result of gpu_stress" not in found[PART].reason
+
+
+def test_what_ran_beside_it_is_read_and_what_the_idle_host_said_is_not():
+    expect = typed({**HGX, "bmc": expectations_of("lab_h100", {}, "test")["bmc"]})
+    files = {"gpu_telemetry": "json", "gpu_stress": "jsonl", "ipmi_sdr": "txt"}
+    outputs = {
+        name: Output((STRESS.parent / f"{name}.{end}").read_text(encoding="utf-8")) for name, end in files.items()
+    }
+    beside, alone = (judge_stress("gpu_telemetry", outputs, expect, given) for given in (outputs, {}))
+    assert {finding.verdict for finding in (*beside.findings, *alone.findings)} == {"pass"}
+    assert beside.measures["gpu_telemetry"]["host"] == {
+        **{"inlet_celsius": 23.0, "outlet_celsius": 39.0, "fan_rpm": 5040.0}
+    }
+    assert alone.measures["gpu_telemetry"].keys() == {finding.subject for finding in alone.findings}
+
+
+def measured(summary=HEALTHY, expect=HGX, **values):
+    return check.measures({"gpu_telemetry": stress.parse(Output(json.dumps(summary))), **values}, typed(expect))
+
+
+def test_each_gpu_is_measured_under_load():
+    found = measured()
+    assert list(found) == check.subjects(typed(HGX))
+    assert found[PART] == {"watts": 696, "celsius": 65, "memory_celsius": 74}
+
+
+def test_gpu_that_is_lost_or_tells_half_is_not_measured_and_an_idle_one_neither():
+    summary = copy.deepcopy(HEALTHY)
+    del summary["gpus"][BAD]["quantities"]["temperature_celsius"]
+    summary["notes"] = ["Unable to determine the device handle for GPU0000:8C:00.0: GPU is lost.  Reboot the system"]
+    del summary["gpus"]["0000:04:00.0"]["quantities"]["memory_temperature_celsius"]
+    found = measured(summary)
+    assert len(found) == 6 and PART not in found and not any("8c:00.0" in part for part in found)
+    assert next(each for part, each in found.items() if "04:00.0" in part).keys() == {"watts", "celsius"}
+    assert measured({**HEALTHY, "under_load": False}) is None
+
+
+AIR = [
+    *(Sensor("Inlet Temp", "ok", 23.0, "C"), Sensor("Exhaust Temp", "ok", 41.0, "C")),
+    *(Sensor("FAN1", "ok", 5000.0, "RPM"), Sensor("FAN2", "ok", 5200.0, "RPM"), Sensor("FAN3", "ok", 40.0, "percent")),
+]
+
+
+@pytest.mark.parametrize(
+    ("sensors", "told"),
+    [
+        (AIR, {"inlet_celsius": 23.0, "outlet_celsius": 41.0, "fan_rpm": 5100.0}),
+        (AIR[:1], {"inlet_celsius": 23.0}),
+        ([Sensor("Exhaust Temp", "ok", 0.0, "C"), AIR[2]], {"fan_rpm": 5000.0}),
+        ([], None),
+    ],
+)
+def test_air_of_the_host_is_measured_where_its_bmc_tells_it(sensors, told):
+    expect = {**HGX, "bmc": expectations_of("lab_h100", {}, "test")["bmc"]}
+    assert measured(expect=expect, ipmi_sdr=Sensors(tuple(sensors), ())).get("host") == told
+    assert "host" not in measured(expect=expect) and "host" not in measured(ipmi_sdr=Sensors(tuple(sensors), ()))
 
 
 def test_failure_outweighs_what_is_unknown_and_both_are_told():

@@ -62,6 +62,32 @@ def test_file_of_netplan_takes_a_rail(host: FakeHost, expect: dict[str, Any]) ->
     ]
 
 
+# What netplan 0.106 (Debian 12) makes of: eth2 with an address, matched by its MAC address and named so; ports of one
+# driver; a name with a pattern; the port of a bond.
+REAL = {
+    "eth2": (
+        f"[Match]\nPermanentMACAddress={MAC}\nName=eth2\n\n[Network]\nLinkLocalAddressing=ipv6\nAddress=10.0.0.1/24\n"
+    ),
+    "rails": (
+        "[Match]\nDriver=mlx5_core\n\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=ipv6\n\n"
+        "[DHCP]\nRouteMetric=100\nUseMTU=true\n"
+    ),
+    "others": "[Match]\nName=enp*s0np0\n\n[Network]\nDHCP=ipv6\nLinkLocalAddressing=ipv6\n",
+    "eth0": "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\nBond=bond0\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"), [("eth2", "eth2 (rail0)"), ("rails", "eth2 (rail0), eth3 (rail1)"), ("others", ""), ("eth0", "")]
+)
+def test_files_that_a_real_netplan_wrote(host: FakeHost, expect: dict[str, Any], name: str, taken: str) -> None:
+    file = NETPLAN.format(name)
+    # The file with which netplan names the interface is no .network file.
+    link = {file.replace(".network", ".link"): f"[Match]\nPermanentMACAddress={MAC}\n\n[Link]\nName=eth2\n"}
+    found = told(host, expect, {file: REAL[name], CLOUD_INIT: "network: {}\n", **link})
+    assert [line.partition(" takes ")[2].partition(":")[0] for line in found] == ([taken] if taken else [])
+
+
 def test_plan_that_names_no_interface_is_one_of_all(host: FakeHost, expect: dict[str, Any]) -> None:
     files = {NETPLAN.format("all"): match("Name=e*"), CLOUD_INIT: 'match: {name: "e*"}', "/etc/netplan/60.yaml": "{}"}
     (line,) = told(host, expect, files)

@@ -63,7 +63,8 @@ def test_healthy_hosts_pass_both_stages_by_their_own_class() -> None:
     drafted = draft_class(fleet_of(3, outputs))
     assert (drafted.extends, drafted.link_layer, drafted.speed_gbps) == ("hgx_h100", "Ethernet", 400)
     assert drafted.differences == {}
-    assert set(drafted.unseen) == {"bmc.log", "bmc.inlet"}
+    assert set(drafted.unseen) == {"bmc.log", "bmc.inlet", "bmc.airflow.outlet"}
+    assert drafted.unseen["bmc.airflow.outlet"].startswith("Exhaust Temp is held against the inlet")
     assert {"rdma", "gpu_stress", "collective"} <= set(drafted.floors)
     for stage in ("preflight", "burn_in"):
         assert judged_in(stage, drafted, asked_by_address(outputs)) == {}, stage
@@ -92,6 +93,7 @@ def test_healthy_hosts_show_parts_versions_and_memory() -> None:
     assert values["bmc"] == {
         **{"interface": "ipmitool", "redfish": None, "log": None, "inlet": None},
         **{"sensors": {"count": 18, "required": []}, "power_supplies": {"count": 6}},
+        "airflow": {"outlet": None, "rise_celsius": None, "fans": 4},
     }
     # What is as in the base, and what a role sets, is not written.
     assert not {"model", "count", "persistence", "power_limit_watts"} & set(values["gpu"])
@@ -103,9 +105,10 @@ def test_redfish_is_drafted_where_the_bmc_was_asked_by_it() -> None:
     drafted = draft_class([collected(outputs)])
     bmc = drafted.values["bmc"]
     assert (bmc["interface"], bmc["inlet"]) == ("redfish", {"sensor": "Inlet Temp", "limit_celsius": 37})
+    assert bmc["airflow"] == {"outlet": "Exhaust Temp", "rise_celsius": None, "fans": 8}
     assert "/redfish/v1/Managers/1" in bmc["redfish"]["documents"]
     assert any("declare them in bmc.redfish" in note for note in drafted.notes)
-    checks = ("bmc_sensors", "power_supplies", "inlet_temperature", "firmware")
+    checks = ("bmc_sensors", "power_supplies", "inlet_temperature", "airflow", "firmware")
     assert faults(rejudged(outputs, expectations(drafted), checks)) == {}
 
 
@@ -181,6 +184,7 @@ def test_bmc_of_a_dgx_h100_is_drafted_and_passes() -> None:
     drafted = draft_class([collected({**hgx_outputs(), "redfish": documents})], rails=HGX_RAILS)
     bmc = drafted.values["bmc"]
     assert bmc["inlet"] == {"sensor": "TEMP_AMBIENT", "limit_celsius": 37}
+    assert bmc["airflow"] == {"outlet": "TEMP_MB_OUTLET", "rise_celsius": None, "fans": 36}
     assert bmc["sensors"] == {"required": [], "count": 162}
     # Its supplies are documents of their own, which nobody has recorded.
     assert bmc["power_supplies"] is None and "power supplies" in drafted.unseen["bmc.power_supplies"]
