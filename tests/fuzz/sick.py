@@ -587,7 +587,7 @@ SICK: tuple[Sick, ...] = (
     _file("nic_counter_growth", "nic_counters", "==> after .*mlx5_2/ports/1/counters/symbol_error", "500"),
     _file("nic_counter_growth", "nic_counters", "==> after .*mlx5_2/ports/1/counters/link_downed", "1"),
     Sick("nic_load", "nic_load", r'("rail2": \{.*?"numa 0": \{"count": 7, .*?"median": )\d+\.\d+', r"\g<1>180.4"),
-    Sick("nic_load", "nic_load", r'("rail2": \{.*?"gpu": \{"count": 7, .*?"median": )\d+\.\d+', r"\g<1>351.5"),
+    Sick("nic_load", "nic_load", r'("rail2": \{.*?"gpu": \{"count": 7, .*?"median": )\d+\.\d+', r"\g<1>280.5"),
     Sick("nic_load", "nic_load", r'("rail3": .*?"errors": )\{\}', r'\1{"gpu": ["Completion with error at client"]}'),
     Sick("nic_load", "nic_load", r'(?<="missing": )""', '"rail 0 has no RDMA device"', verdict=INCOMPLETE),
     Sick("nic_load", "nic_load", r"(?<=\"numa\": )\[0, 1\]", "[0]", verdict=INCOMPLETE),

@@ -768,7 +768,9 @@ class NicLoad:
     near_floor_percent: Optional[Number]
     far_floor_percent: Optional[Number]
     gpu_floor_percent: Optional[Number]
+    # Below the median of the node's rails with memory as far, and of the same rail and memory of other nodes.
     spread_percent: Number
+    rail_spread_percent: Number
 
 
 @dataclass(frozen=True)

@@ -261,7 +261,7 @@ def _of_the_gpu(part: str, found: _Compared, spread: float) -> Finding:
 def _load_findings(expect: Expectations, nodes: Mapping[str, BurnedIn]) -> Iterator[tuple[str, Finding]]:
     if expect.nic_load is None:
         return
-    spread = expect.nic_load.spread_percent
+    spread = expect.nic_load.rail_spread_percent
     rates, ordered = dict[str, dict[tuple[str, str], float]](), dict[tuple[str, str], list[float]]()
     for name, node in nodes.items():
         try:

@@ -39,7 +39,7 @@ UPPER_LIMITS = (
     *("*tolerance_percent", "*.margin_percent", "nic.errors.*", "nic.growth.*", "nic.physical.*", "nvme.media_errors"),
     *("nvme.percentage_used", "nvme.temperature_celsius", "pcie.errors.*", "rdma.cohort.*", "rdma.counters.*"),
     *("rdma.latency_us.*", "rdma.stray_percent", "storage.metadata_p99_ms", "storage.slowest_over_median"),
-    *("telemetry.*_celsius", "telemetry.ecc_*", "telemetry.*_spread_percent", "telemetry.gap_seconds"),
+    *("telemetry.*_celsius", "telemetry.ecc_*", "*_spread_percent", "telemetry.gap_seconds"),
     *("telemetry.pcie_replays_per_minute", "telemetry.throttle_seconds"),
 )
 LOWER_LIMITS = (

@@ -63,7 +63,7 @@ def test_faults_are_told_of_their_rails(
         "rail2": "fail",
         **dict.fromkeys(("rail4", "rail5", "rail7"), "incomplete"),
     }
-    assert "numa 0 (near) 180 Gb/s, class floor 200" in found["rail2"].reason
+    assert "numa 0 (near) 180 Gb/s, median of 5 on this node" in found["rail2"].reason
     assert "no RDMA device at 0000:9c:00.0" in found["rail4"].reason
     assert "Port number 1 state is Down" in found["rail5"].reason
     assert "no GID of type RoCE v2" in found["rail7"].reason

@@ -18,7 +18,7 @@ _LIMITS = {
     "telemetry": {"slot_spread_celsius": 10},
     "nic_load": {
         **{"message_bytes": 2**22, "round_seconds": 60, "near_floor_percent": 50, "far_floor_percent": None},
-        **{"gpu_floor_percent": 50, "spread_percent": 5},
+        **{"gpu_floor_percent": 50, "spread_percent": 20, "rail_spread_percent": 5},
     },
 }
 _DECLARED = {**PLACED, "hgx_h100": laid(PLACED["hgx_h100"], _LIMITS)}

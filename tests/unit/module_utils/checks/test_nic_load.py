@@ -7,6 +7,7 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.checks import nic_load as check
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import judge_stress
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.rail_test.nic_load_program import memory_of
 from ansible_collections.muster.cluster.plugins.module_utils.stress import nic_load as stress
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_class import expectations_of
 
@@ -16,6 +17,9 @@ from tests.typed import RAILS_FABRIC, typed
 HEALTHY = (Path(__file__).resolve().parents[3] / "healthy" / "nic_load.json").read_text(encoding="utf-8")
 HGX = {**expectations_of("hgx_h100", PLACED, "test"), "fabric": RAILS_FABRIC}
 PART = "nic rail5"
+
+# Limits that show each rule by itself.
+SHIPPED, HGX = HGX, {**HGX, "nic_load": {**HGX["nic_load"], "near_floor_percent": 50, "spread_percent": 5}}
 
 
 @pytest.fixture
@@ -97,6 +101,13 @@ def test_boundaries_of_floor_and_spread(loads):
         even = with_median(even, "gpu", 380.0, rail)
     assert alone(with_median(even, "gpu", 361.0)).verdict == "pass"
     assert alone(with_median(even, "gpu", 360.9)).verdict == "fail"
+
+
+def test_rails_that_share_the_uplink_of_a_switch_pass_as_shipped(loads):
+    for rail in loads.rails:
+        loads = with_median(loads, memory_of(loads.rails[rail].numa_node), 215.0, rail)
+    assert {finding.verdict for finding in judged(loads, SHIPPED).values()} == {"pass"}
+    assert alone(with_median(loads, "numa 1", 171.0), SHIPPED).verdict == "fail"
 
 
 def test_two_rails_are_no_cohort_and_the_memory_of_which_nothing_is_known_is_only_told(loads):
