@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,11 @@ def test_what_happened_to_an_environment_is_undone(opt: Path, mirror: Path, harm
 
 def pips(opt: Path) -> list[int]:
     """Return the processes of pip that install to a directory."""
-    lines = {each.parent.name: each.read_bytes() for each in Path("/proc").glob("[0-9]*/cmdline")}
+    lines = {}
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        # Any process of the machine may end while they are read.
+        with suppress(OSError):
+            lines[each.parent.name] = each.read_bytes()
     return [int(pid) for pid, line in lines.items() if f"{opt}/pytorch-".encode() in line and b"\0pip\0" in line]
 
 
