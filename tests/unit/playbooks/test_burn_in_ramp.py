@@ -72,7 +72,7 @@ class Site:
             "name": "Tell",
             "ansible.builtin.copy": {
                 "dest": f"{self.place}/told.json",
-                "content": "{{ {'turns': muster_burn_in.turns, 'hosts': ansible_play_hosts} | to_json }}",
+                "content": "{{ {'turns': muster_burn_in.turns | default({}), 'hosts': ansible_play_hosts} | to_json }}",
             },
             "run_once": True,
             "check_mode": False,
@@ -106,6 +106,11 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
+
+
+def test_run_in_which_every_node_was_lost_goes_on_to_its_end(site: Site) -> None:
+    told = site.run("localhost")
+    assert (told["order"], told["turns"], told["hosts"]) == ([], {}, ["localhost"])
 
 
 def test_hosts_start_in_the_order_of_their_turns_and_those_that_wait_come_last(site: Site) -> None:
