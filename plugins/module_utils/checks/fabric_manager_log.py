@@ -18,7 +18,7 @@ from ..words.expectations import Expectations, pci_address
 from ..words.finding import FAIL, INCOMPLETE, Finding
 
 NAME = "fabric_manager_log"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("fabric_manager_log",)
 
 _SXID = re.compile(
@@ -32,6 +32,16 @@ _RULES = (
         r"number of NVSwitches don't match with any supported system topology",
         "not all NVSwitches of the baseboard are there", FAIL, "reboot",
     ),
+    # NVIDIA's start script asks the NVSwitch driver for its devices; a baseboard without one has no fabric manager.
+    rule(r"NVSwitch device information .*NV_WARN_NOTHING_TO_DO|no NVSwitch(?:es)? (?:found|detected|present)",
+         "no NVSwitch is seen", FAIL, "reboot"),
+    rule(r"(?:[Ff]ailed|failure) to (?:query|get|detect|open) NVSwitch", "NVSwitches cannot be asked: {text}",
+         FAIL, "reboot"),
+    rule(r"nv-fabricmanager.* failed! Exit code: [1-9]|nvidia-fabricmanager\.service: (?:.*status=(?!0/)\S+"
+         r"|Failed with result|.*code=(?:killed|dumped))", "the service failed: {text}", FAIL, "investigate"),
+    # As systemctl status writes it, and systemd in the journal.
+    rule(r"^\s*Active: (?:failed|inactive)\b|Failed to start .*[Ff]abric ?[Mm]anager", "the service failed: {text}",
+         FAIL, "investigate"),
     rule(r"version \S+ do(?:n't|es not|esn't) match", "versions do not match: {text}", FAIL, "investigate"),
     rule(r"aborting fabric manager", "gave up: {text}", FAIL, "investigate"),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "filesystem_log"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 _WORDS = ("EXT4-fs", "EXT3-fs", "XFS", "BTRFS", "error", "JBD2", "md/", "ata", "read-only")

@@ -15,7 +15,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "kernel_crash"
-RULES = 3
+RULES = 4
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 _ASKED_FOR = re.compile(r"sysrq: .*Trigger a crash", re.IGNORECASE)

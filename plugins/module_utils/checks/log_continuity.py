@@ -11,7 +11,7 @@ from ..words.expectations import Expectations
 from ..words.finding import INCOMPLETE, PASS, Finding
 
 NAME = "log_continuity"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("boot_id", "heartbeat", "kernel_ring", "preflights")
 
 

@@ -18,11 +18,11 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "machine_check"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 CPU = "cpu"
-_WORDS = ("EDAC", "mce", "MCE", "Hardware Error", "Memory failure", "achine check", "Machine Check")
+_WORDS = ("EDAC", "mce", "MCE", "Hardware Error", "Memory failure", "achine check", "Machine Check", "temperature")
 _EDAC = re.compile(r"EDAC MC\d+: (?:(\d+) )?(CE|UE)\b(?:.*? on (.+?) \(|.* label \"([^\"]*)\"|)", re.ASCII)
 _STATUS = re.compile(r"Machine Check(?: Exception| Event)?: *\S+ Bank (\d+): (?:0x)?([0-9a-fA-F]{16})\b", re.ASCII)
 _OVERFLOWED, _UNCORRECTED = 1 << 62, 1 << 61
@@ -33,8 +33,8 @@ _RULES = (
     rule(r"mce: .*(?:Fatal [Mm]achine check|Processor context corrupt)", "fatal machine check", FAIL, "replace"),
     rule(r"\[Hardware Error\]: (?:System Fatal error|Uncorrected)", "uncorrected machine check", FAIL, "replace"),
     rule(r"\[Hardware Error\]: Deferred error", "deferred machine check", FAIL, "investigate"),
-    rule(r"mce: CPU\d+: Package temperature(?:/speed)? (?:is )?above threshold", "CPU too hot", FAIL, "investigate"),
-    rule(r"mce: CPU\d+: Core temperature(?:/speed)? (?:is )?above threshold", "CPU core hot", PASS, "investigate"),
+    rule(r"\bCPU\d+: Package temperature(?:/speed)? (?:is )?above threshold", "CPU too hot", FAIL, "investigate"),
+    rule(r"\bCPU\d+: Core temperature(?:/speed)? (?:is )?above threshold", "CPU core hot", PASS, "investigate"),
     rule(r"Machine check events logged", "machine check events logged", PASS, "investigate"),
     rule(r"\[Hardware Error\]: Corrected error", "corrected machine check", PASS, "none"),
 )

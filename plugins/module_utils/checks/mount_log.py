@@ -1,7 +1,8 @@
 """Did network file systems stand still since boot, and have they come back?
 
 A stall that ended within the log is the storage's or network's affair and worth a look; one that did not end leaves the
-question open. An eviction says that a server gave this client up. Formats: the kernel's fs/nfs and net/sunrpc
+question open. An eviction says that a server gave this client up. An error of Lustre's that is none of these is a
+remark. Formats: the kernel's fs/nfs and net/sunrpc
 (``nfs: server NAME not responding``), Lustre's client (``NAME: Connection to NAME was lost``).
 """
 
@@ -11,13 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..judging.log_faults import HOST, Fault, findings_of
+from ..judging.log_faults import HOST, Fault, findings_of, remarks_in
 from ..probes.kernel_log import Message
 from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "mount_log"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 # What begins a stall, and what ends it; the group is the server or target.
@@ -31,6 +32,7 @@ _ENDS = (
     re.compile(r"\bLustre: \S*?((?:[\w.]+-)?(?:OST|MDT)[0-9a-f]{4})\S*: Connection restored to"),
 )
 _EVICTED = re.compile(r"This client was evicted by (\S+?)[;,. ]")
+_DRIVER = re.compile(r"(?:Lustre|LNet)Error: ")
 _GONE = re.compile(r"\bnfs: server (\S+) not responding, timed out")
 _STALE = re.compile(r"\bNFS: (?:server (\S+) error|.*[Ss]tale file handle)|\bnfs4_reclaim_open_state|lost \d+ locks")
 
@@ -42,7 +44,10 @@ def subjects(expect: Expectations) -> Sequence[str]:
 
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host."""
-    return findings_of(NAME, _faults(values["kernel_log"]), [HOST])
+    messages = values["kernel_log"]
+    known = (_EVICTED, *_BEGINS)
+    unknown = [one for one in messages if _DRIVER.match(one.text) and not any(mark.search(one.text) for mark in known)]
+    return findings_of(NAME, _faults(messages) + remarks_in(unknown, _DRIVER, ()), [HOST])
 
 
 def _faults(messages: Sequence[Message]) -> list[Fault]:

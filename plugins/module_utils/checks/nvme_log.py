@@ -1,7 +1,8 @@
 """What does the kernel log say of NVMe drives?
 
 Formats: the kernel's drivers/nvme/host/{core,pci}.c and block/blk-core.c. Owed on the host; a drive of which the log
-tells something has a finding of its own, under its PCI address where the log names it.
+tells something has a finding of its own, under its PCI address where the log names it. A line at error level that is
+not among these is a remark.
 """
 
 from __future__ import annotations
@@ -10,19 +11,28 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..judging.log_faults import HOST, Fault, findings_of, matches, rule
+from ..judging.log_faults import HOST, Fault, findings_of, matches, remarks_in, rule
 from ..probes.kernel_log import Message
 from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "nvme_log"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 _WORDS = ("nvme",)
+_DRIVER = re.compile(r"nvme\b|nvme\d+\w*:")
 _DRIVE = r"(?P<drive>nvme\d+)"
 _PLACE = re.compile(r"nvme (nvme\d+): pci function ([0-9a-fA-F:]+\.[0-7])", re.ASCII)
 _RULES = (
+    rule(r"nvme (?P<drive>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): probe with driver nvme failed with error",
+         "controller does not start", FAIL, "replace"),
+    rule(r"nvme: probe of (?P<drive>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) failed with error",
+         "controller does not start", FAIL, "replace"),
+    rule(rf"nvme {_DRIVE}: failed to set APST feature", "power states cannot be set", PASS, "investigate"),
+    # Status code type 2 is media and data integrity errors (NVM Express Base Specification, status field).
+    rule(rf"{_DRIVE}\w*: .*\(sct 0x2 /", "medium error", FAIL, "replace"),
+    rule(rf"nvme {_DRIVE}: .*Shutdown timeout set to", "limit of a shutdown (harmless)", PASS, "none"),
     rule(rf"nvme {_DRIVE}: .*(?:I/O|Identify|Admin).*[Tt]imeout", "command timed out", FAIL, "replace"),
     rule(rf"nvme {_DRIVE}: .*controller is down", "controller is down", FAIL, "replace"),
     rule(rf"nvme {_DRIVE}: .*(?:Removing after probe failure|Device not ready|Disabling device after reset failure"
@@ -50,7 +60,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
         Fault(f"nvme {places.get(match['drive'], match['drive'])}", item.what, item.verdict, item.action, message.stamp)
         for message, item, match in matches(messages, _RULES, _WORDS)
     ]
-    return findings_of(NAME, faults, [HOST])
+    return findings_of(NAME, faults + remarks_in(messages, _DRIVER, _RULES), [HOST])
 
 
 def _places(messages: Sequence[Message]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "oom_log"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 _WORDS = ("emory", "oom-kill", "page allocation")

@@ -2,35 +2,55 @@
 
 Formats: the kernel's drivers/pci/pcie/{aer,dpc,err}.c and drivers/pci/pci.c; since 6.10 "Correctable" and
 "Uncorrectable" stand for "Corrected" and "Uncorrected". Owed on the host; a device that errs has a finding of its own.
+What a port's driver says at error level and is not among these is a remark.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from ..judging.hardware_error import hardware_errors_in
-from ..judging.log_faults import HOST, Fault, faults_in, findings_of, pci_part, rule
+from ..judging.log_faults import HOST, Fault, faults_in, findings_of, pci_part, remarks_in, rule
 from ..probes.kernel_log import Message
 from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "pcie_errors"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 _ADDRESS = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
 _CORRECTED = "corrected PCIe error"
 _LIMITED = "PCIe link limited to "
-_WORDS = ("PCIe", "AER", "DPC", "pciehp", "D3cold", "config space inaccessible")
+_WORDS = (
+    *("PCIe", "AER", "DPC", "pciehp", "D3cold", "config space inaccessible", "BAR ", "retraining", "Link Active"),
+    *("; giving up", "DMAR: ", "AMD-Vi: "),
+)
+_DRIVER = re.compile(r"(?:pcieport|pciehp|pcie_\w+)\b")
 _RULES = (
-    rule(_ADDRESS + r": PCIe Bus Error: severity=Correct", _CORRECTED, PASS, "none"),
+    rule(_ADDRESS + r": .*\[io\b.*(?:no space|can't assign|failed to assign)", "no I/O ports (no device needs them)",
+         PASS, "none"),
+    rule(_ADDRESS + r": .*(?:no space for|can't assign|failed to assign) \[io\b", "no I/O ports (no device needs them)",
+         PASS, "none"),
+    # The kernel tries again with other windows, and does not say at the end which it could not give.
+    rule(_ADDRESS + r": BAR [0-5]\b.*(?:failed to|can't) assign", "no room for a memory window at the first try",
+         PASS, "investigate"),
+    rule(_ADDRESS + r": not ready \d+ms after .*; giving up", "did not come back from a reset", FAIL, "reboot"),
+    # The IOMMU's two drivers (drivers/iommu/intel/dmar.c, drivers/iommu/amd/iommu.c): whether device or driver asked
+    # for what it must not, nobody can say.
+    rule(r"DMAR: \[|AMD-Vi: Event logged", "IOMMU refused a device's access to memory", PASS, "investigate"),
+    rule(r"AMD-Vi: Completion-Wait loop timed out", "IOMMU waits in vain for a device", PASS, "investigate"),
+    rule(_ADDRESS + r": (?:broken device, retraining|Data Link Layer Link Active not set|retraining failed)",
+         "link had to be trained again", PASS, "investigate"),
+    rule(_ADDRESS + r": (?:AER: )?PCIe Bus Error: severity=Correct", _CORRECTED, PASS, "none"),
     rule(
-        _ADDRESS + r": PCIe Bus Error: severity=Uncorrect\w+ \((?P<kind>[\w-]+)\), type=(?P<layer>[^,]+)",
+        _ADDRESS + r": (?:AER: )?PCIe Bus Error: severity=Uncorrect\w+ \((?P<kind>[\w-]+)\), type=(?P<layer>[^,]+)",
         "uncorrected PCIe error ({kind}, {layer})", FAIL, "reseat",
     ),
-    rule(_ADDRESS + r": PCIe Bus Error: severity=Uncorrect", "uncorrected PCIe error", FAIL, "reseat"),
+    rule(_ADDRESS + r": (?:AER: )?PCIe Bus Error: severity=Uncorrect", "uncorrected PCIe error", FAIL, "reseat"),
     rule(
         r"AER: (?:Multiple )?Uncorrect\w+ \((?P<kind>[\w-]+)\) error (?:message )?received(?: from|:) " + _ADDRESS,
         "uncorrected PCIe error ({kind})", FAIL, "reseat",
@@ -61,7 +81,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     messages = values["kernel_log"]
     part_of = partial(pci_part, expect=expect)
     faults = [_known_only(fault) for fault in faults_in(messages, _RULES, _WORDS, part_of)]
-    faults += _from_firmware(messages, expect)
+    faults += _from_firmware(messages, expect) + remarks_in(messages, _DRIVER, _RULES, part_of)
     return findings_of(NAME, _over_limit(faults, expect.kernel_log.pcie_corrected_errors), [HOST])
 
 

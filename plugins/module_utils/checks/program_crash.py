@@ -14,7 +14,7 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import FAIL, Finding
 
 NAME = "program_crash"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 _WORDS = ("segfault", "general protection", "trap", "unhandled exception")

@@ -14,7 +14,7 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import Finding
 
 NAME = "sxid"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 

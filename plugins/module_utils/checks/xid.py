@@ -11,7 +11,7 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import ACTIONS, PASS, VERDICTS, Finding
 
 NAME = "xid"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("kernel_log",)
 # More names than these in one reason help nobody; the raw log is kept.
 _NAMED = 5

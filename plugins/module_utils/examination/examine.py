@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from ..host.host import Host, Output, Unreadable
 from ..words.expectations import Expectations
-from ..words.finding import INCOMPLETE, PASS, Finding, merged
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding, merged
 from .bounded_host import EXAMINATION_SECONDS, BoundedHost
 
 # By check, part and quantity: numbers that nodes are compared by.
@@ -121,20 +121,23 @@ def judge(
     """Judge raw outputs, fresh or stored: the same code serves an examination and the re-judging of an evidence bundle.
 
     A part on which a check owes a finding and gives none is ``incomplete``; so is every part of a check whose probe is
-    unreadable or whose code raises.
+    unreadable or whose code raises. What could be read of an unreadable output (``Unreadable.read``) is judged for
+    faults alone: they stand by name. A remark on it is told and ``incomplete``; no pass of it counts.
     """
     values: dict[str, Any] = {}
     reasons: dict[str, str] = {}
+    partial: dict[str, Any] = {}
     optional = {name for check in checks for name in getattr(check, "OPTIONAL_PROBES", ()) if name in probes}
     for name in sorted({name for check in checks for name in check.PROBES} | optional | set(outputs)):
-        value, reason = parsed(outputs.get(name), probes[name])
-        values[name] = value
+        values[name], reason, read = parsed(outputs.get(name), probes[name])
         if reason:
             reasons[name] = reason
+        if read is not None:
+            partial[name] = read
     findings: list[Finding] = []
     measures: dict[str, Mapping[str, Mapping[str, float]]] = {}
     for check in checks:
-        answers = _answers(check, values, reasons, expect)
+        answers = _answers(check, values, reasons, partial, expect)
         if answers and hasattr(check, "measures"):
             measured, why = _measured(check, values, reasons, expect)
             measures |= {} if measured is None else {check.NAME: measured}
@@ -186,22 +189,30 @@ def _with_serials(findings: Iterable[Finding], values: Mapping[str, Any]) -> lis
     return [named(finding) for finding in findings]
 
 
-def parsed(output: Output | None, probe: Parser) -> tuple[Any, str]:
-    """Return the value of an output, or None and why there is none."""
+def parsed(output: Output | None, probe: Parser) -> tuple[Any, str, Any]:
+    """Return the value of an output, or None and why there is none; third what could be read of an unreadable one."""
     if output is None:
-        return None, f"{probe.NAME} was not run"
+        return None, f"{probe.NAME} was not run", None
+    unread = ""
     if output.timed_out or output.rc is None or output.error:
-        return None, output.error or f"{probe.NAME} could not be run"
+        unread = output.error or f"{probe.NAME} could not be run"
+        if not output.stdout:
+            return None, unread, None
     try:
-        return probe.parse(output), ""
+        value = probe.parse(output)
     except Unreadable as exc:
-        return None, f"{probe.NAME}: {exc}"
+        return None, unread or f"{probe.NAME}: {exc}", exc.read
     except Exception as exc:  # noqa: BLE001 -- a parser's fault must cost a verdict, not the examination
-        return None, f"{probe.NAME}: parser failed: {type(exc).__name__}: {exc}"
+        return None, unread or f"{probe.NAME}: parser failed: {type(exc).__name__}: {exc}", None
+    return (None, unread, None) if unread else (value, "", None)
 
 
 def _answers(
-    check: Check, values: Mapping[str, Any], reasons: Mapping[str, str], expect: Expectations
+    check: Check,
+    values: Mapping[str, Any],
+    reasons: Mapping[str, str],
+    partial: Mapping[str, Any],
+    expect: Expectations,
 ) -> list[Finding]:
     try:
         owed = list(check.subjects(expect))
@@ -209,20 +220,37 @@ def _answers(
         return [Finding(check.NAME, "host", INCOMPLETE, reason=fault_of(exc), action="investigate")]
     if not owed:
         return []
-    unreadable = [reasons[name] for name in check.PROBES if name in reasons]
+    unreadable = [name for name in check.PROBES if name in reasons]
     given: list[Finding] = []
-    why = "; ".join(unreadable)
-    if not unreadable:
+    why = "; ".join(reasons[name] for name in unreadable)
+    if all(name in partial for name in unreadable):
+        read = {**values, **{name: partial[name] for name in unreadable}}
         try:
-            given = [_explained(finding, check, reasons) for finding in check.decide(values, expect)]
-            why = "the check gave no finding on this part"
+            given = [_explained(finding, check, reasons) for finding in check.decide(read, expect)]
+            if unreadable:
+                given = [_told_by_a_part(finding, why) for finding in given if _speaks(finding)]
+            else:
+                why = "the check gave no finding on this part"
         except Exception as exc:  # noqa: BLE001 -- as above
             given = []
-            why = f"check failed: {fault_of(exc)}"
+            why = "; ".join([*([why] if why else []), f"check failed: {fault_of(exc)}"])
     answered = {finding.subject for finding in given}
     missing_parts = [part for part in owed if part not in answered]
     silent = [Finding(check.NAME, part, INCOMPLETE, reason=why, action="investigate") for part in missing_parts]
     return given + [_explained(finding, check, reasons) for finding in silent]
+
+
+def _speaks(finding: Finding) -> bool:
+    """Return whether the finding is a fault or a remark: one more than that nothing was seen."""
+    return finding.verdict == FAIL or (bool(finding.reason) and finding.action != "none")
+
+
+def _told_by_a_part(finding: Finding, why: str) -> Finding:
+    """Return a fault as it stands and a remark as no pass, with why the rest is unread."""
+    reason = f"{finding.reason}; the rest is unread: {why}".removeprefix("; ")
+    if finding.verdict == FAIL:
+        return replace(finding, reason=reason)
+    return replace(finding, verdict=INCOMPLETE, reason=reason, action="investigate")
 
 
 def _explained(finding: Finding, check: Check, reasons: Mapping[str, str]) -> Finding:

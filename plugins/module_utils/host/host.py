@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..words.errors import MusterError
 
@@ -40,7 +40,16 @@ class Output:
 
 
 class Unreadable(MusterError):
-    """A probe's output that cannot be turned into a value; the text says what was found and what was expected."""
+    """A probe's output that cannot be turned into a value; the text says what was found and what was expected.
+
+    ``read`` is what could be read of it all the same, None for nothing. It may prove a fault and never the absence of
+    one. A probe gives it only where each part speaks for itself, as the lines of a log do, and no lost part could make
+    a fault of what is left.
+    """
+
+    def __init__(self, reason: str, read: Any = None) -> None:
+        super().__init__(reason)
+        self.read = read
 
 
 def require_success(output: Output) -> None:

@@ -13,6 +13,27 @@ from ..words.expectations import Expectations, gpu_subjects, pci_address
 from ..words.finding import ACTIONS, PASS, VERDICTS, Finding
 
 HOST = "host"
+# The kernel's level of an error (include/linux/kern_levels.h); below it are the worse ones. NVRM has no level of its
+# own: its lines come at the default one, a warning's, whatever they say.
+_ERROR_LEVEL, _WARNING_LEVEL = 3, 4
+_ERROR_WORDS = re.compile(
+    r"\b(?:errors?|fail(?:s|ed|ure|ures|ing)?|fatal|timed?[ -]?out|unable|cannot|can't|could(?: not|n't)|corrupt\w*"
+    r"|abort\w*|lost|unrecover\w*|(?:not|isn't) respond\w*|stuck|hung|hang|crash\w*|panic|exception|assert\w*|dead"
+    r"|overheat\w*|poison\w*|overrun|refused|unexpected\w*|bad|invalid|uncorrect\w*|unsupported|not supported|thermal"
+    r"|faulty|giving up|requires? (?:a )?(?:reset|reboot)|recovery mode|shut ?down all|degraded|violation|mismatch\w*"
+    r"|exceed\w*)\b",
+    re.IGNORECASE,
+)
+# What other checks judge in the lines of every driver: Xid and SXid, AER and DPC, a slow link, a device off the bus,
+# records of the firmware, blocks that cannot be read, a stalled queue.
+_ELSEWHERE = re.compile(
+    r"\bS?Xid\b|fallen off the bus|PCIe Bus Error|\bAER: |\bDPC: |device \[[0-9a-f]{4}:[0-9a-f]{4}\] error status/mask"
+    r"|available PCIe bandwidth|(?:config space|device) inaccessible|\[Hardware Error\]|\berror, dev|\bSlot\(\w+\)"
+    r"|NETDEV WATCHDOG|segfault at"
+)
+_ADDRESS = re.compile(r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b", re.IGNORECASE | re.ASCII)
+_NUMBER = re.compile(r"\b(?:0x[0-9a-f]+|[0-9a-f]*\d[0-9a-f]*)\b", re.IGNORECASE | re.ASCII)
+_SHOWN = 160
 # More lines than these in one reason help nobody; the raw log is kept.
 _NAMED = 5
 
@@ -47,22 +68,27 @@ def rule(pattern: str, what: str, verdict: str, action: str) -> Rule:
 
 
 def matches(
-    messages: Iterable[Message], rules: Sequence[Rule], words: Sequence[str]
+    messages: Sequence[Message], rules: Sequence[Rule], words: Sequence[str]
 ) -> Iterator[tuple[Message, Rule, re.Match[str]]]:
     """Yield each message that a rule fits, with the first such rule; what fits a rule has one of ``words``."""
-    for message in messages:
-        text = message.text
-        if not any(word in text for word in words):
-            continue
-        for item in rules:
-            match = item.pattern.search(text)
-            if match:
-                yield message, item, match
-                break
+    # A log may have half a million lines, many of them alike: words are looked for in all of them before any pattern,
+    # and no text twice.
+    texts = [message.text for message in messages]
+    every = "\n".join(texts)
+    near = {at for word in words if word in every for at, text in enumerate(texts) if word in text}
+    known: dict[str, tuple[Rule, re.Match[str]] | None] = {}
+    for at in sorted(near):
+        text = texts[at]
+        if text not in known:
+            fits = ((item, item.pattern.search(text)) for item in rules)
+            known[text] = next(((item, match) for item, match in fits if match), None)
+        first = known[text]
+        if first:
+            yield messages[at], *first
 
 
 def faults_in(
-    messages: Iterable[Message],
+    messages: Sequence[Message],
     rules: Sequence[Rule],
     words: Sequence[str],
     part_of: Callable[[str], str] | None = None,
@@ -75,6 +101,37 @@ def faults_in(
         part = part_of(named) if part_of and named else HOST
         found.append(Fault(part, item.what.format(**groups), item.verdict, item.action, message.stamp))
     return found
+
+
+def remarks_in(
+    messages: Iterable[Message],
+    driver: re.Pattern[str],
+    rules: Sequence[Rule],
+    part_of: Callable[[str], str] | None = None,
+) -> list[Fault]:
+    """Return what a driver says at error level and no rule knows: for people to see, as nobody can say what it means.
+
+    ``driver`` fits the beginning of the driver's lines. Lines that differ in numbers alone are told as the first one.
+    """
+    first: dict[str, str] = {}
+    found = []
+    for message in messages:
+        text = message.text
+        if not driver.match(text) or not _says_error(message):
+            continue
+        if _ELSEWHERE.search(text) or any(item.pattern.search(text) for item in rules):
+            continue
+        shown = first.setdefault(_NUMBER.sub("#", text), f"not in the catalogue: {text.strip()[:_SHOWN]!r}")
+        named = _ADDRESS.search(text)
+        part = part_of(named.group()) if part_of and named else HOST
+        found.append(Fault(part, shown, PASS, "investigate", message.stamp))
+    return found
+
+
+def _says_error(message: Message) -> bool:
+    if message.level is not None and message.level != _WARNING_LEVEL:
+        return message.level <= _ERROR_LEVEL
+    return bool(_ERROR_WORDS.search(message.text))
 
 
 def pci_part(address: str, expect: Expectations) -> str:

@@ -48,7 +48,7 @@ GROUPS: dict[int, str] = {code: group for group, text in _GROUPS.items() for cod
 _SXID = re.compile(r"(?:nvidia-)?(nvswitch\d+): SXid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d{1,5})(?:, *(.*))?$", re.ASCII)
 _ANY_SXID = re.compile(r"\bSXid\b")
 _LINK = re.compile(r"\bLink (\d{1,3})\b|\b[Ee]ngine instance (\d{1,3})\b", re.ASCII)
-_SEVERITY = re.compile(r"(Non-fatal|Fatal)\b|Severity (\d)\b", re.IGNORECASE | re.ASCII)
+_SEVERITY = re.compile(r"(Non-?fatal|Fatal)\b|Severity (\d)\b", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _close(before: float | None, now: float | None, detail: bool) -> bool:
 
 
 def _event(message: Message) -> SwitchEvent | None:
-    if not _ANY_SXID.search(message.text):
+    if "SXid" not in message.text or not _ANY_SXID.search(message.text):
         return None
     match = _SXID.search(message.text)
     if not match:

@@ -3,7 +3,7 @@
 Source of codes and actions: NVIDIA's Xid catalogue (docs.nvidia.com/deploy/xid-errors, spreadsheet of 2025-10-29 as
 carried by leptonai/gpud 4a8de33) and aws-samples/awsome-distributed-training 7217859. Where NVIDIA names two actions,
 it is the immediate one, but for 63 and 94: they ask for a reset at the next idle time, and a host under examination
-is idle.
+is idle. That the driver itself calls some events Nonfatal, or names the Xid that caused one, is in the event's text.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 
 from ..probes.kernel_log import Message
 from ..words.expectations import pci_address
-from ..words.finding import FAIL, INCOMPLETE, PASS
+from ..words.finding import ACTIONS, FAIL, INCOMPLETE, PASS
+from ..words.finding import VERDICTS as WORST_FIRST
 
-IGNORE, MONITOR, APP, SUPPORT, RESET, REBOOT, HANDS, RMA, TEXT = (
+IGNORE, MONITOR, WATCH, APP, SUPPORT, RESET, REBOOT, HANDS, RMA, TEXT = (
     "ignore",
     "monitor",
+    "watch",
     "app",
     "support",
     "reset",
@@ -32,6 +34,8 @@ IGNORE, MONITOR, APP, SUPPORT, RESET, REBOOT, HANDS, RMA, TEXT = (
 VERDICTS = {
     IGNORE: (PASS, "none"),
     MONITOR: (PASS, "none"),
+    # No verdict on the hardware by itself; people should know.
+    WATCH: (PASS, "investigate"),
     # The program at fault is restarted; the GPU is not to blame.
     APP: (PASS, "restart_app"),
     SUPPORT: (FAIL, "investigate"),
@@ -105,11 +109,12 @@ _SINGLE = {
     171: ("detail of a DRAM error", RESET),
     172: ("detail of an SRAM error", RMA),
 }
+_NVLINK5 = range(144, 151)
 _RANGES = (
     ((39, 40, 41, 70, 71, 72, 75, 76, 77, *range(126, 136)), "copy engine exception", APP),
     ((82, *range(99, 106)), "NVJPG exception", APP),
     ((83, 84, 88, 89, 96, 97, 98), "NVDEC exception", APP),
-    (tuple(range(144, 151)), "NVLink5 unit error", RESET),
+    (tuple(_NVLINK5), "NVLink5 unit error", RESET),
     (tuple(range(162, 166)), "power smoothing", MONITOR),
 )
 CATALOGUE: dict[int, tuple[str, str]] = {
@@ -118,7 +123,7 @@ CATALOGUE: dict[int, tuple[str, str]] = {
 }
 
 # What an event of this code asks for when it comes back on the same GPU: numbers of NVIDIA's second column ("support"),
-# of aws-samples (twice: isolate), and our own for 13, 31, 32 and 80, which one buggy program may cause once.
+# of aws-samples (twice: isolate), and our own for OF_PROGRAMS.
 AGAIN: dict[int, str] = {
     **dict.fromkeys((8, 13, 31, 32, 39, 40, 41, 62, 68, 70, 71, 72, 75, 76, 77, 80, 82, 83, 84, 85, 86), SUPPORT),
     **dict.fromkeys((88, 89, 92, *range(96, 106), *range(126, 136), 139), SUPPORT),
@@ -126,6 +131,8 @@ AGAIN: dict[int, str] = {
     120: REBOOT,
     **dict.fromkeys((74, 79, 136, 140, 143), RMA),
 }
+# What one buggy program causes as often as it is started: the GPU is at fault where several programs meet it.
+OF_PROGRAMS = (13, 31, 32, 80)
 # A second code on the same GPU that makes the first one worse: after a double-bit error the row could not be remapped.
 TOGETHER: dict[tuple[int, int], str] = {(48, 64): RMA}
 NVLINK_ERROR = 74
@@ -146,6 +153,9 @@ SAME_EVENT_SECONDS = 5.0
 
 # With MIG the instance stands behind the address: "(PCI:0000:3b:00 GPU-I:05)".
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)(?: GPU-I:\d+)?\): (\d{1,5})(?:, *(.*))?$", re.ASCII)
+# NVLink5's units tell their severity: "RLW_RXPIPE Nonfatal XC0 i0 Link 13" (NVIDIA's catalogue, 144 to 150).
+_NON_FATAL = re.compile(r"\bNon-?fatal\b", re.IGNORECASE)
+_CAUSE = re.compile(r"\bcaused by previous Xid (\d{1,5})\b", re.ASCII)
 _PID = re.compile(r"\bpid='?(\d+)")
 _ANY_XID = re.compile(r"\bXid\b")
 _FALLEN = re.compile(r"fallen off the bus", re.IGNORECASE)
@@ -170,11 +180,23 @@ class Event:
     times: int = 1
 
     @property
+    def cause(self) -> int | None:
+        """The Xid that the driver names as the cause of this one, None where it names none."""
+        match = _CAUSE.search(self.text)
+        return int(match.group(1)) if match else None
+
+    @property
+    def non_fatal(self) -> bool:
+        """Whether the driver calls it so; of a mere follower it means nothing."""
+        return self.code in _NVLINK5 and bool(_NON_FATAL.search(self.text))
+
+    @property
     def name(self) -> str:
         """``Xid 79 (GPU has fallen off the bus)``, with what is needed to tell one of its kind from another."""
         if self.code is None:
             return f"unreadable Xid line {self.text[:80]!r}"
         meaning = CATALOGUE.get(self.code, ("not in the catalogue", ""))[0]
+        meaning += ", non-fatal" if self.non_fatal else ""
         name = f"Xid {self.code} ({meaning})" if self.numbered else f"{meaning} without an Xid"
         recovery = f" to {_recovery(self.text)}" if self.code == RECOVERY_CHANGED else ""
         return name + recovery + (f" {self.times} times" if self.times > 1 else "")
@@ -190,6 +212,8 @@ def verdict_of(event: Event) -> tuple[str, str]:
     kind = CATALOGUE.get(event.code, ("", ""))[1] if event.code is not None else ""
     if kind == TEXT:
         return RECOVERY.get(_recovery(event.text), (INCOMPLETE, "investigate"))
+    if event.non_fatal:
+        return VERDICTS[WATCH]
     return VERDICTS.get(kind, (INCOMPLETE, "investigate"))
 
 
@@ -216,6 +240,11 @@ def judged(events: Sequence[Event], fabric_fault: bool = False) -> list[Judged]:
         kind, why = _worse(event, events, codes, fabric_fault)
         if kind:
             verdict, action = VERDICTS[kind]
+        if event.cause is not None:
+            why = "; ".join([f"caused by Xid {event.cause}", *([why] if why else [])])
+            if event.cause not in codes:
+                # The log lost what the driver saw: the cause counts as if it were there, in its plain form.
+                verdict, action = _worst([(verdict, action), verdict_of(replace(event, code=event.cause, text=""))])
         result.append(Judged(event, verdict, action, why))
     recoveries = [item for item in result if item.event.code == RECOVERY_CHANGED and item.verdict == FAIL]
     if not recoveries:
@@ -227,6 +256,10 @@ def judged(events: Sequence[Event], fabric_fault: bool = False) -> list[Judged]:
     ]
 
 
+def _worst(judged_as: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    return min(judged_as, key=lambda each: (WORST_FIRST.index(each[0]), ACTIONS.index(each[1])))
+
+
 def _worse(event: Event, events: Sequence[Event], codes: set[int | None], fabric_fault: bool) -> tuple[str, str]:
     for (code, other), kind in TOGETHER.items():
         if event.code == code and other in codes:
@@ -234,17 +267,25 @@ def _worse(event: Event, events: Sequence[Event], codes: set[int | None], fabric
     if event.code == NVLINK_ERROR and fabric_fault:
         return RMA, "with a fatal NVSwitch error: GPU or switch baseboard"
     if event.code in AGAIN and event.numbered:
-        incidents = _incidents([item for item in events if item.code == event.code and item.numbered])
-        if incidents > 1:
+        same = [item for item in events if item.code == event.code and item.numbered and not item.non_fatal]
+        incidents, programs = _incidents(same)
+        of_programs = event.code in OF_PROGRAMS
+        if (programs if of_programs else incidents) > 1:
             return AGAIN[event.code], f"came back: {incidents} times in all"
+        if of_programs and incidents > 1:
+            # One program that goes on failing says as much; several would be the GPU's fault.
+            return WATCH, f"came back: {incidents} times in all, of programs that the log does not name"
     return "", ""
 
 
-def _incidents(events: Sequence[Event]) -> int:
-    """Return how often the events happened: one program's are one, and what has no time may be a copy."""
+def _incidents(events: Sequence[Event]) -> tuple[int, int]:
+    """Return how often the events happened, and to how many programs that the log names.
+
+    One program's are one, and what has no time may be a copy.
+    """
     timed = [event for event in events if event.seconds is not None]
     pids = [match.group(1) for match in (_PID.search(event.text) for event in timed) if match]
-    return len(timed) - len(pids) + len(set(pids))
+    return len(timed) - len(pids) + len(set(pids)), len(set(pids))
 
 
 def _recovery(text: str) -> str:
@@ -255,20 +296,27 @@ def _recovery(text: str) -> str:
 def _events(messages: Sequence[Message]) -> Iterable[Event]:
     for index, message in enumerate(messages):
         text = message.text
-        if "SXid" in text:
+        if "NVRM" not in text or "SXid" in text:
             continue
         match = _XID.search(text)
         if match:
             address = pci_address(match.group(1))
             yield Event(address, int(match.group(2)), match.group(3) or "", message.stamp, message.seconds)
-        elif "NVRM" in text and _FALLEN.search(text):
+        elif _FALLEN.search(text):
             before = messages[max(0, index - _LINES_OF_ONE_MESSAGE + 1) : index]
             lines = [item.text for item in before if "NVRM: The NVIDIA GPU" in item.text] + [text]
             found = [address for line in lines for address in _GPU_ADDRESS.findall(line)]
             address = pci_address(found[-1]) if found else None
             yield Event(address, FALLEN_OFF, text, message.stamp, message.seconds, numbered=False)
-        elif "NVRM" in text and _ANY_XID.search(text):
+        elif _ANY_XID.search(text):
             yield Event(None, None, text, message.stamp, message.seconds)
+
+
+def _told_apart_by(event: Event) -> str:
+    # Each Xid 154 tells of another step; a fatal event is not one more of those that are not.
+    if event.code in (RECOVERY_CHANGED, None):
+        return event.text
+    return f"{event.non_fatal} {event.cause}"
 
 
 def _coalesced(events: Iterable[Event]) -> list[Event]:
@@ -276,8 +324,7 @@ def _coalesced(events: Iterable[Event]) -> list[Event]:
     last: dict[tuple[str | None, int | None, str], int] = {}
     until: dict[tuple[str | None, int | None, str], float] = {}
     for event in events:
-        # Each Xid 154 tells of another step; the text tells them apart.
-        key = (event.address, event.code, event.text if event.code in (RECOVERY_CHANGED, None) else "")
+        key = (event.address, event.code, _told_apart_by(event))
         if event.seconds is not None and key in last and 0 <= event.seconds - until[key] <= SAME_EVENT_SECONDS:
             kept[last[key]] = replace(kept[last[key]], times=kept[last[key]].times + 1)
         else:

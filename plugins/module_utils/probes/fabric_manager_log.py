@@ -1,9 +1,13 @@
-"""The end of the fabric manager's own log, from the service's last start on.
+"""The end of the fabric manager's own log, from the service's last start on; or the service's lines of a journal.
 
 Lines: ``[Jul 09 2024 18:14:07] [ERROR] [tid 12727] detected NVSwitch non-fatal error 12028 on ...`` (leptonai/gpud
 4a8de33, test data of H100 hosts; the thread's number is not always there). Lines without such a head belong to the one
 before. A start begins with ``Fabric Manager version 535.161.08 is running with the following configuration options``; a
 log that has been rotated since, or whose start lies before the part that is read, is taken as a whole.
+
+People save the journal as well (``journalctl -u nvidia-fabricmanager``): ``Sep 18 03:19:01 HOST PROGRAM[4753]: TEXT``
+of the service's programs and of systemd about it; there a start is systemd's ``Starting nvidia-fabricmanager.service``.
+Their lines have no level: one that speaks of a failure has ``ERROR``.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from dataclasses import dataclass
 
 from ..host.host import Host, Output, Unreadable
 from ..words.expectations import Expectations, stated
+from .kernel_log import Message
 
 NAME = "fabric_manager_log"
 # The logs at hand begin after the start.
@@ -24,7 +29,17 @@ LIMIT_BYTES = 262144
 TIMEOUT_SECONDS = 10.0
 
 _LINE = re.compile(r"\[([A-Z][a-z]{2} [ \d]\d \d{4} \d\d:\d\d:\d\d)\] \[(\w+)\] ?(?:\[tid \d+\] ?)?(.*)", re.ASCII)
-_START = re.compile(r"Fabric Manager version \S+ is running with the following configuration options")
+_JOURNAL = re.compile(
+    r"(?:([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+) \S+ )?"
+    r"(?:nv(?:idia)?-fabric[\w.-]*|systemd)\[\d+\]: (.*)",
+    re.ASCII,
+)
+_OF_SYSTEMD = re.compile(r"\bsystemd\[\d+\]: ")
+_FAILURE = re.compile(r"\b(?:error|fail(?:ed|ure)?|fatal|abort\w*|cannot|unable)\b", re.IGNORECASE)
+_START = re.compile(
+    r"Fabric Manager version \S+ is running with the following configuration options"
+    r"|Starting (?:nvidia-fabricmanager\.service|NVIDIA fabric manager service)"
+)
 
 
 @dataclass(frozen=True)
@@ -63,9 +78,14 @@ def parse(output: Output) -> tuple[Entry, ...]:
 
 
 def _entry(line: str) -> Entry:
-    match = _LINE.match(line.rstrip("\r"))
+    line = line.rstrip("\r")
+    match = _LINE.match(line)
     if not match:
-        return Entry("", "", line)
+        journal = _JOURNAL.match(line)
+        if not journal or (_OF_SYSTEMD.search(line) and "fabric" not in line.lower()):
+            return Entry("", "", line)
+        stamp, text = journal.groups(default="")
+        return Entry(stamp, "ERROR" if _FAILURE.search(text) else "INFO", text, Message(stamp, "").seconds)
     stamp, level, text = match.groups()
     return Entry(stamp, level, text, _seconds(stamp))
 

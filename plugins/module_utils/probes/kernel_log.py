@@ -29,10 +29,18 @@ _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)"
 _FULL = r"[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [A-Z]{3,5}"
 _SYSLOG = r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
 # Level and facility of dmesg -r and -x.
-_LEVEL = r"(?:<\d{1,3}>|[a-z]+ *:[a-z]+ *: ?)?"
+_LEVEL = r"(?:<(?P<priority>\d{1,3})>|[a-z]+ *:(?P<level>[a-z]+) *: ?)?"
+# dmesg's names of the kernel's levels, from 0 on (include/linux/kern_levels.h).
+_LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
+# A priority is eight times its facility and its level.
+_LEVELS_OF_A_FACILITY = 8
 # In brackets: uptime (dmesg -d puts the difference behind it), calendar, or dmesg -e's month-and-minute and difference.
-_BRACKETS = rf"\[\s*(\d+\.\d+|{_CTIME}|[A-Z][a-z]{{2}} ?\d{{1,2}} \d\d:\d\d|\+\d+\.\d+)(?:\s*<[\s\d.]*>)?\s*\]"
-_LINE = re.compile(rf"\s*{_LEVEL}(?:{_BRACKETS}|({_ISO}|{_FULL}|{_SYSLOG}|\d{{9,}}\.\d+))\s?(.*)", re.DOTALL)
+_BRACKETS = (
+    rf"\[\s*(?P<bracketed>\d+\.\d+|{_CTIME}|[A-Z][a-z]{{2}} ?\d{{1,2}} \d\d:\d\d|\+\d+\.\d+)(?:\s*<[\s\d.]*>)?\s*\]"
+)
+_LINE = re.compile(
+    rf"\s*{_LEVEL}(?:{_BRACKETS}|(?P<bare>{_ISO}|{_FULL}|{_SYSLOG}|\d{{9,}}\.\d+))\s?(?P<said>.*)", re.DOTALL
+)
 _RECORD = re.compile(r"(\d+),(\d+),(\d+),[^;]*;(.*)", re.DOTALL)
 # A record's dictionary: lines that begin with a blank.
 _RECORD_KEY = re.compile(r" [A-Z_0-9]+=")
@@ -43,6 +51,10 @@ _CALLER = re.compile(r"\[\s*[TC]\d+\] ?")
 # A kernel's first words; microcode loading and, on arm64, the boot CPU may come before them.
 _BANNER = re.compile(r"Linux version \d")
 _BANNER_WITHIN = 20
+_NO_TEXT = re.compile("[\0\ufffd]")
+# A record of the kernel holds 1,024 bytes (PRINTKRB_RECORD_MAX, kernel/printk/internal.h). What is much longer has lost
+# the ends of its lines; searched in one piece it would cost the square of its length.
+_LONGEST = 2048
 # What journalctl says on standard error when it shows less than there is, with exit status 0.
 _PARTIAL = re.compile(r"ignoring|corrupt|truncated|bad message|not seeing|failed|error", re.IGNORECASE)
 
@@ -51,11 +63,13 @@ _PARTIAL = re.compile(r"ignoring|corrupt|truncated|bad message|not seeing|failed
 class Message:
     """One kernel message; ``stamp`` is "" for a line without one, as continuation lines are.
 
-    ``text`` is what the kernel said, without stamp, level, host and ``kernel:``.
+    ``text`` is what the kernel said, without stamp, level, host and ``kernel:``. ``level`` is the kernel's own, from 0
+    (emergency) over 3 (error) to 7 (debug), None where the log was saved without it.
     """
 
     stamp: str
     text: str
+    level: int | None = None
 
     @property
     def seconds(self) -> float | None:
@@ -75,13 +89,14 @@ def parse(output: Output) -> tuple[Message, ...]:
     """Return the messages of this boot in order.
 
     Raises Unreadable for a log that does not begin with the kernel's banner: what was rotated away may have held an
-    error, so that silence of the rest says nothing.
+    error, so that silence of the rest says nothing. What it says of faults stands (``Unreadable.read``).
     """
     messages = messages_in(output)
     if not begins_with_boot(messages):
         raise Unreadable(
-            "the journal no longer holds the beginning of this boot: it begins with "
-            f"{messages[0].text[:60]!r}, expected 'Linux version ...'"
+            "the log lacks the beginning of this boot: it begins with "
+            f"{messages[0].text[:60]!r}, expected 'Linux version ...'",
+            messages,
         )
     return messages
 
@@ -92,44 +107,75 @@ def begins_with_boot(messages: tuple[Message, ...]) -> bool:
 
 
 def messages_in(output: Output) -> tuple[Message, ...]:
-    """Return the messages of a log or a part of one, in order; raises Unreadable for one that is not whole."""
-    require_success(output)
-    if _PARTIAL.search(output.stderr):
-        raise Unreadable(f"shows less than there is: {output.stderr.strip()[:200]}")
-    text = output.stdout
-    if text and not text.endswith("\n"):
-        # What else is missing after the half line nobody knows.
-        raise Unreadable(f"cut off in mid line: ends with {text[-60:]!r}")
-    if "\0" in text or "\ufffd" in text:
-        # journalctl writes "[12B blob data]" for what is no text.
-        raise Unreadable("holds bytes that are no text, expected journalctl's lines")
+    """Return the messages of a log or a part of one, in order.
+
+    Raises Unreadable for one that is not whole, with the lines that are (``Unreadable.read``): each speaks for itself.
+    """
+    lines = output.stdout.split("\n")
+    # A half line may hold half a number.
+    half = lines.pop()
+    if _NO_TEXT.search(output.stdout):
+        lines = [line for line in lines if not _NO_TEXT.search(line)]
     messages = tuple(
-        _message(line)
-        for line in text.split("\n")
-        if line and not line.startswith("-- ") and not _RECORD_KEY.match(line)
+        _message(piece)
+        for line in lines
+        if line and not line.startswith("-- ") and not (line[0] == " " and _RECORD_KEY.match(line))
+        for piece in (_pieces(line) if len(line) > _LONGEST else (line,))
     )
+    why = _lacking(output, half)
+    if why:
+        raise Unreadable(why, messages or None)
     if not messages:
         raise Unreadable("no message, expected at least one")
     return messages
 
 
+def _lacking(output: Output, half: str) -> str:
+    """Return why a log is not whole, "" if it is."""
+    try:
+        require_success(output)
+    except Unreadable as exc:
+        return str(exc)
+    if _PARTIAL.search(output.stderr):
+        return f"shows less than there is: {output.stderr.strip()[:200]}"
+    if half:
+        # What else is missing after the half line nobody knows.
+        return f"cut off in mid line: ends with {half[-60:]!r}"
+    if _NO_TEXT.search(output.stdout):
+        # journalctl writes "[12B blob data]" for what is no text.
+        return "holds bytes that are no text, expected journalctl's lines"
+    return ""
+
+
+def _pieces(line: str) -> list[str]:
+    """Return a line that is too long for one of the kernel's in pieces that overlap: none cuts a message in two."""
+    return [line[at : at + _LONGEST] for at in range(0, len(line) - _LONGEST // 2, _LONGEST // 2)]
+
+
 def _message(line: str) -> Message:
     line = line.rstrip("\r")
-    record = _RECORD.match(line)
+    record = _RECORD.match(line) if line[:1].isdigit() else None
     if record:
-        return Message(f"{int(record.group(3)) / 1e6:.6f}", _said(record.group(4)))
+        level = int(record.group(1)) % _LEVELS_OF_A_FACILITY
+        return Message(f"{int(record.group(3)) / 1e6:.6f}", _said(record.group(4)), level)
     match = _LINE.match(line)
     if match:
-        return Message(match.group(1) or match.group(2), _said(match.group(3)))
+        return Message(match["bracketed"] or match["bare"], _said(match["said"]), _level(match))
     return Message("", _said(line))
 
 
+def _level(match: re.Match[str]) -> int | None:
+    if match["priority"]:
+        return int(match["priority"]) % _LEVELS_OF_A_FACILITY
+    return _LEVELS.index(match["level"]) if match["level"] in _LEVELS else None
+
+
 def _said(text: str) -> str:
-    for pattern in (_SOURCE, _CALLER):
-        match = pattern.match(text)
-        if match:
-            text = text[match.end() :]
-    return text
+    match = _SOURCE.match(text) if text[:1] == "[" or "kernel:" in text else None
+    if match:
+        text = text[match.end() :]
+    match = _CALLER.match(text) if text[:1] == "[" else None
+    return text[match.end() :] if match else text
 
 
 def _seconds(stamp: str) -> float | None:

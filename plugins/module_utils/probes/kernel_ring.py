@@ -23,7 +23,7 @@ def parse(output: Output) -> tuple[Message, ...]:
     """Return the messages that are still there, in order; raises Unreadable."""
     messages = messages_in(output)
     if all(message.seconds is None for message in messages):
-        raise Unreadable(f"no message with a time in {len(messages)} lines, expected '[   12.345678] ...'")
+        raise Unreadable(f"no message with a time in {len(messages)} lines, expected '[   12.345678] ...'", messages)
     return messages
 
 

@@ -39,7 +39,7 @@ class ProbeValues:
 
 
 def _parsed(probe: str, output: Output | None) -> Any:
-    value, reason = parsed(output, PROBES[probe])
+    value, reason, _ = parsed(output, PROBES[probe])
     if reason:
         raise Unreadable(reason)
     if value is None:

@@ -59,6 +59,71 @@ def test_raising_check_leaves_every_part_incomplete():
     assert verdicts(Output("1"), [check(owed, decide)]) == [("a", INCOMPLETE, reason), ("b", INCOMPLETE, reason)]
 
 
+def partly(output):
+    raise Unreadable("cut off", tuple(output.stdout.split()))
+
+
+def of_each_line(values, expect):
+    return [
+        Finding("check", part, verdict, verdict, reason=said, action=action)
+        for part, verdict, said, action in (
+            ("a", FAIL, "broken", "none"),
+            ("b", PASS, "", "none"),
+            ("c", INCOMPLETE, "odd", "none"),
+            ("e", PASS, "look at it", "investigate"),
+        )
+        if part in values["tool"]
+    ]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [Output("a b c"), Output("a b c", timed_out=True, rc=None, error="cut off"), Output("a b c", rc=None)],
+)
+def test_fault_in_what_could_be_read_stands_and_nothing_else_does(output):
+    tool = {"tool": SimpleNamespace(NAME="tool", parse=partly)}
+    checks = [check(lambda expect: ["a", "b", "c", "d"], of_each_line)]
+    found = {item.subject: item for item in judge({"tool": output}, tool, checks, {}).findings}
+    assert [(part, item.verdict) for part, item in found.items()] == [("a", FAIL), *((x, INCOMPLETE) for x in "bcd")]
+    why = output.error or ("tool could not be run" if output.rc is None else "tool: cut off")
+    assert found["a"].reason == f"broken; the rest is unread: {why}"
+    assert {found[part].reason for part in "bcd"} == {why}
+
+
+def test_remark_in_what_could_be_read_is_told_and_no_pass():
+    tool = {"tool": SimpleNamespace(NAME="tool", parse=partly)}
+    (found,) = judge({"tool": Output("e")}, tool, [check(lambda expect: ["e"], of_each_line)], {}).findings
+    assert (found.verdict, found.action) == (INCOMPLETE, "investigate")
+    assert found.reason == "look at it; the rest is unread: tool: cut off"
+
+
+def test_check_that_raises_on_what_could_be_read_is_incomplete():
+    def decide(values, expect):
+        return [Finding("check", "a", FAIL)][: 1 // 0]
+
+    tool = {"tool": SimpleNamespace(NAME="tool", parse=partly)}
+    (found,) = judge({"tool": Output("a")}, tool, [check(lambda expect: ["a"], decide)], {}).findings
+    assert found.verdict == INCOMPLETE
+    assert found.reason.startswith("tool: cut off; check failed: ZeroDivisionError")
+
+
+def test_what_could_be_read_is_no_value_and_no_measure():
+    tool = {"tool": SimpleNamespace(NAME="tool", parse=partly)}
+    measuring = check(lambda expect: ["a"], of_each_line)
+    measuring.measures = lambda values, expect: {"a": {"speed": 1.0}}
+    examination = judge({"tool": Output("a")}, tool, [measuring], {})
+    assert examination.values["tool"] is None
+    assert examination.measures == {"check": {}}
+
+
+def test_check_of_a_partly_read_output_and_of_one_unread_is_not_asked():
+    probes = {"tool": SimpleNamespace(NAME="tool", parse=partly), "other": SimpleNamespace(NAME="other", parse=parse)}
+    both = check(lambda expect: ["a"], of_each_line)
+    both.PROBES = ("tool", "other")
+    (found,) = judge({"tool": Output("a"), "other": Output("raise")}, probes, [both], {}).findings
+    assert (found.verdict, found.reason) == (INCOMPLETE, "tool: cut off; other: no number")
+
+
 def test_part_without_a_finding_is_incomplete():
     found = verdicts(Output("1"), [check(lambda expect: ["a", "b", "c"], passing)])
     assert found[2] == ("c", INCOMPLETE, "the check gave no finding on this part")

@@ -1,6 +1,7 @@
 """Checks of the kernel log: which line blames which part, and what a line does not mean."""
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.examination.examine import judge
 from ansible_collections.muster.cluster.plugins.module_utils.examination.registry import CHECKS
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
 from ansible_collections.muster.cluster.plugins.module_utils.host.rail_names import Names
@@ -495,3 +496,214 @@ def test_crash_that_was_asked_for_is_no_fault_and_a_later_one_is(expect):
     assert findings("kernel_crash", expect, *asked)["host"].verdict == "pass"
     later = [*asked, *["a"] * 9, "Kernel panic - not syncing: Fatal exception"]
     assert findings("kernel_crash", expect, *later)["host"].verdict == "fail"
+
+
+RESET, REBOOT, ASK = ("fail", "reset_gpu"), ("fail", "reboot"), ("fail", "investigate")
+REMARK, NOTHING = ("pass", "investigate"), ("pass", "none")
+
+
+@pytest.mark.parametrize("prefix", ["NVRM: ", "NVRM: GPU6 ", "NVRM "])
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (
+            "nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned",
+            RESET,
+        ),
+        ("rpcRmApiAlloc_GSP: GspRmAlloc failed: hClient=0xc1; paramsStatus=0x00000062; status=0x00000062 ", RESET),
+        ("rpcRmApiAlloc_GSP: GspRmAlloc failed: hClient=0xc1; status=0x00000065", RESET),
+        # What its caller asked for in vain.
+        ("rpcRmApiAlloc_GSP: GspRmAlloc failed: hClient=0xc1; status=0x00000057", REMARK),
+        ("_issueRpcAndWait: rpcSendMessage failed with status 0x0000000f for fn 76!", REBOOT),
+        ("nvAssertOkFailedNoLog: Assertion failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] (0x0000000F)", REBOOT),
+        ("_kgspRpcRecvPoll: GSP RM heartbeat timed out", RESET),
+        ("_kgspRpcRecvPoll: LibOS heartbeat timed out", RESET),
+        ("_kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 31", RESET),
+        ("kgspHealthCheck_TU102: GSP-CrashCat Report", RESET),
+        ("_kgspBootGspRm: unexpected WPR2 already up, cannot proceed with booting GSP", RESET),
+        ("_kgspBootGspRm: (the GPU is likely in a bad state and may need to be reset)", RESET),
+        ("RmInitAdapter: Cannot initialize GSP firmware RM", RESET),
+        ("kfspPollForQueueEmpty_IMPL: Timed out waiting for FSP command queue to be empty.", RESET),
+        ("knvlinkDiscoverPostRxDetLinks_GH100: Getting peer0's postRxDetLinkMask failed!", RESET),
+        ("knvlinkTrainLinksToActiveAli_IMPL: Failed to change ALI Links to active!", RESET),
+        ("nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot to recover.", REBOOT),
+        # Nobody has said what these mean: people see them.
+        ("gpuHandleSanityCheckRegReadError_GM107: bad register read: addr: 0x110094", REMARK),
+        ("nvAssertFailedNoLog: Assertion failed: 0 @ kernel_gsp.c:1476", REMARK),
+        ("something new has failed", REMARK),
+        ("iovaspaceDestruct_IMPL: 1 left-over mappings in IOVAS 0x100", NOTHING),
+    ],
+)
+def test_gpu_driver_s_line_without_an_xid(expect, prefix, text, answer):
+    (found,) = findings("gpu_log", expect, prefix + text).values()
+    assert (found.verdict, found.action) == answer
+
+
+@pytest.mark.parametrize(
+    ("check", "line", "answer"),
+    [
+        ("gpu_log", "nvidia: probe of 0000:ab:00.0 failed with error -1", REBOOT),
+        ("gpu_log", "nvidia 0000:ab:00.0: probe with driver nvidia failed with error -1", REBOOT),
+        ("gpu_log", "NVRM: None of the NVIDIA devices were initialized.", REBOOT),
+        ("gpu_log", "NVRM: The NVIDIA probe routine was not called for 8 device(s).", ASK),
+        ("gpu_log", "nvidia-uvm: something failed", REMARK),
+        ("gpu_log", "NVRM: rpcRmApiControl_GSP: GspRmControl failed: cmd=0x20800a4c; status=0x00000065", RESET),
+        ("gpu_log", "NVRM: Check failed: Call timed out [NV_ERR_TIMEOUT] (0x65)", ("incomplete", "investigate")),
+        ("gpu_log", "NVRM: GPU 0000:ab:00.0: Failed to copy vbios to system memory.", RESET),
+        ("gpu_log", "nvidia-nvswitch3: failed to initialize device", REBOOT),
+        ("nic_log", "mlx5_core 0000:19:00.0: mlx5_fw_fatal_reporter_err_work: FW fatal reported", REBOOT),
+        ("pcie_errors", "pci 0000:ab:00.0: BAR 1: failed to assign [mem size 0x2000000000 64bit pref]", REMARK),
+        ("pcie_errors", "pcieport 0000:00:01.0: broken device, retraining non-functional downstream link", REMARK),
+        ("nvme_log", "nvme nvme3: I/O Cmd(0x2) @ LBA 1, 8 blocks, I/O Error (sct 0x2 / sc 0x81) ", ("fail", "replace")),
+        ("nvme_log", "nvme nvme3: failed to set APST feature (2)", REMARK),
+        ("gpu_log", "nvidia-nvswitch: Version mismatch, kernel version 450.80.02 user version 450.51.06", ASK),
+        ("gpu_log", "NVRM objClInitPcieChipset: *** Chipset Setup Function Error!", NOTHING),
+        ("gpu_log", "nvidia: module verification failed: signature and/or required key missing", NOTHING),
+        ("gpu_log", "nvidia-modeset: ERROR: GPU:0: no display", NOTHING),
+        ("gpu_log", "nvidia 0000:ab:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer", NOTHING),
+        ("nvme_log", "nvme nvme3: something went wrong: error 7", REMARK),
+        ("nvme_log", "nvme: probe of 0000:03:00.0 failed with error -5", ("fail", "replace")),
+        ("pcie_errors", "pcieport 0000:00:01.0: cannot do something", REMARK),
+        ("pcie_errors", "pcieport 0000:00:01.0: bridge window [io  size 0x1000]: failed to assign", NOTHING),
+        ("pcie_errors", "pcieport 0000:00:01.0: BAR 13: failed to assign [io  size 0x1000]", NOTHING),
+        ("pcie_errors", "nvidia 0000:ab:00.0: AER: PCIe Bus Error: severity=Correctable, type=Physical Layer", NOTHING),
+        ("nic_log", "infiniband mlx5_3: dump_cqe:272:(pid 0): dump error cqe", REMARK),
+        ("nic_log", "mlx5_core 0000:19:00.0: something: (pid 3): failed to do it", REMARK),
+        ("nic_log", "mlx5_core 0000:19:00.0: Port module event: module 1, Cable unplugged", NOTHING),
+    ],
+)
+def test_other_line_of_a_driver(expect, check, line, answer):
+    found = [item for item in findings(check, expect, line).values() if item.reason] or [
+        findings(check, expect)["host"]
+    ]
+    assert [(item.verdict, item.action) for item in found] == [answer]
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("print_health_info:425:(pid 9): Health issue observed, firmware internal error, severity(3) ERROR:", REBOOT),
+        ("print_health_info:425:(pid 9): Health issue observed, ICM fetch PCI error, severity(0) EMERGENCY:", REBOOT),
+        ("print_health_info:425:(pid 9): Health issue observed, FFSER error, severity(4) WARNING:", REMARK),
+        ("print_health_info:425:(pid 9): Health issue observed, HW fatal error", REBOOT),
+        ("print_health_info:520:(pid 0): synd 0x1: firmware internal error", REBOOT),
+        ("print_health_info:439:(pid 9): rfr 1", REBOOT),
+        ("print_health_info:439:(pid 9): rfr 0", NOTHING),
+        ("print_health_info:429:(pid 9): assert_var[0] 0x08040700", NOTHING),
+        ("temp_warn:170:(pid 0): High temperature on sensors with bit set 0 1", ("fail", "reseat")),
+        ("Port module event[error]: module 0, Cable error, Bus stuck (I2C or data shorted)", ("fail", "reseat")),
+        ("Port module event[error]: module 0, Cable error, Power budget exceeded", ("fail", "reseat")),
+        ("set_hca_cap:622:(pid 7): handle_hca_cap failed", REBOOT),
+        ("mlx5_load_one failed with error code -22", REBOOT),
+        ("probe_one:1465:(pid 7): mlx5_init_one failed with error code -22", REBOOT),
+        ("probe with driver mlx5_core failed with error -12", REBOOT),
+        ("wait_fw_init:199:(pid 7): Firmware over 120000 MS in pre-initializing state, aborting", REBOOT),
+        ("firmware version: 65535.65535.65535", REBOOT),
+        ("firmware version: 28.39.1002", NOTHING),
+        ("mlx5_cmd_out_err:838:(pid 1): ACCESS_REG(0x805) op_mod(0x0) failed", ("incomplete", "investigate")),
+    ],
+)
+def test_nic_driver_s_line(expect, line, answer):
+    found = findings("nic_log", expect, f"mlx5_core 0000:19:00.0: {line}")
+    item = found.get("nic 0000:19:00.0", found["host"])
+    assert (item.verdict, item.action) == answer
+
+
+def test_health_report_of_a_mild_severity_is_not_worse_by_its_syndrome(expect):
+    lines = ("Health issue observed, FFSER error, severity(5) NOTICE:", "severity 5 (NOTICE)", "synd 0xf: FFSER error")
+    found = findings(
+        "nic_log", expect, *(f"mlx5_core 0000:19:00.0: print_health_info:4:(pid 9): {line}" for line in lines)
+    )
+    assert (found["nic 0000:19:00.0"].verdict, found["nic 0000:19:00.0"].action) == REMARK
+
+
+def test_probe_that_failed_is_its_nic_s(expect):
+    found = findings("nic_log", expect, "mlx5_core: probe of 0000:19:00.0 failed with error -22")
+    assert found["nic 0000:19:00.0"].verdict == "fail"
+
+
+def test_alike_lines_that_nobody_knows_are_one_remark_with_their_number(expect):
+    found = findings("gpu_log", expect, *(f"NVRM: foo: object {index:#x} failed" for index in range(30)))
+    assert found["host"].reason == "not in the catalogue: 'NVRM: foo: object 0x0 failed' at 10.0, 30 times"
+
+
+@pytest.mark.parametrize(("level", "told"), [("err", True), ("warn", False), ("info", False)])
+def test_level_tells_an_error_where_the_log_has_it(expect, level, told):
+    text = f"kern  :info  : {BANNER}kern  :{level:<5} : [   12.500000] mlx5_core 0000:19:00.0: something odd\n"
+    found = CHECKS["nic_log"].decide({"kernel_log": kernel_log.parse(Output(text))}, typed(expect))
+    assert any("something odd" in item.reason for item in found) == told
+
+
+def test_information_that_has_a_word_of_errors_is_none(expect):
+    text = f"kern  :info  : {BANNER}kern  :info  : [   12.500000] mlx5_core 0000:19:00.0: error counters are read\n"
+    found = CHECKS["nic_log"].decide({"kernel_log": kernel_log.parse(Output(text))}, typed(expect))
+    assert [item.reason for item in found] == [""]
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["{}: lost carrier", "host systemd-networkd[5398]: {}: Lost carrier", "mlx5_core 0000:19:00.0 {}: Link down"],
+)
+def test_carrier_that_is_lost_counts_however_it_is_told(expect, form):
+    found = findings("nic_log", expect, *[form.format("ib6")] * 5)
+    assert worst(item.verdict for item in found.values()) == "fail"
+
+
+@pytest.mark.parametrize("name", ["docker0", "veth12ab34", "cali0123456789a", "br-12ab34", "lo"])
+def test_carrier_of_a_container_is_no_nic_s(expect, name):
+    assert set(findings("nic_log", expect, *[f"{name}: Lost carrier"] * 9)) == {"host"}
+
+
+def logged(expect, *lines):
+    found = CHECKS["nic_log"].decide({"kernel_log": kernel_log.parse(Output(BANNER + "".join(lines)))}, typed(expect))
+    return found[-1].verdict, found[-1].reason
+
+
+def change(seconds, up, port="mlx5_3: Port: 1"):
+    state = ("ACTIVE" if up else "DOWN") if "Port" in port else ("up" if up else "down")
+    return f"[{seconds:.3f}] mlx5_core 0000:19:00.0 {port} Link {state}\n".replace("ens1 Link", "ens1: Link")
+
+
+def test_port_of_infiniband_counts_and_one_change_told_twice_is_one(expect):
+    expect["kernel_log"]["link_flaps_per_day"] = 4
+    twice = [change(100 * at + part, up, port) for at in range(1, 4) for up in (False, True) for part, port in (
+        (0.0 + 50 * up, "ens1"), (0.01 + 50 * up, "mlx5_3: Port: 1"))]  # fmt: skip
+    assert logged(expect, *twice)[0] == "pass"
+    once = [change(100 * at + 50 * up, up) for at in range(1, 5) for up in (False, True)]
+    assert logged(expect, *once) == ("fail", "link went down 4 times within 24 h, class limit 4")
+
+
+@pytest.mark.parametrize(("ends_up", "apart", "verdict"), [(False, 5, "fail"), (True, 5, "pass"), (False, 40, "pass")])
+def test_link_that_flaps_and_stays_down_fails_below_the_limit_of_a_day(expect, ends_up, apart, verdict):
+    lines = [change(100 + apart * at + up, up) for at in range(3) for up in (False, True)]
+    assert logged(expect, *(lines if ends_up else lines[:-1]))[0] == verdict
+
+
+def judged_log(check, expect, text, stderr=""):
+    given = judge({"kernel_log": Output(text, stderr)}, {"kernel_log": kernel_log}, [CHECKS[check]], typed(expect))
+    return {item.subject: item for item in given.findings}
+
+
+LOST = "[9.0] NVRM: Xid (PCI:0000:ab:00): 79, GPU has fallen off the bus.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "stderr"),
+    [
+        (LOST, ""),
+        (BANNER + LOST + "[10.0] NVRM: Xi", ""),
+        (BANNER + LOST + "[10.0] \ufffd\n", ""),
+        (BANNER + LOST, "Journal file x.journal is truncated, ignoring file."),
+    ],
+)
+def test_fault_in_a_log_that_is_not_whole_fails_by_name_and_silence_is_incomplete(expect, text, stderr):
+    found = judged_log("xid", expect, text, stderr)
+    lost = found.pop("gpu SXM6 0000:ab:00.0")
+    assert (lost.verdict, lost.action) == ("fail", "reboot")
+    assert lost.reason.startswith("Xid 79") and "the rest is unread: kernel_log: " in lost.reason
+    assert {item.verdict for item in found.values()} == {"incomplete"}
+
+
+def test_stall_without_an_end_in_a_log_that_is_not_whole_is_no_fault(expect):
+    found = judged_log("mount_log", expect, "[9.0] nfs: server nas1 not responding, still trying\n")
+    assert {item.verdict for item in found.values()} == {"incomplete"}

@@ -51,7 +51,7 @@ def test_log_from_the_start_of_the_boot_is_read(text):
     ],
 )
 def test_log_without_the_start_of_the_boot_is_unreadable(text):
-    with pytest.raises(Unreadable, match="no longer holds the beginning of this boot"):
+    with pytest.raises(Unreadable, match="lacks the beginning of this boot"):
         parse(Output(text))
 
 
@@ -101,6 +101,40 @@ def test_empty_or_failed_log_is_unreadable(output):
 def test_every_form_of_a_saved_log_gives_the_same_text(line, seconds):
     (message,) = messages_in(Output(line + "\n"))
     assert (message.text, message.seconds) == ("NVRM: a", seconds)
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("<3>[   12.500000] a", 3),
+        ("<11>[   12.500000] a", 3),
+        ("kern  :err   : [   12.500000] a", 3),
+        ("kern  :warn  : 2025-01-21T04:41:44,500000+00:00 a", 4),
+        ("6,1,5,-;a", 6),
+        ("30,1,5,-;a", 6),
+        ("[   12.500000] a", None),
+        ("a", None),
+    ],
+)
+def test_level_is_the_kernel_s_where_the_log_has_it(line, level):
+    (message,) = messages_in(Output(line + "\n"))
+    assert (message.text, message.level) == ("a", level)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        Output("[9.0] NVRM: a\n"),
+        Output(BANNER + "[9.0] NVRM: a\n[10.0] NVRM: Xi"),
+        Output(BANNER + "[9.0] NVRM: a\n[10.0] NVRM: \ufffd\n"),
+        Output(BANNER + "[9.0] NVRM: a\n", rc=1),
+        Output(BANNER + "[9.0] NVRM: a\n", "Journal file /x is truncated, ignoring file."),
+    ],
+)
+def test_whole_lines_of_a_log_that_is_not_whole_are_what_could_be_read(output):
+    with pytest.raises(Unreadable) as caught:
+        parse(output)
+    assert caught.value.read[-1] == Message("9.0", "NVRM: a")
 
 
 def test_lines_of_other_programs_keep_their_name():
