@@ -16,7 +16,7 @@ from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 from .pcie_links import is_fast_nic
 
 NAME = "acs"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("lspci",)
 
 

@@ -21,7 +21,7 @@ from ..words.expectations import Dcgm, Expectations, gpu_subjects, stated
 from ..words.finding import ACTIONS, FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "dcgm_diag"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("dcgm_diag",)
 HOST = "host"
 # The status of a failure that a version of DCGM is known to report of sound parts: it proves nothing.

@@ -11,7 +11,7 @@ from ..words.expectations import Expectations
 from ..words.finding import INCOMPLETE, PASS, Finding
 
 NAME = "fingerprint"
-RULES = 4
+RULES = 5
 # The other probes are asked through the fingerprint, which says which component each of them left unread.
 PROBES: tuple[str, ...] = ("boot_id",)
 OPTIONAL_PROBES: tuple[str, ...] = _READ

@@ -18,7 +18,7 @@ from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_affinity"
-RULES = 3
+RULES = 4
 PROBES: tuple[str, ...] = ("topology",)
 # What the tool calls the rails of the class.
 OPTIONAL_PROBES: tuple[str, ...] = ("nvidia_smi", "rail_names")

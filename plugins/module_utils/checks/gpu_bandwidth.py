@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..judging.known_bad import known_pass
 from ..stress.nvbandwidth import Bandwidths, Matrix
 from ..words.expectations import BandwidthFloor, Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding
@@ -19,7 +20,7 @@ from ..words.finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding
 Pair = tuple[int, int]
 
 NAME = "gpu_bandwidth"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("nvbandwidth",)
 HOST = "host"
 UNIT = "GB/s"
@@ -55,6 +56,8 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     lacking = [floor.testcase for floor in floors if floor.testcase not in run.matrices]
     if lacking or not floors:
         why = "; ".join(f"{name}: {run.troubles.get(name, 'not reported')}" for name in lacking) or "no test case asked"
+        host = Finding(NAME, HOST, INCOMPLETE, None, whole, "", why, "investigate")
+    elif why := known_pass("nvbandwidth", run.version, "data"):
         host = Finding(NAME, HOST, INCOMPLETE, None, whole, "", why, "investigate")
     else:
         host = Finding(NAME, HOST, PASS, whole, whole)

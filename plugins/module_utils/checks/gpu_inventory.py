@@ -1,20 +1,23 @@
-"""Is every GPU of the class there, of the right model and memory size, and none besides?
+"""Is every GPU of the class there, itself (identity and infoROM), of the right model and memory size, and none besides?
 
-One whose fields say that it is lost is lost, though nvidia-smi lists it.
+One whose fields say that it is lost is lost, though nvidia-smi lists it. Two that say one UUID or one serial number are
+not two; the GPUs of one board share its serial number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..probes.nvidia_smi import Gpu, Gpus
+from ..judging.gpu_parts import on_superchip
+from ..judging.placeholders import real
+from ..probes.nvidia_smi import INFOROM, Gpu, Gpus
 from ..words import expectations
 from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "gpu_inventory"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 
@@ -31,7 +34,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     findings = []
     for address, subject in declared.items():
         if address in listed:
-            findings.append(_listed(subject, listed[address], stated(expect.gpu)))
+            findings.append(_listed(subject, listed[address], stated(expect.gpu), report))
         elif address in report.lost:
             why = f"{subject} is lost: the driver does not reach it"
             findings.append(_missing(subject, "lost", why, expect))
@@ -46,6 +49,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     if report.nameless > sum(finding.measured == "absent" for finding in findings):
         why = f"nvidia-smi has lost {report.nameless} GPUs without their addresses, more than are missing of the class"
         findings.append(Finding(NAME, "host", FAIL, "lost", "none", "", why, "investigate"))
+    findings += _of_host(report)
     for address in sorted((set(listed) | set(report.lost)) - set(declared)):
         why = f"a GPU at {address}, where the class has none: check the class, the slot and the PCI enumeration"
         model = listed[address].model if address in listed else "lost"
@@ -58,7 +62,45 @@ def _missing(subject: str, measured: str, why: str, expect: Expectations) -> Fin
     return Finding(NAME, subject, FAIL, measured, stated(expect.gpu).model, "", why, "reboot")
 
 
-def _listed(subject: str, gpu: Gpu, wanted: expectations.Gpu) -> Finding:
+def _of_host(report: Gpus) -> Iterator[Finding]:
+    """Yield what nvidia-smi warns of and is not that a GPU of the list has lost its infoROM."""
+    listed = {gpu.address for gpu in report.gpus}
+    for address, text in report.warnings:
+        if text == INFOROM and address in listed:
+            continue
+        at = f" at {address}" if address else ""
+        verdict = FAIL if text == INFOROM else INCOMPLETE
+        yield Finding(NAME, "host", verdict, text, "no warning", "", f"nvidia-smi warns: {text}{at}", "investigate")
+
+
+def _like(gpu: Gpu, report: Gpus) -> str:
+    """Return which other GPU says that it is this one, and by what ("" for none)."""
+    for other in report.gpus:
+        if other.address == gpu.address:
+            continue
+        if gpu.uuid and gpu.uuid == other.uuid:
+            return f"UUID {gpu.uuid} is that of the GPU at {other.address} too"
+        shared = gpu.multi_gpu_board or on_superchip(gpu)
+        if real(gpu.serial) and gpu.serial == other.serial and not shared:
+            return f"serial number {gpu.serial} is that of the GPU at {other.address} too"
+    return ""
+
+
+def _listed(subject: str, gpu: Gpu, wanted: expectations.Gpu, report: Gpus) -> Finding:
+    if (gpu.address, INFOROM) in report.warnings:
+        why = "the infoROM, which holds the board's identity and history, is corrupted"
+        return Finding(NAME, subject, FAIL, INFOROM, "readable", "", why, "rma")
+    like = _like(gpu, report)
+    if like:
+        return Finding(NAME, subject, FAIL, "the identity of another GPU", "its own", "", like, "investigate")
+    # Some products have no serial number (N/A), one GPU of several that have one is not of them.
+    untold = {
+        "UUID": not real(gpu.uuid),
+        "serial number": not real(gpu.serial) and any(real(g.serial) for g in report.gpus),
+    }
+    if any(untold.values()):
+        why = f"{' and '.join(name for name, unread in untold.items() if unread)} could not be read"
+        return Finding(NAME, subject, INCOMPLETE, None, wanted.model, "", why, "investigate")
     if gpu.model is None:
         return Finding(NAME, subject, INCOMPLETE, None, wanted.model, "", "model could not be read", "investigate")
     if gpu.model != wanted.model:

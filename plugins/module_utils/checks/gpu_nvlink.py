@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..judging.gpu_parts import addresses_of, unread
@@ -11,7 +12,7 @@ from ..words.expectations import Expectations, NvLink, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_nvlink"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("nvlink",)
 # Tells which of its GPUs is which by UUID; without it, the order does.
 OPTIONAL_PROBES: tuple[str, ...] = ("nvidia_smi",)
@@ -27,12 +28,19 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     gpus: Sequence[Links] = values["nvlink"]
     addresses = addresses_of([gpu.index for gpu in gpus], values, expect, [gpu.uuid for gpu in gpus])
     listed = {address: gpu for address, gpu in zip(addresses, gpus) if address}
-    return [
+    judged = [
         _judged(subject, listed[address], stated(expect.nvlink))
         if address in listed
         else unread(NAME, subject, f"nvidia-smi nvlink lists {len(gpus)} GPUs, and none is known to be this one")
         for address, subject in gpu_subjects(expect).items()
     ]
+    # A fault is one, whoever's it is.
+    untold = [gpu for address, gpu in zip(addresses, gpus) if address is None]
+    for gpu, finding in ((gpu, _judged("host", gpu, stated(expect.nvlink))) for gpu in untold):
+        if finding.verdict == FAIL:
+            why = f"GPU {gpu.index} of nvidia-smi, which is not known by its address: {finding.reason}"
+            return [*judged, replace(finding, reason=why)]
+    return judged
 
 
 def _judged(subject: str, gpu: Links, wanted: NvLink) -> Finding:

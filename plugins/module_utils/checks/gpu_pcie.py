@@ -1,7 +1,9 @@
 """Does each GPU have the PCIe link of its class, and does the link carry its packets at the first try?
 
 An idle GPU may lower its generation to save power: the generation of the moment is judged only while the GPU works.
-Lanes are not given up to save power.
+Lanes are not given up to save power. The window into the GPU's memory (BAR1), through which NICs reach it, holds all of
+it on Hopper and later; the memory of a superchip has another way too. A small window (256 MiB) is what a BIOS leaves
+without "above 4G decoding" or large BARs.
 """
 
 from __future__ import annotations
@@ -9,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..judging.gpu_parts import each_gpu, missing, unread
+from ..judging.gpu_parts import each_gpu, is_hopper_or_later, missing, on_superchip, unread
 from ..probes.nvidia_smi import Gpu
 from ..words import expectations
 from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_pcie"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("nvidia_smi",)
+# The largest BAR without the extension for larger ones (PCI-SIG, resizable BAR).
+_SMALL_WINDOW_MIB = 256
 
 
 def subjects(expect: Expectations) -> Sequence[str]:
@@ -46,6 +50,11 @@ def _judged(subject: str, gpu: Gpu, wanted: expectations.Gpu) -> Finding:
     if idle is False and slow:
         why = f"PCIe link is at Gen{link.generation} while the GPU works, class floor Gen{generation}"
         return Finding(NAME, subject, FAIL, _shown(gpu), expected, "", why, "reseat")
+    window = gpu.bar1_mib
+    least = max(_SMALL_WINDOW_MIB + 1, gpu.memory_mib or 0 if is_hopper_or_later(gpu) and not on_superchip(gpu) else 0)
+    if generation is not None and window is not None and window < least:
+        why = f"the window into the GPU's memory (BAR1) is {window} MiB: set large BARs in the BIOS (Above 4G Decoding)"
+        return Finding(NAME, subject, FAIL, window, least, "MiB", why, "investigate")
     limit = wanted.pcie_replays
     if limit is not None and link.replays is not None and link.replays > limit:
         why = f"{link.replays} PCIe replays since the last reset, class limit {limit}: a bad link sends packets again"
@@ -54,6 +63,7 @@ def _judged(subject: str, gpu: Gpu, wanted: expectations.Gpu) -> Finding:
         PCIe_width=0 if width is None else link.width,
         highest_PCIe_generation=0 if generation is None else link.generation_max,
         PCIe_generation=0 if generation is None else link.generation,
+        size_of_BAR1=0 if generation is None else window,
         PCIe_replays=0 if limit is None else link.replays,
         whether_the_GPU_is_idle=idle if generation is not None and (slow or link.generation is None) else False,
     )

@@ -11,7 +11,7 @@ from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_processes"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 # Under load the stress' own program is on the GPU.
 IDLE_ONLY = True

@@ -15,8 +15,21 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_recovery"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("nvidia_smi",)
+# What a driver asks for, and what a person has to do then: nvmlDeviceGpuRecoveryAction_t of NVML 570 to 615, as
+# nvidia-smi writes it. "Reset" and "Drain and Reset" stand for the older flags too.
+_ACTIONS = {
+    "reset": "reset_gpu",
+    "gpu reset": "reset_gpu",
+    "bus reset": "reset_gpu",
+    "drain p2p": "reset_gpu",
+    "drain and reset": "reset_gpu",
+    "reboot": "reboot",
+    "node reboot": "reboot",
+    "system reboot": "reboot",
+    "recover imex domain": "investigate",
+}
 
 
 def subjects(expect: Expectations) -> Sequence[str]:
@@ -33,7 +46,9 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
             return unread(NAME, subject, "could not be read: recovery action", "None")
         if asked.lower() == "none":
             return Finding(NAME, subject, PASS, asked, "None")
-        action = "reboot" if "reboot" in asked.lower() else "reset_gpu"
+        action = _ACTIONS.get(asked.lower())
+        if action is None:
+            return unread(NAME, subject, f"the driver asks for {asked!r}, which is not known", "None")
         return Finding(NAME, subject, FAIL, asked, "None", "", f"the driver asks for: {asked}", action)
 
     return each_gpu(NAME, values, expect, judge)

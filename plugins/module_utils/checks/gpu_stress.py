@@ -14,7 +14,7 @@ from ..words.expectations import Expectations, GpuStress, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding, Value
 
 NAME = "gpu_stress"
-RULES = 2
+RULES = 3
 PROBES = ("gpu_stress",)
 # Fewer do not make a median that one of them could stand out from.
 _COHORT = 3
@@ -76,6 +76,9 @@ def _wrong(part: str, address: str, loads: Loads) -> Iterator[Finding]:
             action = "investigate" if alike else "rma"
             yield Finding(NAME, part, FAIL, product.tiles_wrong, 0, "wrong elements", why, action)
         yield from _odd_one_out(part, address, kind, loads)
+    if not load.memory.wrong_words and load.memory.first_wrong not in ("null", "[]"):
+        why = f"{part}: no wrong word is counted, and the first are {load.memory.first_wrong}"
+        yield Finding(NAME, part, INCOMPLETE, None, 0, "wrong words", why, "investigate")
     if load.memory.wrong_words:
         why = f"{part}: memory lost {load.memory.wrong_words} words; the first: {load.memory.first_wrong}"
         yield Finding(NAME, part, FAIL, load.memory.wrong_words, 0, "wrong words", why, "rma")

@@ -19,7 +19,7 @@ from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding, Value
 
 NAME = "gpu_telemetry"
-RULES = 3
+RULES = 4
 PROBES = ("gpu_telemetry",)
 # What ran beside it: the load that says how far it came, and the BMC, which says what air it had.
 OPTIONAL_PROBES = ("gpu_stress", "ipmi_sdr", "redfish")

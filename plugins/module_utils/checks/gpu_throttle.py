@@ -15,7 +15,7 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_throttle"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 # Under load a short dip is no fault: gpu_telemetry counts the seconds.
 IDLE_ONLY = True
@@ -39,7 +39,7 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     def judge(subject: str, gpu: Gpu) -> Finding:
         found = [words for reason, words in _FAULTS.items() if gpu.throttle.get(reason)]
         if found:
-            at = "" if gpu.temperature_celsius is None else f" at {gpu.temperature_celsius:g} C"
+            at = "" if gpu.heat.gpu is None else f" at {gpu.heat.gpu:g} C"
             why = f"slowed down{at} by {', '.join(found)}: check cooling and power, test again under load"
             return Finding(NAME, subject, FAIL, ", ".join(found), "none", "", why, "investigate")
         why = missing(**{reason: gpu.throttle.get(reason) for reason in _FAULTS})

@@ -1,4 +1,7 @@
-"""Do driver and VBIOS have the versions declared, or, where none is declared, one for all GPUs of the node?"""
+"""Do driver, GSP firmware and VBIOS have the versions declared, or, where none is declared, one for the whole node?
+
+The GPU system processor (GSP) runs firmware of the driver's own version. GPUs before Hopper can do without (``N/A``).
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..judging.gpu_parts import each_gpu, unread
+from ..judging.gpu_parts import each_gpu, is_hopper_or_later, unread
 from ..probes.nvidia_smi import Gpu, Gpus
 from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_versions"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 
@@ -39,6 +42,11 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
             others = ", ".join(sorted(version for version in found if version != gpu.vbios))
             why = f"VBIOS is {gpu.vbios}, other GPUs of the node have {others}: spread across the node's GPUs"
             return Finding(NAME, subject, FAIL, gpu.vbios, "one version", "", why, "investigate")
+        if gpu.gsp_firmware is None and is_hopper_or_later(gpu):
+            return unread(NAME, subject, "could not be read: version of the GSP firmware", report.driver)
+        if gpu.gsp_firmware is not None and report.driver is not None and gpu.gsp_firmware != report.driver:
+            why = f"GSP firmware is {gpu.gsp_firmware}, the driver {report.driver}: they come together"
+            return Finding(NAME, subject, FAIL, gpu.gsp_firmware, report.driver, "", why, "investigate")
         return Finding(NAME, subject, PASS, gpu.vbios, declared or "one version")
 
     return [*each_gpu(NAME, values, expect, judge), _driver(report, stated(expect.gpu).driver)]

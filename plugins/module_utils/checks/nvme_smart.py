@@ -11,7 +11,7 @@ from ..words.expectations import Expectations, Nvme, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nvme_smart"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("smartctl",)
 
 # Bits of the critical warning field (NVM Express base specification, SMART / Health Information).
@@ -33,6 +33,8 @@ _NEEDED = (
     "available_spare",
     "available_spare_threshold",
     "temperature_celsius",
+    "warning_temp_time",
+    "critical_comp_time",
     "power_on_hours",
     "power_cycles",
 )
@@ -65,6 +67,9 @@ def _judged(part: str, report: Report, wanted: Nvme) -> Finding:
         why = f"not in the health report: {', '.join(unread)}{serial}"
         return Finding(NAME, part, INCOMPLETE, None, "health report", "", why, "investigate")
     used = report.percentage_used
+    if report.warning_temp_time:
+        why = f"{report.warning_temp_time} minutes of its life at its warning temperature or above{serial}"
+        return Finding(NAME, part, PASS, used, wanted.percentage_used, "% used", why, "investigate")
     if report.exit_status:
         why = f"smartctl's exit status is {report.exit_status}: old errors or a log it could not read{serial}"
         return Finding(NAME, part, PASS, used, wanted.percentage_used, "% used", why, "investigate")
@@ -87,6 +92,11 @@ def _fault(report: Smart, wanted: Nvme) -> tuple[Any, Any, str, str, str] | None
     spare, threshold = report.available_spare, report.available_spare_threshold
     if spare is not None and threshold is not None and spare < threshold:
         return spare, threshold, "%", "available spare below the drive's own threshold", "replace"
+    # "May prevent continued normal operation, possibility of data loss, ... or permanent damage": CCTEMP in the NVM
+    # Express base specification. Its warning temperature, below that, is a remark.
+    if report.critical_comp_time:
+        why = "minutes at the drive's critical temperature or above, at which it may lose data"
+        return report.critical_comp_time, 0, "minutes", why, "replace"
     if report.percentage_used is not None and report.percentage_used > wanted.percentage_used:
         why = "used endurance above the class limit"
         return report.percentage_used, wanted.percentage_used, "% used", why, "replace"

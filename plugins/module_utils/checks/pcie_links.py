@@ -1,6 +1,9 @@
 """Did GPUs, NICs and drives negotiate the PCIe link that they and the class promise?
 
 Only the device's own end is judged: a switch port that can do more than the drive below it says "downgraded" by design.
+Nor may a device have fallen off the bus, have logged an error that cost data or the link, or be set to smaller packets
+(MaxPayload) than the port above it sends: Linux sets both alike (pci_configure_mps in drivers/pci/probe.c), and a reset
+that nobody followed up leaves the device at 128 bytes.
 """
 
 from __future__ import annotations
@@ -9,12 +12,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..probes.lspci import Device, Link
+from ..probes.lspci import Device, Link, above
 from ..words.expectations import Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "pcie_links"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("lspci",)
 
 # Of one lane, by PCIe generation (PCI-SIG).
@@ -26,6 +29,11 @@ _GPUS = ("3D controller", "VGA compatible controller", "Display controller", "Pr
 _DRIVES = ("Non-Volatile memory controller",)
 # PCIe 4.0: slower network controllers serve management, in whatever slot was left.
 _FAST_NIC_GTS = 16.0
+# Errors after which data or the link were lost, by lspci's names: of the data link protocol, surprise down, flow
+# control, receiver overflow, malformed packet, checksum, internal. Fatal by default (PCIe base specification, table of
+# error messages). The others happen while software looks for devices (UnsupReq), or cost one request.
+_SEVERE = ("FatalErr", "DLP", "SDES", "FCP", "RxOF", "MalfTLP", "ECRC", "UncorrIntErr")
+_OTHERS = ("TLP", "CmpltTO", "CmpltAbrt", "UnxCmplt", "PoisonTLPBlocked", "TLPBlockedErr", "AtomicOpBlocked")
 # What is expected of a device whose link the class does not declare.
 _AS_CAN = "what the device can do"
 
@@ -52,11 +60,17 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     wanted = _wanted(expect)
     gpus = gpu_subjects(expect)
     findings = [
-        _declared(subject, devices.get(address), link, is_gpu=address in gpus)
+        _declared(subject, devices.get(address), link, devices, is_gpu=address in gpus)
         for subject, (address, link) in wanted.items()
     ]
     declared = {address for address, _ in wanted.values()} | set(gpus)
     others = [device for device in devices.values() if device.address not in declared and _is_judged(device)]
+    # Whatever was there when the host started and does not answer now takes down what lies below it.
+    others += [
+        device
+        for device in devices.values()
+        if device.silent and device.address not in declared and device not in others
+    ]
     return [*findings, *_undeclared(others, devices, expect)]
 
 
@@ -72,12 +86,18 @@ def _wanted(expect: Expectations) -> dict[str, tuple[str, Link]]:
     return wanted
 
 
-def _declared(subject: str, device: Device | None, wanted: Link, is_gpu: bool) -> Finding:
+def _declared(
+    subject: str, device: Device | None, wanted: Link, devices: Mapping[str, Device], is_gpu: bool
+) -> Finding:
     if device is None:
         why = f"no device at the address of {subject}"
         # NVIDIA's catalogue for a GPU off the bus (Xid 79): RESTART_BM.
         action = "reboot" if is_gpu else "reseat"
         return Finding(NAME, subject, FAIL, "absent", str(wanted), "", why, action)
+    fault = _fault(device, devices)
+    if fault:
+        action = "reboot" if device.silent and is_gpu else "reseat"
+        return Finding(NAME, subject, FAIL, fault[0], str(wanted), "", fault[1], action)
     if is_gpu and device.kind not in _GPUS:
         why = f"another device at the address of {subject}: {device.kind}, {device.name}"
         return Finding(NAME, subject, FAIL, device.kind, str(wanted), "", why, "reseat")
@@ -95,7 +115,28 @@ def _declared(subject: str, device: Device | None, wanted: Link, is_gpu: bool) -
             why = f"link of {device.address} is idle, and what it can do is {device.capable or 'unknown'}"
             return Finding(NAME, subject, INCOMPLETE, str(link), str(wanted), "", why, "investigate")
         why = "width judged; an idle GPU slows its link, its speed is judged under load"
-    return Finding(NAME, subject, PASS, str(link), str(wanted), "", why)
+    watched = [error for error in device.errors if error in _OTHERS]
+    if watched:
+        why = "; ".join(filter(None, (why, f"{device.address} has logged {', '.join(watched)}: see the kernel log")))
+    return Finding(NAME, subject, PASS, str(link), str(wanted), "", why, "investigate" if watched else "none")
+
+
+def _fault(device: Device, devices: Mapping[str, Device]) -> tuple[str, str] | None:
+    """Return what is wrong with a device besides its link, in short and as a reason."""
+    if device.silent:
+        return "no answer", f"{device.address} is listed and does not answer (all ones): it fell off the bus"
+    severe = [error for error in device.errors if error in _SEVERE]
+    if severe:
+        named = ", ".join(severe)
+        return named, f"{device.address} has logged PCIe errors that cost the link or data: {named}"
+    path = above(device.address, devices)
+    if path and path[0].payload_bytes and device.payload_bytes and device.payload_capable_bytes:
+        least = min(path[0].payload_bytes, device.payload_capable_bytes)
+        if device.payload_bytes < least:
+            why = f"{device.address} is set to packets of {device.payload_bytes} bytes (MaxPayload)"
+            why += f", the port {path[0].address} above it to {path[0].payload_bytes}: both must be alike"
+            return f"MaxPayload {device.payload_bytes}", why
+    return None
 
 
 def _is_judged(device: Device) -> bool:
@@ -117,7 +158,12 @@ def _undeclared(others: Sequence[Device], devices: Mapping[str, Device], expect:
     faults = []
     unread = []
     for device in others:
-        subject = f"{'nvme' if device.kind in _DRIVES else 'nic'} {device.address}"
+        kind = "nvme" if device.kind in _DRIVES else "nic" if _is_nic(device) else "pci"
+        subject = f"{kind} {device.address}"
+        fault = _fault(device, devices)
+        if fault:
+            faults.append(Finding(NAME, subject, FAIL, fault[0], _AS_CAN, "", fault[1], "reseat"))
+            continue
         if device.link is None or device.capable is None:
             unread.append(subject)
             continue
@@ -142,7 +188,7 @@ def _host(
 ) -> Finding:
     if faults:
         why = f"see {', '.join(finding.subject for finding in faults)}"
-        return Finding(NAME, "host", FAIL, f"{len(faults)} slow links", _AS_CAN, "", why, "reseat")
+        return Finding(NAME, "host", FAIL, f"{len(faults)} links with a fault", _AS_CAN, "", why, "reseat")
     # Two functions of one NIC are one NIC.
     nics = {address.rpartition(".")[0] for address, device in devices.items() if is_fast_nic(device)}
     if unread:

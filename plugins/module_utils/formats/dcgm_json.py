@@ -62,6 +62,9 @@ def _test_results(test: Mapping[str, Any], category: str) -> Iterator[Result]:
         status, troubles = status_of(data.get("status")), _troubles(data.get("warnings"))
         for gpu in _gpus(data, name):
             results.append(Result(canonical, name, gpu, status, troubles))
+    numbers = [result.gpu for result in results if result.gpu is not None]
+    if len(set(numbers)) != len(numbers):
+        raise Unreadable(f"test {name} has two results for one GPU ({', '.join(map(str, numbers))})")
     summary = test.get("test_summary")
     if isinstance(summary, Mapping):
         status = status_of(summary.get("status"))

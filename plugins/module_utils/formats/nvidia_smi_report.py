@@ -18,12 +18,19 @@ from ..host.host import Unreadable
 
 # What stands in the fields of a GPU that the driver does not reach any more, and of one that works again once reset.
 LOST, RESET = "gpu is lost", "gpu requires reset"
+# And of one whose board has lost the store of its own identity and history.
+INFOROM_FIELD = "corrupted inforom"
 # What a driver prints for a field that it does not have, or could not read. Not every word that NVML has for an error
 # is one: the fabric's status is such an error (Insufficient Resources), and tells something.
 _UNKNOWN = (
     *("", "n/a", "err!", "unknown error", "not supported", "not available", "no data", LOST, RESET),
-    *("insufficient permissions", "function not found", "corrupted inforom"),
+    *("insufficient permissions", "function not found", INFOROM_FIELD),
     "requested functionality has been deprecated",
+)
+# What stands where a product or a driver has no such sensor; any other text in the place of a number is an error.
+_NOT_THERE = (
+    *("", "n/a", "not supported", "not available", "requested functionality has been deprecated"),
+    *("insufficient permissions", "function not found"),
 )
 # Below them stand names that users give.
 _PROCESSES = ("processes", "accounted_processes")
@@ -32,7 +39,6 @@ _PROCESS = re.compile("<process_name>[^<]*</process_name>")
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _HEADING = "NVSMI LOG"
 _GPU = re.compile(r"GPU ([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])")
-_LINE = re.compile(r"( *)(\S.*?) *(?: : ?(.*))?")
 
 
 @dataclass
@@ -61,6 +67,15 @@ class Node:
             if texts:
                 return texts.pop() if len(texts) == 1 else None
         return None
+
+    def error(self, *paths: str) -> str | None:
+        """Return what the driver says instead of a number at the first of the paths that it has, None for none.
+
+        That a product has no such sensor (``N/A``) is no error: ``Unknown Error``, ``ERR!`` and ``GPU is lost`` are.
+        """
+        texts = [node.text for path in paths for node in self.all(path) if _bare(node.text) not in _NOT_THERE]
+        first = (texts[0] or "").strip() if texts else ""
+        return first if first and not re.match(r"-?[0-9]", first) else None
 
     def number(self, unit: str, *paths: str) -> float | None:
         """Return the number at the first of the paths that has one; None unless it stands with just this unit."""
@@ -146,10 +161,12 @@ def _from_text(text: str) -> tuple[Node, list[Node]]:
             gpus.append(Node("gpu", found.group(1)))
             open_nodes = [(-1, gpus[-1])]
             continue
-        match = _LINE.fullmatch(line)
-        if not match or not match.group(2) or _HEADING in line:
+        told = line.lstrip(" ")
+        if not told or told[0].isspace() or _HEADING in line:
             continue
-        indent, name, value = len(match.group(1)), match.group(2), match.group(3)
+        name, colon, beside = told.partition(" :")
+        indent, name = len(line) - len(told), name.rstrip(" ")
+        value = (beside[1:] if beside[:1] == " " else beside) if colon else None
         while open_nodes[-1][0] >= indent:
             open_nodes.pop()
         node = Node(_named(name), value)

@@ -10,6 +10,8 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import INCOMPLETE, Finding, Value
 
 Judge = Callable[[str, Gpu], Finding]
+# As nvidia-smi writes them (nvmlDeviceArchitecture_t of NVML); it tells the architecture since driver 495.
+_BEFORE_HOPPER = ("Kepler", "Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Ada Lovelace")
 
 
 def each_gpu(check: str, values: Mapping[str, Any], expect: Expectations, judge: Judge) -> list[Finding]:
@@ -30,6 +32,16 @@ def each_gpu(check: str, values: Mapping[str, Any], expect: Expectations, judge:
 def unread(check: str, subject: str, why: str, expected: Value = None, unit: str = "") -> Finding:
     """Return the finding on a part of which something needed could not be read."""
     return Finding(check, subject, INCOMPLETE, None, expected, unit, why, "investigate")
+
+
+def is_hopper_or_later(gpu: Gpu) -> bool:
+    """Return whether the driver says that the GPU is of Hopper or a later architecture."""
+    return gpu.architecture is not None and gpu.architecture not in _BEFORE_HOPPER
+
+
+def on_superchip(gpu: Gpu) -> bool:
+    """Return whether the GPU shares a board with a processor, and maybe another GPU, by its model (GB200, GH200)."""
+    return (gpu.model or "").startswith(("NVIDIA GB", "NVIDIA GH"))
 
 
 def missing(**fields: object) -> str:

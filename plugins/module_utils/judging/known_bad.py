@@ -1,6 +1,6 @@
-"""Tests of tools that are known to fail on sound parts, by the versions of the tool that do so.
+"""Tests of tools whose answer proves nothing, by the versions of the tool: they fail sound parts, or pass any part.
 
-A failure that is known proves nothing of the part: whoever judges it takes it for not measured, never for a pass.
+Whoever judges such an answer takes it for not measured: a known failure is no pass, a known pass is none either.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class KnownBad:
-    """One test that these versions of a tool fail without cause, and where that is written.
+    """One test that these versions of a tool fail or pass without cause, and where that is written.
 
-    ``says`` is a pattern of what the test prints then: a failure that says something else is one. ``wrong`` goes on
-    from the test's name, and ``fixed`` is the first version that does not do it.
+    ``says`` is a pattern of what the test prints then: a failure that says something else is one. Where it is "", the
+    test passes without having tested, whatever it prints. ``wrong`` goes on from the test's name, and ``fixed`` is the
+    first version that does not do it.
     """
 
     tool: str
@@ -39,6 +40,25 @@ KNOWN_BAD = (
         fixed="4.5.1",
         source="NVIDIA/DCGM issue 272, DCGM release notes 4.5.1",
     ),
+    KnownBad(
+        tool="dcgmi",
+        versions=("3.1.3",),
+        test="pcie",
+        # DCGM_FR_NVLINK_DOWN_MSG in dcgm_errors.h; whether links are down that the class has is for gpu_nvlink to say.
+        says=r"NvLink link \d+ is currently down",
+        wrong="takes NVLinks that the GPU does not use for links that are down",
+        fixed="3.1.6",
+        source="DCGM release notes 3.1.6",
+    ),
+    KnownBad(
+        tool="nvbandwidth",
+        versions=("0.1", "0.2", "0.3"),
+        test="data",
+        says="",
+        wrong="are not compared after a copy",
+        fixed="0.4",
+        source="NVIDIA/nvbandwidth pull request 7",
+    ),
 )
 
 
@@ -51,9 +71,17 @@ def known_bad(tool: str, version: str | None, test: str, said: Iterable[str]) ->
     texts = [text for text in said if text]
     for known in KNOWN_BAD:
         same = (known.tool, known.test) == (tool, test) and version in known.versions
-        if same and all(re.search(known.says, text) for text in texts):
+        if same and known.says and all(re.search(known.says, text) for text in texts):
             return (
                 f"known of {tool} {version}: {test} {known.wrong} ({known.source}); "
                 f"install {known.fixed} or another version of which this is not known"
             )
+    return ""
+
+
+def known_pass(tool: str, version: str | None, test: str) -> str:
+    """Return why a pass of ``test`` proves nothing and what to do, "" if nothing is known against it."""
+    for known in KNOWN_BAD:
+        if (known.tool, known.test, known.says) == (tool, test, "") and version in known.versions:
+            return f"known of {tool} {version}: {test} {known.wrong} ({known.source}); install {known.fixed} or later"
     return ""

@@ -25,8 +25,14 @@ _NODE = re.compile(r"^\s+NUMA node: (\d{1,4})$", re.MULTILINE | re.ASCII)
 _BUS = re.compile(r"^\s+Bus: primary=\w+, secondary=(\w+), subordinate=(\w+)", re.MULTILINE | re.ASCII)
 _PORT = re.compile(r"^\s+Capabilities: \[\w+\] Express(?: \(v\d\))? ([\w -]+?)(?: \(|,|$)", re.MULTILINE | re.ASCII)
 _CONTROL = re.compile(
-    r"^\s+DevCtl:.*\n\s+.*?RlxdOrd([+-]).*\n\s+MaxPayload \d+ bytes, MaxReadReq (\d+) bytes$", re.MULTILINE | re.ASCII
+    r"^\s+DevCtl:.*\n\s+.*?RlxdOrd([+-]).*\n\s+MaxPayload (\d+) bytes, MaxReadReq (\d+) bytes$", re.MULTILINE | re.ASCII
 )
+_PAYLOAD = re.compile(r"^\s+DevCap:\s+MaxPayload (\d+) bytes", re.MULTILINE | re.ASCII)
+# What the device has logged since Linux cleared it (pci_aer_clear_status and pcie_clear_device_status, at boot and
+# after each error that it handled), as pciutils writes it: "DLP-" is no error, "DLP+" one.
+_LOGGED = re.compile(r"^\s+(DevSta|UESta):\s*(.*)$", re.MULTILINE | re.ASCII)
+# All ones is what a bus reads of a device that does not answer: revision ff, header type 7f (lspci.c of pciutils).
+_SILENT = re.compile(r"\(rev ff\)|^\s+!!! Unknown header type", re.MULTILINE)
 _ACS = re.compile(r"^\s+ACSCtl:\s+(SrcValid[+-](?: \w+[+-])* DirectTrans[+-])\s*$", re.MULTILINE | re.ASCII)
 
 
@@ -65,6 +71,13 @@ class Device:
     max_read_request_bytes: int | None = None
     relaxed_ordering: bool | None = None
     numa_node: int | None = None
+    # The largest packet that the device is set to, and what it can do.
+    payload_bytes: int | None = None
+    payload_capable_bytes: int | None = None
+    # The uncorrected errors that it has logged, as lspci names them: FatalErr, DLP.
+    errors: tuple[str, ...] = ()
+    # Listed, but it does not answer: it fell off the bus.
+    silent: bool = False
 
 
 def collect(host: Host, expect: Expectations | None = None) -> Output:
@@ -83,6 +96,8 @@ def parse(output: Output) -> dict[str, Device]:
         if not match or text.count("Control: I/O") > 1:
             raise Unreadable(f"found {header[:60]!r}, expected a device such as '0000:1b:00.0 3D controller: NVIDIA'")
         device = _device(match, text)
+        if device.address in devices:
+            raise Unreadable(f"{device.address} is listed twice")
         devices[device.address] = device
     return devices
 
@@ -106,7 +121,7 @@ def _device(match: re.Match[str], text: str) -> Device:
     bus = _BUS.search(text)
     buses = (int(bus.group(1), 16), int(bus.group(2), 16)) if bus and _is_hex(*bus.groups()) else None
     acs, port, control = _ACS.search(text), _PORT.search(text), _CONTROL.search(text)
-    node = _NODE.search(text)
+    node, payload = _NODE.search(text), _PAYLOAD.search(text)
     return Device(
         address,
         re.sub(r" \[[0-9a-f]{4}\]$", "", kind),
@@ -122,9 +137,13 @@ def _device(match: re.Match[str], text: str) -> Device:
         and bool(acs) == any(word in text for word in ("Access Control Services", "ACSCap:", "ACSCtl:"))
         # An empty line ends every device: what was cut short may have had more to say.
         and text.endswith("\n\n"),
-        int(control.group(2)) if control else None,
+        int(control.group(3)) if control else None,
         control.group(1) == "+" if control else None,
         int(node.group(1)) if node else None,
+        int(control.group(2)) if control else None,
+        int(payload.group(1)) if payload else None,
+        tuple(word[:-1] for line in _LOGGED.finditer(text) for word in line.group(2).split() if word.endswith("+")),
+        bool(_SILENT.search(f"{name}\n{text}")),
     )
 
 

@@ -1,6 +1,7 @@
 """``nvidia-smi -q -x``: the GPUs the driver can talk to, and all it says of each.
 
-A person's saved ``nvidia-smi -q`` (text), or an excerpt of it (``-q -d ECC``), is read as well: see nvidia_smi_report.
+A person's saved ``nvidia-smi -q`` (text), or an excerpt of it (``-q -d ECC``), is read as well (see nvidia_smi_report),
+and so is ``nvidia-smi --query-gpu=... --format=csv`` (see nvidia_smi_query).
 A field that the driver does not have or could not read (``N/A``, ``ERR!``, ``[Unknown Error]``) is None.
 
 A lost GPU shows in one of three ways, as nvidia-smi 535, 550 and 580 print it on a stand-in for NVML. It is listed, and
@@ -15,7 +16,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..formats.nvidia_smi_report import LOST, RESET, Node, known, read
+from ..formats.nvidia_smi_query import read_query, recognises
+from ..formats.nvidia_smi_report import INFOROM_FIELD, LOST, RESET, Node, known, read
 from ..host.host import Host, Output, Unreadable, require_success
 from ..words.expectations import Expectations, pci_address
 
@@ -33,9 +35,20 @@ THROTTLE_REASONS = {
     "hw_power_brake_slowdown": ("hw_power_brake_slowdown", "hw_slowdown/hw_power_brake_slowdown"),
     "sw_thermal_slowdown": ("sw_thermal_slowdown", "sw_thermal_slowdown"),
 }
+# Each below its heading, or below one that was lost.
+_RESET_STATUS = tuple((f"gpu_reset_status/{name}", name) for name in ("reset_required", "drain_and_reset_recommended"))
+# Flags that a driver may lack: what none of them says is not asked for.
+_YES_OR_NO = (
+    "ecc_errors/aggregate/sram_threshold_exceeded",
+    "ecc_errors/channel_repair_pending",
+    "ecc_errors/tpc_repair_pending",
+    "ecc_errors/unrepairable_memory",
+)
 _HEALTH = ("summary", "bandwidth", "route_recovery_in_progress", "route_unhealthy", "access_timeout_recovery")
 _UUID = re.compile(r"([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})")
 # Driver 615 says beside it that a list of cliques by kind shall be read in its place.
+# "96.00.A5.00.01"; an error that nvidia-smi prints in its place is no version.
+_VBIOS = re.compile(r"[0-9A-Fa-f]{2}(?:\.[0-9A-Fa-f]{2})+")
 _CLIQUE = re.compile(r"([0-9]{1,10})(?: \[Deprecated; see field Cliques\])?")
 
 # "Unable to determine the device handle for GPU0000:91:00.0: GPU is lost.  Reboot the system to recover this GPU"
@@ -43,8 +56,11 @@ _CLIQUE = re.compile(r"([0-9]{1,10})(?: \[Deprecated; see field Cliques\])?")
 _NO_HANDLE = re.compile(
     r"Unable to determine the device handle for (?:GPU|gpu) ?(?:\d{1,2}: )?([0-9a-fA-F:.]+?):? (.*)"
 )
-# Such a line, and the blank ones and the dot that may follow it.
-_ASIDE = re.compile(r"Unable to determine the device handle for .*|\s*\.?\s*")
+# "WARNING: infoROM is corrupted at gpu 0000:65:00.0"; nvidia-smi(1) gives it an exit status of its own as well.
+_WARNING = re.compile(r"WARNING: (.*?)(?: at (?:gpu|GPU) ?([0-9a-fA-F:.]+?))?\.?\s*")
+INFOROM, _INFOROM_STATUS = "infoROM is corrupted", 14
+# Such lines, and the blank ones and the dot that may follow them.
+_ASIDE = re.compile(r"Unable to determine the device handle for .*|WARNING: .*|\s*\.?\s*")
 # "A GPU reset must occur before this GPU can be used again.", a blank line and a dot: nvidia-smi 535 to 580.
 _RESET = re.compile(r"GPU reset must occur|requires reset", re.IGNORECASE)
 # In the place of a description, and with it the exit status that stands for a lost GPU.
@@ -95,6 +111,21 @@ class RetiredPages:
 
 
 @dataclass(frozen=True)
+class Heat:
+    """How hot a GPU is, and how hot its driver says it may be, in degrees C.
+
+    ``left`` is what is left to the limit (``T.Limit``) and ``left_least`` what has to be, where a driver tells that.
+    """
+
+    gpu: float | None = None
+    gpu_most: float | None = None
+    left: float | None = None
+    left_least: float | None = None
+    memory: float | None = None
+    memory_most: float | None = None
+
+
+@dataclass(frozen=True)
 class Process:
     """A process on the GPU; ``kind`` is C (compute), G (graphics) or both."""
 
@@ -115,6 +146,17 @@ class Gpu:
     vbios: str | None = None
     module_id: str | None = None
     memory_used_mib: int | None = None
+    # GPUs of one board may have one serial number.
+    multi_gpu_board: bool | None = None
+    architecture: str | None = None
+    gsp_firmware: str | None = None
+    bar1_mib: int | None = None
+    compute_mode: str | None = None
+    # Of the GPU's processors: highest, highest that a user may set, what is set, and what it was set to at first. MHz.
+    clock_max_mhz: int | None = None
+    clock_max_boost_mhz: int | None = None
+    clock_set_mhz: int | None = None
+    clock_default_mhz: int | None = None
     persistence: bool | None = None
     mig: bool | None = None
     mig_pending: bool | None = None
@@ -122,7 +164,9 @@ class Gpu:
     ecc_pending: bool | None = None
     performance_state: str | None = None
     utilisation_percent: int | None = None
-    temperature_celsius: float | None = None
+    heat: Heat = Heat()
+    # Sensor (temperature, memory temperature, power draw) -> the error that the driver says in the place of a number.
+    sensor_errors: Mapping[str, str] = field(default_factory=dict)
     power_watts: float | None = None
     power_default_watts: float | None = None
     power_enforced_watts: float | None = None
@@ -135,6 +179,8 @@ class Gpu:
     # Told since driver 580.
     repair_pending: bool | None = None
     memory_unrepairable: bool | None = None
+    # Fields not every driver has, and that say neither Yes nor No.
+    not_understood: tuple[str, ...] = ()
     remapped_rows: RemappedRows = RemappedRows()
     retired_pages: RetiredPages = RetiredPages()
     # Reason (THROTTLE_REASONS) -> whether it holds now.
@@ -155,6 +201,7 @@ class Gpus:
 
     ``lost`` are the addresses of those that the driver cannot reach, ``nameless`` counts those of which it gives no
     address either. ``stopped`` says that nvidia-smi ended early: a GPU that is not listed may well be there.
+    ``warnings`` are its lines of that name, each with the address that it names (None: none).
     """
 
     driver: str | None
@@ -162,6 +209,7 @@ class Gpus:
     lost: tuple[str, ...] = ()
     nameless: int = 0
     stopped: bool = False
+    warnings: tuple[tuple[str | None, str], ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -177,22 +225,24 @@ def collect(host: Host, expect: Expectations) -> Output:
 def parse(output: Output) -> Gpus:
     """Return the GPUs; raises Unreadable when the text neither describes all of them nor names one that is lost."""
     report, beside = _parted(output.stdout)
-    silent = _without_handle(beside + output.stderr.split("\n"))
+    beside += output.stderr.split("\n")
+    warnings = _warnings(report, beside, output.rc)
+    silent = _without_handle(beside)
     # Of one that only has to be reset nothing else is known.
     waiting = tuple(Gpu(address, recovery_action="Reset") for address, reset in silent.items() if reset)
     lost = {address for address, reset in silent.items() if not reset}
     try:
-        if output.rc != _LOST_STATUS:
+        if output.rc not in (_LOST_STATUS, _INFOROM_STATUS):
             require_success(output)
-        host, nodes = read(report)
+        host, nodes = read_query(report) if recognises(report) else read(report)
         nameless = _nameless(report, host)
-        if not nameless:
+        if not nameless and output.rc != _INFOROM_STATUS:
             require_success(output)
         described = [(_gpu(node), node.says(LOST)) for node in nodes]
     except Unreadable:
         if not silent:
             raise
-        return Gpus(None, waiting, tuple(sorted(lost)), stopped=True)
+        return Gpus(None, waiting, tuple(sorted(lost)), stopped=True, warnings=warnings)
     lost |= {gpu.address for gpu, says_lost in described if says_lost}
     gpus = [gpu for gpu, _ in described if gpu.address not in silent]
     addresses = [gpu.address for gpu, _ in described]
@@ -201,16 +251,27 @@ def parse(output: Output) -> Gpus:
     count, attached = len({*addresses, *silent}) + nameless, host.value("attached_gpus")
     if attached != str(count):
         if lost:
-            return Gpus(None, waiting, tuple(sorted(lost)), stopped=True)
+            return Gpus(None, waiting, tuple(sorted(lost)), stopped=True, warnings=warnings)
         # Of a saved output the other half may be gone: there nvidia-smi 580 names one that is lost.
         why = f"says {attached or 'nothing'} of attached GPUs and describes {count}, expected the same"
         raise Unreadable(f"{why} (see its standard error)")
     seen = tuple(gpu for gpu in (*gpus, *waiting) if gpu.address not in lost)
-    return Gpus(host.value("driver_version"), seen, tuple(sorted(lost)), nameless)
+    corrupted = ((pci_address(node.text or ""), INFOROM) for node in nodes if node.says(INFOROM_FIELD))
+    warnings = tuple(dict.fromkeys((*warnings, *corrupted)))
+    return Gpus(host.value("driver_version"), seen, tuple(sorted(lost)), nameless, warnings=warnings)
+
+
+def _warnings(report: str, beside: Iterable[str], status: int | None) -> tuple[tuple[str | None, str], ...]:
+    """Return the warnings that stand beside the report, or at the margin of a text."""
+    lines = [*beside, *([] if report.startswith("<") else report.split("\n"))]
+    found = [(pci_address(match.group(2) or ""), match.group(1)) for match in map(_WARNING.fullmatch, lines) if match]
+    if status == _INFOROM_STATUS and not any(text == INFOROM for _, text in found):
+        found.append((None, INFOROM))
+    return tuple(dict.fromkeys(found))
 
 
 def _parted(text: str) -> tuple[str, list[str]]:
-    """Return the report, and the lines about GPUs out of reach that stand before and behind it.
+    """Return the report, and the lines about GPUs out of reach and the warnings that stand before and behind it.
 
     Within it such a line may be of a process' name, which a user gives and which may have several lines.
     """
@@ -248,9 +309,22 @@ def _gpu(node: Node) -> Gpu:
         address=address,
         model=node.value("product_name"),
         memory_mib=node.count("fb_memory_usage/total", unit="MiB"),
-        serial=node.value("serial", "serial_number"),
-        uuid=node.value("uuid", "gpu_uuid"),
-        vbios=node.value("vbios_version"),
+        serial=_identity(node.value("serial", "serial_number")),
+        uuid=_identity(node.value("uuid", "gpu_uuid")),
+        vbios=_vbios(node.value("vbios_version")),
+        multi_gpu_board=_yes(node, "multigpu_board"),
+        architecture=node.value("product_architecture"),
+        gsp_firmware=node.value("gsp_firmware_version"),
+        bar1_mib=node.count("bar1_memory_usage/total", unit="MiB"),
+        compute_mode=node.value("compute_mode"),
+        clock_max_mhz=_clock(node, "max_clocks/sm_clock", "max_clocks/sm"),
+        clock_max_boost_mhz=_clock(
+            node, "max_customer_boost_clocks/graphics_clock", "max_customer_boost_clocks/graphics"
+        ),
+        clock_set_mhz=_clock(node, "applications_clocks/graphics_clock", "applications_clocks/graphics"),
+        clock_default_mhz=_clock(
+            node, "default_applications_clocks/graphics_clock", "default_applications_clocks/graphics"
+        ),
         # gpu_module_id up to driver 550, platformInfo/module_id since 570 (nvidia-smi 535, 550 and 580; recorded 570).
         module_id=node.value("platforminfo/module_id", "platform_info/module_id", "gpu_module_id", "module_id"),
         memory_used_mib=node.count("fb_memory_usage/used", unit="MiB"),
@@ -261,8 +335,9 @@ def _gpu(node: Node) -> Gpu:
         ecc_pending=_enabled(node, "ecc_mode/pending_ecc", "ecc_mode/pending"),
         performance_state=node.value("performance_state"),
         utilisation_percent=node.count("utilization/gpu_util", "utilization/gpu", unit="%"),
-        temperature_celsius=node.number("C", "temperature/gpu_temp", "temperature/gpu_current_temp"),
-        power_watts=_power(node, "instant_power_draw", "instantaneous_power_draw", "power_draw", "average_power_draw"),
+        heat=_heat(node),
+        sensor_errors=_sensor_errors(node),
+        power_watts=node.number("W", *_DRAWS),
         power_default_watts=_power(node, "default_power_limit"),
         # Drivers before 530 tell what was asked for (power_limit) and what holds (enforced_power_limit).
         power_enforced_watts=_power(node, "current_power_limit", "enforced_power_limit"),
@@ -275,6 +350,11 @@ def _gpu(node: Node) -> Gpu:
             _yes(node, "ecc_errors/channel_repair_pending"), _yes(node, "ecc_errors/tpc_repair_pending")
         ),
         memory_unrepairable=_yes(node, "ecc_errors/unrepairable_memory"),
+        not_understood=tuple(
+            path.rpartition("/")[2].replace("_", " ")
+            for path in _YES_OR_NO
+            if node.value(path) is not None and _yes(node, path) is None
+        ),
         remapped_rows=_remapped(node),
         retired_pages=RetiredPages(
             single_bit=node.count(
@@ -308,11 +388,14 @@ def _recovery_action(node: Node) -> str | None:
     named = node.value("gpu_recovery_action")
     if named is not None and named.lower() != "none":
         return named
-    required = _yes(node, "gpu_reset_status/reset_required")
+    required, drain = (_yes(node, *paths) for paths in _RESET_STATUS)
     if required or node.says(RESET):
         return "Reset"
-    if _yes(node, "gpu_reset_status/drain_and_reset_recommended"):
+    if drain:
         return "Drain and Reset"
+    # Of an answer that nobody knows it is not known what it asks for.
+    if any((node.value(*paths) or node.error(*paths)) and _yes(node, *paths) is None for paths in _RESET_STATUS):
+        return None
     return "None" if required is False else named
 
 
@@ -330,9 +413,46 @@ def _either(first: bool | None, second: bool | None) -> bool | None:
 
 
 def _power(node: Node, *names: str) -> float | None:
+    return node.number("W", *_power_paths(*names))
+
+
+def _power_paths(*names: str) -> list[str]:
     # Renamed in driver 535, when the module's own readings came to stand beside the GPU's.
-    paths = [f"{section}/{name}" for section in ("gpu_power_readings", "power_readings") for name in names]
-    return node.number("W", *paths)
+    return [f"{section}/{name}" for section in ("gpu_power_readings", "power_readings") for name in names]
+
+
+_DRAWS = _power_paths("instant_power_draw", "instantaneous_power_draw", "power_draw", "average_power_draw")
+# In XML, in text.
+_TEMPERATURE = ("temperature/gpu_temp", "temperature/gpu_current_temp")
+_MEMORY_TEMPERATURE = ("temperature/memory_temp", "temperature/memory_current_temp")
+
+
+def _sensor_errors(node: Node) -> dict[str, str]:
+    sensors = {"temperature": _TEMPERATURE, "memory temperature": _MEMORY_TEMPERATURE, "power draw": _DRAWS}
+    errors = {name: node.error(*paths) for name, paths in sensors.items()}
+    return {name: error for name, error in errors.items() if error is not None}
+
+
+def _heat(node: Node) -> Heat:
+    at = "temperature/"
+    return Heat(
+        gpu=_celsius(node, *_TEMPERATURE),
+        gpu_most=node.number("C", at + "gpu_temp_max_gpu_threshold", at + "gpu_max_operating_temp"),
+        left=node.number("C", at + "gpu_temp_tlimit", at + "gpu_tlimit_temp"),
+        left_least=node.number("C", at + "gpu_temp_max_gpu_tlimit_threshold", at + "gpu_max_operating_tlimit_temp"),
+        memory=_celsius(node, *_MEMORY_TEMPERATURE),
+        memory_most=node.number("C", at + "gpu_temp_max_mem_threshold", at + "memory_max_operating_temp"),
+    )
+
+
+def _celsius(node: Node, *paths: str) -> float | None:
+    """Return a temperature, None for one that nothing can have."""
+    celsius = node.number("C", *paths)
+    return celsius if celsius is not None and celsius > -273.15 else None
+
+
+def _clock(node: Node, *paths: str) -> int | None:
+    return node.count(*paths, unit="MHz")
 
 
 def _pcie(node: Node) -> Pcie:
@@ -388,6 +508,15 @@ def _throttled(node: Node, xml: str, text: str) -> bool | None:
         f"clocks_event_reasons/{text}",
         f"clocks_throttle_reasons/{text}",
     )
+
+
+def _identity(text: str | None) -> str | None:
+    # Both have digits; an error that nvidia-smi prints in their place has none.
+    return text if text is not None and re.search("[0-9]", text) else None
+
+
+def _vbios(text: str | None) -> str | None:
+    return text if text is not None and _VBIOS.fullmatch(text) else None
 
 
 def _matched(pattern: re.Pattern[str], text: str | None) -> str | None:

@@ -45,6 +45,9 @@ class Smart:
     available_spare_threshold: int | None
     percentage_used: int | None
     media_errors: int | None
+    # Minutes in the drive's life at its own warning temperature or above, and at its critical one.
+    warning_temp_time: int | None
+    critical_comp_time: int | None
     power_on_hours: int | None
     power_cycles: int | None
     data_units_read: int | None
@@ -108,6 +111,8 @@ def _report(answer: Output) -> Report:
                 "available_spare_threshold",
                 "percentage_used",
                 "media_errors",
+                "warning_temp_time",
+                "critical_comp_time",
                 "power_on_hours",
                 "power_cycles",
                 "data_units_read",

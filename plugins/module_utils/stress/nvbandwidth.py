@@ -33,6 +33,7 @@ LISTING = ("nvidia-smi", "--query-gpu=index,pci.bus_id", "--format=csv,noheader"
 LISTING_SECONDS = 60.0
 
 _CORRUPT = re.compile(r"Invalid value when checking the pattern|h_errorFlag == 0|memcmpPattern")
+_VERSION = re.compile(r'(?:^nvbandwidth Version: |"version" ?: ?")v?([0-9]+(?:\.[0-9]+)+)', re.MULTILINE)
 _RUNNING = re.compile(r"Running (\w+)\.?")
 # "0: NVIDIA H100 80GB HBM3 (00000000:0b:00): (host)" in JSON, "Device 0: NVIDIA ... (00000000:0b:00)" in the table.
 _DEVICE = re.compile(r"(?:Device )?(\d{1,3}): .*\(([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)\).*")
@@ -54,6 +55,8 @@ class Bandwidths:
     troubles: Mapping[str, str]
     corrupt: str
     addresses: Sequence[str]
+    # Such as 0.8; None where the tool does not say.
+    version: str | None = None
 
 
 def collect(host: Host, expect: Expectations, seconds: float, settings: NoSettings) -> Output:
@@ -88,7 +91,13 @@ def parse(output: Output) -> Bandwidths:
     named = found.addresses
     # Two counts of the GPUs that disagree name none of them for sure.
     addresses = named if named and (not listed or set(named) == set(listed)) else [] if named else listed
-    return Bandwidths(found.matrices, found.troubles, "", addresses)
+    return Bandwidths(found.matrices, found.troubles, "", addresses, _version(run.stdout))
+
+
+def _version(text: str) -> str | None:
+    """Return the version, which the table heads with and the JSON ends with."""
+    match = _VERSION.search(text)
+    return match.group(1) if match else None
 
 
 def _listed(listing: Output | None) -> Sequence[str]:

@@ -230,7 +230,8 @@ class Gpu:
     pcie_width: Optional[Positive]
     pcie_replays: Optional[Count]
     idle_memory_mib: Count
-    ecc: Ecc
+    # Null: the GPUs work without ECC, by choice or by kind, and count no errors.
+    ecc: Optional[Ecc]
     # Null: the GPU has no spare rows (before Ampere), or retires no pages (Ampere and later).
     row_remap: Optional[RowRemap]
     retired_pages: Optional[Count]
