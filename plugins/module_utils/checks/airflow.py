@@ -15,7 +15,7 @@ from ..words.expectations import Airflow, Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding, Value, worst
 
 NAME = "airflow"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ()
 # The one that the class does not declare has no value; without a value of either no part is judged.
 OPTIONAL_PROBES: tuple[str, ...] = ("ipmi_sdr", "redfish")

@@ -14,7 +14,7 @@ from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_firmware"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("infiniband", "rail_names")
 
 

@@ -13,7 +13,7 @@ from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_inventory"
-RULES = 3
+RULES = 4
 PROBES: tuple[str, ...] = ("infiniband", "rail_names")
 # A class without a subnet manager for NVLink has no NICs that manage NVSwitches.
 OPTIONAL_PROBES: tuple[str, ...] = ("nvswitch_nics",)

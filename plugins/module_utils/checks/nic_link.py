@@ -18,7 +18,7 @@ from ..words.expectations import Expectations, Nic, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_link"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("infiniband", "rail_names")
 
 

@@ -18,7 +18,7 @@ from ..words.expectations import Expectations, Rail, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_load"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("nic_load",)
 PROVES = "looped back inside the NIC: proves PCIe, DMA and power, never optics or cable"
 NEAR, FAR = "near", "far"

@@ -16,7 +16,7 @@ from ..words.expectations import Expectations, NicPcie, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_pcie"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("infiniband", "rail_names")
 
 # PCI Express base specification: GT/s of each generation.

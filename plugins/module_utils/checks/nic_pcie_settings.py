@@ -14,7 +14,7 @@ from ..words.expectations import Expectations, Pcie, Rail, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_pcie_settings"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("lspci",)
 
 

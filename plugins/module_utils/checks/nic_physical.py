@@ -1,11 +1,13 @@
 """Is the physical layer of every rail's link sound: bit errors, forward error correction, light, temperature?
 
 A raw bit error rate far above zero is how PAM4 signalling works; what counts is what is left after error correction
-(effective and symbol rate), and how close the code words come to what the code can correct.
+(effective and symbol rate), and how close the code words come to what the code can correct. What the module itself
+flags as a fault, and a sensor outside the module's own limits, fails whatever the class says.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,8 +17,17 @@ from ..words.expectations import Expectations, Nic, NicPhysical, Rail, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_physical"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("mlxlink",)
+
+# Lanes from 50 Gb/s on are PAM4, which works with Reed-Solomon codes alone (IEEE 802.3, clauses 134 and 161).
+_PAM4_GBPS = 50
+_NO_CODE = re.compile(r"no[ _-]?fec|fire[ _-]?code", re.IGNORECASE)
+_NOT_UP = re.compile(r"disable|polling|sleep|recovery|test", re.IGNORECASE)
+# Three errors at the usual limit of 1e-12 take 3e12 bits: 30 s at 100 Gb/s. Before that their absence proves nothing.
+_PROVES_MINUTES = 0.5
+# 15E-255 is printed where there was no error; no rate that is measured comes near.
+_NONE = 1e-200
 
 # What was found: verdict, measured, expected, unit, reason, action.
 _Answer = tuple[str, Any, Any, str, str, str]
@@ -64,11 +75,34 @@ def _answers(link: Link, limits: NicPhysical, nic: Nic) -> Iterator[_Answer]:
     elif link.advice_code:
         said = f"firmware reports {link.advice_code}: {link.advice or 'no text'}"
         yield FAIL, link.advice_code, 0, "status opcode", said, "reseat"
+    elif link.advice is not None and not link.advice.lower().startswith("no issue"):
+        said = f"status opcode 0 and the recommendation '{link.advice}' contradict each other"
+        yield INCOMPLETE, link.advice, "No issue was observed", "", said, "investigate"
+    yield from _mode(link)
     yield from _bit_errors(link, limits)
+    yield from _lane_rates(link, limits)
+    yield from _errors(link)
     yield from _flaps(link, nic)
     yield from _corrections(link, limits)
+    # A passive cable has no electronics that could set a flag: Rx LOS and CDR LOL are set on good links of ConnectX-7
+    # over passive copper (MFT 4.35).
+    if "passive" not in (link.cable_type or "").lower():
+        yield from _flagged(link)
     if not link.passive:
         yield from _module(link, limits)
+
+
+def _mode(link: Link) -> Iterator[_Answer]:
+    if link.physical_state is not None and _NOT_UP.search(link.physical_state):
+        said = f"state Active and physical state {link.physical_state} contradict each other"
+        yield INCOMPLETE, link.physical_state, "", "", said, "investigate"
+    if link.loopback is not None and link.loopback.lower() != "no loopback":
+        said = f"loopback is on ({link.loopback}): the port talks to itself"
+        yield FAIL, link.loopback, "No Loopback", "", said, "investigate"
+    pam4 = link.lane_gbps is not None and link.lane_gbps >= _PAM4_GBPS
+    if pam4 and link.fec is not None and _NO_CODE.search(link.fec):
+        said = f"error correction is '{link.fec}' at {link.lane_gbps:g} Gb/s per lane, which needs a Reed-Solomon code"
+        yield FAIL, link.fec, "RS-FEC", "", said, "investigate"
 
 
 def _bit_errors(link: Link, limits: NicPhysical) -> Iterator[_Answer]:
@@ -86,6 +120,36 @@ def _bit_errors(link: Link, limits: NicPhysical) -> Iterator[_Answer]:
     if link.raw_ber is not None and watch < link.raw_ber <= limits.raw_ber:
         said = f"raw BER {link.raw_ber:g} is above {watch:g}, still corrected: watch"
         yield PASS, link.raw_ber, limits.raw_ber, "raw BER", said, "investigate"
+
+
+def _lane_rates(link: Link, limits: NicPhysical) -> Iterator[_Answer]:
+    # The rate of the port is that of all lanes together: it hides one that is worse than the others.
+    for lane, rate in enumerate(link.raw_ber_lanes):
+        if rate is None:
+            said = f"raw BER of lane {lane} could not be read"
+            yield INCOMPLETE, None, limits.raw_ber, "raw BER", said, "investigate"
+        elif rate > limits.raw_ber:
+            said = f"raw BER {rate:g} on lane {lane}, class limit {limits.raw_ber:g}"
+            yield FAIL, rate, limits.raw_ber, "raw BER", said, "reseat"
+        elif rate > limits.raw_ber_watch:
+            said = f"raw BER {rate:g} on lane {lane} is above {limits.raw_ber_watch:g}, still corrected: watch"
+            yield PASS, rate, limits.raw_ber, "raw BER", said, "investigate"
+
+
+def _errors(link: Link) -> Iterator[_Answer]:
+    for name, count, rate in (
+        ("effective", link.effective_errors, link.effective_ber),
+        ("symbol", link.symbol_errors, link.symbol_ber),
+    ):
+        if count and rate is not None and rate < _NONE:
+            said = f"{count} {name} errors and a {name} BER without any contradict each other"
+            yield INCOMPLETE, count, 0, f"{name} errors", said, "investigate"
+        elif count:
+            said = f"{count} {name} errors were left after correction: watch"
+            yield PASS, count, 0, f"{name} errors", said, "investigate"
+    if link.minutes is not None and link.minutes < _PROVES_MINUTES:
+        said = f"counters were cleared {link.minutes:g} min ago: they prove nothing yet"
+        yield INCOMPLETE, link.minutes, _PROVES_MINUTES, "min", said, "investigate"
 
 
 def _flaps(link: Link, nic: Nic) -> Iterator[_Answer]:
@@ -118,9 +182,26 @@ def _corrections(link: Link, limits: NicPhysical) -> Iterator[_Answer]:
         yield PASS, worst, most - 1, unit, f"{said}: thin tail, watch", "investigate"
 
 
+def _flagged(link: Link) -> Iterator[_Answer]:
+    for flag in link.flags:
+        yield FAIL, flag, "none", "", f"the module reports {flag}", "reseat"
+    for flag in link.unread_flags:
+        yield INCOMPLETE, None, "none", "", f"the module's {flag} could not be read", "investigate"
+    if link.module_state is not None and "fault" in link.module_state.lower():
+        yield FAIL, link.module_state, "Ready state", "", f"the module is in '{link.module_state}'", "reseat"
+    if link.data_paths and "DPActivated" not in link.data_paths:
+        said = f"no lane's data path is activated ({', '.join(dict.fromkeys(link.data_paths))})"
+        yield FAIL, link.data_paths[0], "DPActivated", "", said, "reseat"
+
+
 def _module(link: Link, limits: NicPhysical) -> Iterator[_Answer]:
+    for name, reading in link.limited.items():
+        if not reading.values:
+            yield INCOMPLETE, None, None, "", f"module's {name} could not be read", "investigate"
+        yield from _outside(f"module's {name}", reading, "")
     limit = limits.module_celsius
-    if not link.temperature.values:
+    # 0 C is what a module shows that does not measure; none in a host that runs is colder.
+    if not link.temperature.values or min(link.temperature.values) <= 0:
         yield INCOMPLETE, None, limit, "C", "module temperature could not be read", "investigate"
     else:
         hottest = max(link.temperature.values)
@@ -139,9 +220,15 @@ def _module(link: Link, limits: NicPhysical) -> Iterator[_Answer]:
 def _light(name: str, reading: Reading, owed: bool) -> Iterator[_Answer]:
     if not reading.values and owed:
         yield INCOMPLETE, None, None, "dBm", f"{name} light could not be read", "investigate"
-    for lane, power in enumerate(reading.values):
-        low = reading.low is not None and power < reading.low
-        high = reading.high is not None and power > reading.high
+    yield from _outside(f"{name} light", reading, "dBm")
+
+
+def _outside(name: str, reading: Reading, unit: str) -> Iterator[_Answer]:
+    for lane, value in enumerate(reading.values):
+        low = reading.low is not None and value < reading.low
+        high = reading.high is not None and value > reading.high
         if low or high:
             side = f"below the module's {reading.low:g}" if low else f"above the module's {reading.high:g}"
-            yield FAIL, power, None, "dBm", f"{name} light on lane {lane} {power:g} dBm, {side}", "reseat"
+            where = f" on lane {lane}" if len(reading.values) > 1 or unit else ""
+            said = f"{name}{where} {value:g}{unit and f' {unit}'}, {side}"
+            yield FAIL, value, None, unit, said, "reseat"

@@ -35,8 +35,9 @@ class Sensor:
 class Event:
     """One entry of the log, in the order of the log.
 
-    ``time`` is the BMC's own clock as ``2015-01-27T11:31:21``, None before that clock was set. ``severity`` and
-    ``resolved`` are None where the log has no such field (IPMI).
+    ``time`` is the BMC's own clock as ``2015-01-27T11:31:21``, None before that clock was set. ``sensor`` begins with
+    the sensor's type where the BMC tells one ("Power Supply PS2 Status"). ``severity`` and ``resolved`` are None where
+    the log has no such field (IPMI).
     """
 
     id: str
@@ -46,6 +47,8 @@ class Event:
     asserted: bool = True
     severity: str | None = None
     resolved: bool | None = None
+    # Whether the BMC files the entry under its hardware; None where it does not say.
+    hardware: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -57,44 +60,124 @@ class Fault:
     action: str
 
 
-# Event and state names of the IPMI 2.0 specification, tables 42-2 and 42-3, as ipmitool spells them.
-_FAULTS = tuple(
-    (re.compile(pattern, re.IGNORECASE), action)
-    for pattern, action in (
+_WATCHED, _GOOD, _NOTHING = "watch", "good", ""
+
+
+def _table(*rows: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern, re.IGNORECASE), meaning) for pattern, meaning in rows)
+
+
+# Event and state names of the IPMI 2.0 specification, tables 42-2 and 42-3, as ipmitool (lib/ipmi_sel.c) and BMCs spell
+# them: what each asks for. Those that mean the same for every type of sensor; the first that fits counts.
+_ANY_TYPE = _table(
+    # States that say that there is nothing, and the ends of others; their names hold those of the faults.
+    (r"deasserted$|limit not exceeded|performance met|transition to ok|device (?:inserted|enabled)", _GOOD),
+    (r"(?<!not )fully redundant|(?:are|is) redundant|operating normally|(?:has|have) been restored", _GOOD),
+    (r"returned? to (?:a )?normal|status changed to ok", _GOOD),
+    (r"sufficient from insufficient", _WATCHED),
+    (r"transition to (?:running|on ?line)", _GOOD),
+    (r"transition to (?:idle|active|busy|in test|power save)", _NOTHING),
+    (r"(?<!non-)uncorrectable (?:ecc|memory)|uncorrectable error.*dimm", "replace"),
+    (r"memory scrub failed|memory device disabled|correctable (?:ecc|memory error).*logging limit reached", "replace"),
+    (r"failure detected|predictive (?:failure|fault)|drive fault|in (?:critical|failed) array", "replace"),
+    (r"rebuild/remap aborted|rebuild aborted|install error", "investigate"),
+    (r"ac lost|(?:ac|input) out-of-range|input (?:power )?(?:is |was )?(?:lost|loss)|unplugged power", "investigate"),
+    (r"(?<!non-)critical going|\b(?:lower|upper) critical|non-recoverable", "investigate"),
+    (r"over-?temperature|limit exceeded", "investigate"),
+    (r"transition to (?:critical|non-recoverable|degraded)", "investigate"),
+    (
+        r"redundancy (?:is )?(?:lost|degraded)|not redundant|non-redundant: (?:insuff|sufficient from red)",
+        "investigate",
+    ),
+    (r"(?:\b|_)(?:ierr|cat ?err|therm(?:al)?[ _]?trip)\b|fatal nmi|\bfrb[123]\b", "investigate"),
+    (r"(?<!correctable )machine check|\b[ps]err\b", "investigate"),
+    (r"bus (?:fatal|uncorrectable) error|uncorrectable cpu|config(?:uration)? error|power unit failure", "investigate"),
+    (r"(?<!no )\buncorrectable", "investigate"),
+    (r"undetermined system hardware failure|fru failure", "investigate"),
+    (r"presence detected|(?:device|drive|slot).{0,20} (?:presen(?:t|ce)|installed)", _GOOD),
+    (r"supply (?:is )?installed|cable/interconnect is connected", _GOOD),
+    (r"(?<!no )\bleak\w* ?(?:was |is )?detected|(?:\b|_)leak\w*.*\bstate asserted", "investigate"),
+    (r"correctable|going (?:low|high)|intrusion|critical stop|watchdog|panic|timer expired|throttled", _WATCHED),
+    (r"transition to|performance lags|device (?:removed|disabled)|state asserted|sensor failure", _WATCHED),
+    (r"log (?:almost )?full|logging disabled", _WATCHED),
+    (r"communication lost", "investigate"),
+)
+# Types of sensors and makers' own names that are not above: a fault and a failure are called so by all of them. So are
+# those of jobs and of the BMC's programs, which are no hardware.
+_CALLED_FAULT = re.compile(r"(?<!no )\b(?:fault|failed|failure)\b", re.IGNORECASE)
+# By the type of the sensor, for names that say too little without it.
+_BY_TYPE = tuple(
+    (re.compile(kind, re.IGNORECASE), table)
+    for kind, table in (
         (
-            r"uncorrectable (?:ecc|memory)|uncorrectable error.*dimm|memory scrub failed|memory device disabled",
-            "replace",
+            r"processor",
+            _table((r"^disabled", "investigate"), (r"(?:cat ?err|therm ?trip).*state asserted", "investigate")),
         ),
-        (r"correctable (?:ecc|memory error) logging limit reached", "replace"),
-        (r"failure detected|predictive failure|drive fault|in (?:critical|failed) array", "replace"),
-        (r"ac lost|ac out-of-range|out-of-range, but present|power supply input lost", "investigate"),
+        (r"power supply", _table((r"removed|absent", "investigate"), (r"inactive", _WATCHED))),
+        (r"fan|cooling", _table((r"removed|absent|off ?line", "investigate"))),
+        (r"power unit", _table((r"240va|control failure|failure", "investigate"), (r"power (?:off|cycle)", _NOTHING))),
+        (r"memory", _table((r"^parity", "replace"), (r"critical over-?temp", "investigate"))),
+        (r"drive", _table((r"rebuild.*in progress|hot spare|consistency", _WATCHED))),
         (
-            r"(?<!non-)critical going|\b(?:lower|upper) critical|non-recoverable|critical over-?temperature",
-            "investigate",
+            r"system firmware",
+            _table((r"progress", _NOTHING), (r"error|failure|hang|corrupt|no (?:\w+ )*memory", "investigate")),
         ),
-        (r"transition to (?:critical|non-recoverable)", "investigate"),
-        (r"redundancy (?:lost|degraded)|non-redundant: insufficient", "investigate"),
-        (r"\bierr\b|\bcat ?err\b|thermal trip|\bfrb[123]\b|machine check|\b[ps]err\b", "investigate"),
-        (r"bus (?:fatal|uncorrectable) error|configuration error|config error|power unit failure", "investigate"),
+        (r"event logging", _table((r"correctable memory error logging disabled", "replace"))),
+        (
+            r"critical interrupt",
+            _table(
+                (r"front panel|software nmi|bus correctable", _WATCHED),
+                (r"time-?out|channel check|fail-?safe|uncorrectable|fatal|degraded", "investigate"),
+            ),
+        ),
+        (r"slot|connector", _table((r"fault", "investigate"))),
+        (r"cable", _table((r"incorrect", "investigate"))),
+        (r"battery", _table((r"\blow\b|failed", "replace"))),
+        (r"management subsystem", _table((r"degraded|unavailable|off-?line|failure", _WATCHED))),
+        (r"boot error|watchdog|os (?:critical )?stop", _table((r".", _WATCHED))),
+        (r"entity presence", _table((r"absent|disabled", _WATCHED))),
+        (r"button|system acpi|os boot|platform alert|version change|session audit", _table((r".", _NOTHING))),
     )
 )
-_WATCH = re.compile(
-    r"correctable|going (?:low|high)|intrusion|critical stop|watchdog|panic|timer expired", re.IGNORECASE
+# Judged where the state itself is read: a port that lost its link, a temperature that was not there for a while
+# (bmc_sensors asks for those that must read).
+_ELSEWHERE = re.compile(
+    r"\blinks? (?:is )?(?:down|lost|failure)|connectivity status|lan heartbeat|\btemp\w*\b.*is not present",
+    re.IGNORECASE,
 )
-# A state that is good while it is asserted: its end is the fault.
-_GOOD = re.compile(r"presence detected|device present|drive present|fully redundant", re.IGNORECASE)
+# States that a part is in while all is well: their end is a fault. The end of any other good state says nothing.
+_HELD = re.compile(r"presen|redundant|installed|connected", re.IGNORECASE)
 # What an HGX board's BMC logs as an error and is none, or is judged elsewhere: a power cap at full load, a bus of the
 # BMC itself that has a second one, driver messages whose authority is the kernel log of the current boot.
 _BENIGN = re.compile(r"SWPowerCap|Failover to Redundant Interface|Driver Event Message", re.IGNORECASE)
 _CLEARED = re.compile(r"log area reset/cleared|log cleared", re.IGNORECASE)
 _CORRECTABLE = re.compile(r"(?<!un)correctable (?:ecc|memory)", re.IGNORECASE)
 _MEMORY_FAULT = re.compile(r"\becc\b|\bmemory\b", re.IGNORECASE)
+_PART = re.compile(
+    r"\b(?:PSU?|Power Supply|Fan|DIMM|Drive|Disk|CPU|Processor|GPU|Slot|Bay)[ ._#-]*\d\w*", re.IGNORECASE
+)
 _DIMM = re.compile(r"(?:CPU ?\d+[ _]?)?DIMM[ _#]*\w+", re.IGNORECASE)
 
 
-def fault_of(text: str) -> str | None:
-    """Return the action that a state or event asks for by its name, None if it is no fault."""
-    return next((action for pattern, action in _FAULTS if pattern.search(text)), None)
+def fault_of(text: str, sensor: str = "", hardware: bool | None = None) -> str | None:
+    """Return the action that a state or event asks for by its name and its sensor's type, None if it is no fault.
+
+    ``hardware`` is what the BMC says of the entry (``Event.hardware``).
+    """
+    meaning = _meaning(text, sensor, hardware)
+    return meaning if meaning not in (None, _WATCHED, _GOOD, _NOTHING) else None
+
+
+def _meaning(text: str, sensor: str = "", hardware: bool | None = None) -> str | None:
+    """Return what a name of an event asks for, None for one that is not known."""
+    # A limit is left on the side on which it was crossed.
+    if re.search(r"\bupper\b.*going low|\blower\b.*going high", text, re.IGNORECASE):
+        return _WATCHED
+    tables = [table for kind, table in _BY_TYPE if kind.match(sensor)]
+    rows = [row for table in (*tables, _ANY_TYPE) for row in table]
+    said = f"{sensor} {text}" if "state asserted" in text.lower() else text
+    known = next((meaning for pattern, meaning in rows if pattern.search(said)), None)
+    return "investigate" if known is None and hardware is not False and _CALLED_FAULT.search(text) else known
 
 
 def bmc_declared(expect: Expectations, interface: str) -> bool:
@@ -132,20 +215,28 @@ def faults_in(events: Sequence[Event], since: str | None, correctable_limit: int
     correctable: dict[str, int] = {}
     for event in _counting(events, since):
         said = f"{event.sensor}: {event.text}" if event.sensor else event.text
-        key = (event.sensor, _name(event.text))
+        place = event.sensor or _part(event.text)
+        key = (place, _name(event.text))
         kind = _kind(event)
         if kind == "good":
-            for other in [other for other in active if other[0] == event.sensor]:
-                del active[other]
+            # A part that is back, or whole again; a log that names none closes nothing by it.
+            for other in [other for other in active if place and other[0] == place and not _lasting(active[other])]:
+                fault = active.pop(other)
+                if _meaning(other[1], place) != _GOOD:
+                    watched.append(f"{fault.why} (over)")
         elif kind == "over":
-            if active.pop(key, None) or fault_of(event.text) or event.severity == CRITICAL:
+            if (
+                active.pop(key, None)
+                or fault_of(event.text, event.sensor, event.hardware)
+                or event.severity == CRITICAL
+            ):
                 watched.append(f"{said} (over)")
         elif kind == "correctable":
             part = _dimm(event)
             correctable[part] = correctable.get(part, 0) + 1
         elif kind == "fault":
             part = _dimm(event) if _MEMORY_FAULT.search(said) else "bmc"
-            active[key] = Fault(part, said, fault_of(event.text) or "investigate")
+            active[key] = Fault(part, said, fault_of(event.text, event.sensor, event.hardware) or "investigate")
         elif kind == "watch":
             watched.append(said)
     for part, count in correctable.items():
@@ -159,9 +250,10 @@ def faults_in(events: Sequence[Event], since: str | None, correctable_limit: int
 
 def _kind(event: Event) -> str:
     """Return what an event is: ``fault``, ``correctable``, ``watch``, ``good``, ``over`` (a state that ended) or ""."""
-    action = fault_of(event.text)
-    if _GOOD.search(event.text) and action is None:
-        return "good" if event.asserted else "fault"
+    meaning = _meaning(event.text, event.sensor, event.hardware)
+    action = fault_of(event.text, event.sensor, event.hardware)
+    if meaning == _GOOD:
+        return "good" if event.asserted else "fault" if _HELD.search(event.text) else ""
     # An uncorrectable memory error does not end with its state.
     lasting = action == "replace" and _MEMORY_FAULT.search(f"{event.sensor} {event.text}")
     if not event.asserted or event.resolved:
@@ -170,9 +262,29 @@ def _kind(event: Event) -> str:
         return "watch"
     if _CORRECTABLE.search(event.text) and action is None:
         return "correctable"
-    if action or event.severity == CRITICAL:
+    if action:
         return "fault"
-    return "watch" if event.severity == WARNING or _WATCH.search(event.text) else ""
+    serious = event.severity in (WARNING, CRITICAL)
+    # What the BMC does not file under hardware (jobs, logins, licences) says nothing of the host's parts.
+    if serious and (event.hardware is False or _ELSEWHERE.search(event.text)):
+        return "watch"
+    # Critical and of no known kind, or a warning that the BMC itself holds open on its hardware.
+    if event.severity == CRITICAL or (serious and event.hardware and event.resolved is False):
+        return "fault"
+    return "watch" if serious or meaning == _WATCHED else ""
+
+
+def _lasting(fault: Fault) -> bool:
+    return fault.action == "replace" and fault.part != "bmc"
+
+
+def _part(text: str) -> str:
+    """Return the part that a text names, "" where it names none."""
+    if "redundan" in text.lower():
+        match = re.search(r"power|fan|cooling", text, re.IGNORECASE)
+        return f"redundancy {match.group().lower()}" if match else ""
+    match = _PART.search(text)
+    return re.sub(r"[\W_]+", " ", match.group()).lower() if match else ""
 
 
 def _counting(events: Sequence[Event], since: str | None) -> list[Event]:

@@ -54,7 +54,17 @@ _PHYS_STATES = {
     "linkup",
     "linkerrorrecovery",
     "phy test",
+    # ibstat's word for it.
+    "phytest",
+    "no state change",
 }
+# What ibstat and ibstatus print of a device or a port.
+_FIELDS = {
+    *("ca type", "number of ports", "firmware version", "hardware version", "node guid", "system image guid"),
+    *("state", "physical state", "rate", "base lid", "lmc", "sm lid", "capability mask", "port guid", "link layer"),
+    *("default gid", "phys state", "link_layer"),
+}
+_FAILED = re.compile(r"ib(?:panic|error|warn): |\bfailed\b|no such|cannot|can't|\busage:", re.IGNORECASE)
 _RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9])?) Gb/sec \(([0-9]{1,2})X(?: ?([A-Z0-9]+))?\)")
 _NUMBER = re.compile(r"[0-9]{1,20}")
 # ".../0000:0c:00.0/infiniband/mlx5_0/ports/1/rate" or "mlx5_0/ports/1/rate".
@@ -150,7 +160,7 @@ def _device(name: str, values: Mapping[str, str]) -> Device:
         model=_line(values.get("hca_type")),
         board=_line(values.get("board_id")),
         pcie_gt_per_s=transfer_rate(values.get("device/current_link_speed")),
-        pcie_width=_count(values.get("device/current_link_width")),
+        pcie_width=_width(values.get("device/current_link_width")),
         pcie_max_gt_per_s=transfer_rate(values.get("device/max_link_speed")),
         pcie_max_width=_count(values.get("device/max_link_width")),
         interfaces=_interfaces(values),
@@ -171,6 +181,12 @@ def _port(number: str, values: Mapping[str, str]) -> Port:
         counters=_counters(own, "counters/"),
         hw_counters=_counters(own, "hw_counters/"),
     )
+
+
+def _width(text: str | None) -> int | None:
+    """Return the lanes of a link; a device that does not answer reads as all ones: the kernel prints 63 or 255."""
+    lanes = _count(text)
+    return lanes if lanes in (1, 2, 4, 8, 12, 16, 32) else None
 
 
 def _counters(values: Mapping[str, str], prefix: str) -> dict[str, int]:
@@ -244,6 +260,8 @@ def _chunks(text: str, heading: re.Pattern[str]) -> list[tuple[str, str]]:
             found.append((match.group(1), []))
         elif found:
             found[-1][1].append(line)
+        elif _FAILED.search(line):
+            raise Unreadable(f"the tool failed: {line.strip()[:120]!r}")
     return [(name, "\n".join(lines)) for name, lines in found]
 
 
@@ -251,6 +269,9 @@ def _fields(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in text.splitlines():
         key, colon, value = line.strip().partition(":")
+        # What is neither indented nor known by name the tool says of itself ("ibpanic: ... failed").
+        if line.strip() and key.lower() not in _FIELDS and (line[0] not in " \t" or _FAILED.search(line)):
+            raise Unreadable(f"line {line.strip()[:120]!r} is no field: the tool failed, or its list is not whole")
         if colon:
             # Two devices ran together: the line between them is lost.
             _once(key, found)

@@ -25,6 +25,7 @@ _STATES = {
     **dict.fromkeys(("cr", "lcr", "ucr", "nr", "lnr", "unr"), CRITICAL),
 }
 _READING = re.compile(r"(-?\d+(?:\.\d+)?) ([A-Za-z%].*)", re.ASCII)
+_EMPTY_BAY = re.compile(r"absent|removed", re.IGNORECASE)
 _LOCATOR = re.compile(r"MC @|FRU @")
 _SUPPLY = re.compile(r"status|supply|^psu? ?\d+$", re.IGNORECASE)
 # What a sound supply says of itself; some print its load before the states (iLO: "95 Watts, Presence detected").
@@ -58,6 +59,7 @@ def parse(output: Output) -> Sensors | None:
     if not lines or not output.stdout.endswith("\n"):
         raise Unreadable(f"ends with {output.stdout[-40:]!r}, expected whole lines")
     sensors: list[Sensor] = []
+    seen: set[tuple[str, ...]] = set()
     supplies: list[tuple[tuple[int, ...], Sensor]] = []
     for line in lines:
         fields = [field.strip() for field in line.split("|")]
@@ -69,6 +71,10 @@ def parse(output: Output) -> Sensors | None:
             raise Unreadable(f"line {line[:80]!r}, expected five columns")
         if _LOCATOR.search(text):
             continue
+        if len(fields) == 5:
+            if (name, fields[1], entity) in seen:
+                raise Unreadable(f"sensor {name} ({fields[1]}, entity {entity}) is listed twice, with two readings")
+            seen.add((name, fields[1], entity))
         sensor = _sensor(name, status, text)
         sensors.append(sensor)
         if _is_supply(name, entity, text):
@@ -84,7 +90,8 @@ def _sensor(name: str, status: str, text: str) -> Sensor:
         unit = "C" if match.group(2) == "degrees C" else match.group(2)
         return Sensor(name, state, float(match.group(1)), unit, text)
     # A state sensor reports "ok" whatever its state is; one whose reading failed has no state at all.
-    if state in (OK, WARNING) and fault_of(text):
+    # What a state asserted means, or "Low", its name tells; an empty bay is no fault.
+    if state in (OK, WARNING) and (fault_of(text) or (fault_of(text, name) and not _EMPTY_BAY.search(text))):
         state = CRITICAL
     elif state == OK and text in ("No Reading", "Disabled", "Not Readable", "Unknown", "na"):
         state = ABSENT

@@ -2,7 +2,8 @@
 
 Layouts of ipmitool 1.8.9 to 1.8.19 (lib/ipmi_sel.c): ``id | date | time | sensor | event | Asserted``, for ``elist``
 with the sensor's name and a further column; ``Pre-Init`` and a counter in place of the date before the BMC's clock was
-set; dates with two or four digits of year, times with a zone; OEM records. ``sel list`` alone is understood as well.
+set; dates with two or four digits of year, times with a zone; OEM records. ``sel list`` alone is understood as well,
+and so is its form with ``-v``, a paragraph of fields for each record.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ def parse(output: Output) -> Log | None:
 
 
 def _events(text: str) -> tuple[Event, ...]:
+    if re.match(r"\s*SEL Record ID", text):
+        text = _as_lines(text)
     lines = [line for line in text.splitlines() if line.strip()]
     if [line.strip() for line in lines] == [_EMPTY]:
         return ()
@@ -91,6 +94,25 @@ def _events(text: str) -> tuple[Event, ...]:
         if number <= before < _LAST_NUMBERS:
             raise Unreadable(f"record {number:x} stands after {before:x}, expected records in their order")
     return events
+
+
+def _as_lines(text: str) -> str:
+    """Return the records of ``sel list -v`` as lines of ``sel list``; raises Unreadable."""
+    lines = []
+    for record in re.split(r"^(?=\s*SEL Record ID)", text, flags=re.MULTILINE):
+        if not record.strip():
+            continue
+        fields = dict(re.findall(r"^ *(\S[^:\n]*?) *: *(.*?) *$", record, re.MULTILINE))
+        sensor = f"{fields.get('Sensor Type', '')} #0x{fields.get('Sensor Number', '')}"
+        direction = fields.get("Event Direction", "").replace("ion Event", "ed")
+        date, _, time = fields.get("Timestamp", "").partition(" ")
+        if direction not in _DIRECTIONS or not fields.get("Description"):
+            raise Unreadable(f"record {fields.get('SEL Record ID')!r} without direction or description")
+        number = fields["SEL Record ID"].lstrip("0") or "0"
+        lines.append(" | ".join((number, date, time, sensor, fields["Description"], direction)) + "\n")
+    if not text.endswith("\n"):
+        raise Unreadable(f"ends with {text[-40:]!r}, expected whole lines")
+    return "".join(lines)
 
 
 def _event(line: str) -> Event:

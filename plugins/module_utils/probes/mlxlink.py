@@ -3,7 +3,8 @@
 Format: the names of NVIDIA's MFT 4.21 to 4.35 and of mstflint's ``mstlink``, which is the same program. What the device
 refuses, such as the histogram of a link that is down, is the status of the report, with exit status 1 and nothing on
 stderr; what comes before the device is on stderr, and stdout has the codes of colours alone. A field that a port cannot
-tell, and every counter of a link that is down, reads ``N/A``. A BER without an error reads ``15E-255``.
+tell, and every counter of a link that is down, reads ``N/A``. A BER without an error reads ``15E-255``. Names of codes
+and loopbacks: mlxlink/modules/mlxlink_maps.cpp of mstflint.
 ``Symbol BER`` is given for InfiniBand only, ``Link Down Counter`` by some versions for InfiniBand only. A passive
 copper cable has no sensors: it reads N/A, or ``0 [0..0]``. The same report as text (without ``--json``) is understood
 as well.
@@ -31,7 +32,15 @@ _UNKNOWN = ("", "n/a", "unknown", "not supported")
 _NUMBER = r"[-+]?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,4})?"
 _RANGE = re.compile(rf"(.*?)\s*\[({_NUMBER})\.\.({_NUMBER})\]")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# "Module FW Fault", "Rx LOS [per lane]", "Tx CDR LOL [per lane]", "LOS Alarm".
+_FLAG = re.compile(r"\b(?:fault|los|lol|alarm|warning)\b", re.IGNORECASE)
+_UNSET = ("0", "no", "none", "off")
+_LANE_GBPS = {"SDR": 2.5, "DDR": 5, "QDR": 10, "FDR10": 10, "FDR": 14, "EDR": 25, "HDR": 50, "NDR": 100, "XDR": 200}
 _CODE = re.compile(r"\(\s*([0-9]{2,4})\s*,\s*([0-9]{2,4})(?:\s*\+\s*[0-9]+)?\s*\)")
+
+
+_TEMPERATURE, _RX_POWER, _TX_POWER = "Temperature [C]", "Rx Power Current [dBm]", "Tx Power Current [dBm]"
+_SENSORS = (_TEMPERATURE, _RX_POWER, _TX_POWER)
 
 
 @dataclass(frozen=True)
@@ -48,15 +57,24 @@ class Link:
     """The link of one rail; a field that was not given, or not in a known form, is None.
 
     ``fec_histogram`` counts code words by the symbols that had to be corrected in them; ``fec_symbols`` is how many the
-    link's code can correct. ``advice_code`` is 0 when the firmware found nothing wrong.
+    link's code can correct. ``advice_code`` is 0 when the firmware found nothing wrong. ``flags`` are those of the
+    module that are set, with the lanes where they are told by lane; ``limited`` are the sensors besides temperature and
+    light for which the module has limits, by the name that is printed.
     """
 
     state: str | None = None
+    physical_state: str | None = None
     speed: str | None = None
+    width: str | None = None
+    fec: str | None = None
+    loopback: str | None = None
     raw_ber: float | None = None
+    raw_ber_lanes: tuple[float | None, ...] = ()
     effective_ber: float | None = None
     symbol_ber: float | None = None
     effective_errors: int | None = None
+    symbol_errors: int | None = None
+    minutes: float | None = None
     link_downs: int | None = None
     link_recoveries: int | None = None
     fec_histogram: Mapping[int, int] = field(default_factory=dict)
@@ -64,6 +82,11 @@ class Link:
     temperature: Reading = Reading()
     rx_power: Reading = Reading()
     tx_power: Reading = Reading()
+    limited: Mapping[str, Reading] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    unread_flags: tuple[str, ...] = ()
+    module_state: str | None = None
+    data_paths: tuple[str, ...] = ()
     cable_type: str | None = None
     monitored: str | None = None
     vendor: str | None = None
@@ -76,6 +99,15 @@ class Link:
     def infiniband(self) -> bool | None:
         """Whether the link speaks InfiniBand; None when the speed could not be read."""
         return None if self.speed is None else self.speed.startswith("IB-")
+
+    @property
+    def lane_gbps(self) -> float | None:
+        """What one lane carries, in Gb/s; None where speed or width could not be read."""
+        speed, lanes = self.speed or "", re.fullmatch(r"([0-9]{1,2})x", self.width or "")
+        told = re.fullmatch(r"([0-9]{1,4})G(?:bE)?", speed)
+        if told and lanes and int(lanes.group(1)):
+            return float(told.group(1)) / int(lanes.group(1))
+        return _LANE_GBPS.get(speed[len("IB-") :]) if self.infiniband else None
 
     @property
     def passive(self) -> bool:
@@ -189,23 +221,40 @@ def _link(sections: Mapping[str, Mapping[str, Any]]) -> Link:
         raise Unreadable(f"sections are {', '.join(sections) or 'none'}, expected 'Operational Info' among them")
     operation = sections["Operational Info"]
     counters = sections.get("Physical Counters and BER Info", {})
+    for name in ("Effective Physical Errors", "Symbol Errors", "Link Down Counter", "Link Error Recovery Counter"):
+        if str(counters.get(name, "")).strip() not in ("", "N/A", "None") and _count(counters[name]) is None:
+            raise Unreadable(f"{name} is {str(counters[name])[:60]!r}, expected a number")
     module = sections.get("Module Info", {})
     advice = sections.get("Troubleshooting Info", {})
     histogram = _histogram(sections.get("Histogram of FEC Errors", {}))
+    flags, unread_flags = _flags(module)
+    limited = {name: _reading(value) for name, value in module.items() if name not in _SENSORS}
     return Link(
         state=_text(operation.get("State")),
+        physical_state=_text(operation.get("Physical state")),
         speed=_text(operation.get("Speed")),
-        raw_ber=_number(counters.get("Raw Physical BER")),
-        effective_ber=_number(counters.get("Effective Physical BER")),
-        symbol_ber=_number(counters.get("Symbol BER")),
+        width=_text(operation.get("Width")),
+        fec=_text(operation.get("FEC")),
+        loopback=_text(operation.get("Loopback Mode")),
+        raw_ber=_rate(counters.get("Raw Physical BER")),
+        raw_ber_lanes=_lanes(counters.get("Raw Physical BER Per Lane")),
+        effective_ber=_rate(counters.get("Effective Physical BER")),
+        symbol_ber=_rate(counters.get("Symbol BER")),
         effective_errors=_count(counters.get("Effective Physical Errors")),
+        symbol_errors=_count(counters.get("Symbol Errors")),
+        minutes=_number(counters.get("Time Since Last Clear [Min]")),
         link_downs=_count(counters.get("Link Down Counter")),
         link_recoveries=_count(counters.get("Link Error Recovery Counter")),
         fec_histogram=histogram,
         fec_symbols=_correctable(operation.get("FEC")),
-        temperature=_reading(module.get("Temperature [C]")),
-        rx_power=_reading(module.get("Rx Power Current [dBm]")),
-        tx_power=_reading(module.get("Tx Power Current [dBm]")),
+        temperature=_reading(module.get(_TEMPERATURE)),
+        rx_power=_reading(module.get(_RX_POWER)),
+        tx_power=_reading(module.get(_TX_POWER)),
+        limited={name: reading for name, reading in limited.items() if reading.low is not None},
+        flags=flags,
+        unread_flags=unread_flags,
+        module_state=_text(module.get("Module State")),
+        data_paths=tuple(filter(None, map(_text, _list(module.get("DataPath state [per lane]"))))),
         cable_type=_text(module.get("Cable Type")),
         monitored=_text(module.get("Digital Diagnostic Monitoring")),
         vendor=_text(module.get("Vendor Name")),
@@ -214,6 +263,30 @@ def _link(sections: Mapping[str, Mapping[str, Any]]) -> Link:
         advice_code=_count(advice.get("Status Opcode")),
         advice=_text(advice.get("Recommendation")),
     )
+
+
+def _flags(module: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the flags that are set, and those that are told in an unknown way; not told (N/A) is neither."""
+    found: list[str] = []
+    unread: list[str] = []
+    for name, value in module.items():
+        if not _FLAG.search(name):
+            continue
+        said = [text for text in map(_text, [value] if isinstance(value, (int, float)) else _list(value)) if text]
+        lanes = [str(lane) for lane, text in enumerate(said) if text.lower() not in _UNSET]
+        known = all(re.fullmatch(r"0x[0-9a-fA-F]{1,8}|[0-9]{1,4}|yes|on", text, re.IGNORECASE) for text in said)
+        plain = name.partition(" [")[0]
+        if lanes and "[per lane]" in name:
+            plain += f" on lane {', '.join(lanes)}"
+        if lanes:
+            (found if known else unread).append(plain)
+    return tuple(found), tuple(unread)
+
+
+def _lanes(value: Any) -> tuple[float | None, ...]:
+    """Return the rate of each lane, nothing where no lane tells one."""
+    rates = tuple(map(_rate, _list(value)))
+    return rates if any(rate is not None for rate in rates) else ()
 
 
 def _histogram(section: Mapping[str, Any]) -> dict[int, int]:
@@ -268,6 +341,12 @@ def _text(value: Any) -> str | None:
 def _number(value: Any) -> float | None:
     text = str(value).strip() if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ""
     return float(text) if re.fullmatch(_NUMBER, text) else None
+
+
+def _rate(value: Any) -> float | None:
+    """Return a bit error rate, None for what is no share of bits."""
+    rate = _number(value)
+    return rate if rate is not None and 0 <= rate <= 1 else None
 
 
 def _count(value: Any) -> int | None:

@@ -31,8 +31,18 @@ _READINGS = {
     "Reading": "",
 }
 # Which of them a member of the list, or a document of the kind, owes.
+_LINKS = {"LinkUp": OK, "Up": OK, "LinkDown": CRITICAL, "Down": CRITICAL}
 _OWED = {"Temperatures": "ReadingCelsius", "Fans": "Reading", "Voltages": "ReadingVolts", "#Sensor": "Reading"}
 _HEALTH = {"OK": OK, "Warning": WARNING, "Critical": CRITICAL}
+# Categories of iLO's (HpeLogEntry) and iDRAC's (DellLCLogEntry) entries, and message registries of DMTF DSP8011, that
+# are about jobs, users and settings.
+_NO_HARDWARE = frozenset(
+    (
+        *("Administration", "Maintenance", "Security", "Configuration", "Firmware", "Other"),
+        *("Audit", "Updates", "Work Notes", "WorkNotes"),
+        *("Base", "TaskEvent", "JobEvent", "Update", "License", "HeartbeatEvent", "Security"),
+    )
+)
 _MAC = re.compile(r"[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}")
 _NOT_THERE = ("Absent", "Disabled", "StandbyOffline", "UnavailableOffline")
 # (name in a Sensor, in a Thermal or Power document, whether above it is bad, what it then is)
@@ -107,6 +117,9 @@ def parse(output: Output) -> Documents | None:
         if kind == "#Manager":
             version = document.get("FirmwareVersion")
             firmware = version if isinstance(version, str) and version else firmware
+        # The BMC's own interface answers, or nobody would read this; its others need no cable.
+        if "LinkStatus" in document and "/Managers/" not in str(document.get("@odata.id")):
+            sensors.append(_link(document))
         if kind == "#EthernetInterface":
             mac = mac or _mac(document)
             continue
@@ -174,6 +187,14 @@ def _sensor(place: str, item: Mapping[str, Any]) -> Sensor:
     return Sensor(name, OK, reading, unit, text)
 
 
+def _link(port: Mapping[str, Any]) -> Sensor:
+    """Return the link of a port that the class lists: down is a fault, one without a cable is to be watched."""
+    said = port.get("LinkStatus")
+    off = port.get("InterfaceEnabled") is False or port.get("LinkState") == "Disabled"
+    state = ABSENT if off else _LINKS.get(str(said), WARNING if isinstance(said, str) else UNKNOWN)
+    return Sensor(f"link {port.get('Id') or port.get('Name')}", state, text=f"LinkStatus {said}")
+
+
 def _speed(fan: Mapping[str, Any]) -> tuple[float | None, str]:
     """Return the speed that a Fan document of a ThermalSubsystem tells, in RPM where it does, and its unit.
 
@@ -224,15 +245,43 @@ def _event(item: Mapping[str, Any]) -> Event:
     time = item.get("EventTimestamp") or item.get("Created")
     dated = isinstance(time, str) and not time.startswith("1970")
     resolved = item.get("Resolved")
+    # iLO's own word for it: its log has no Resolved.
+    repaired = _oem(item, "Hpe").get("Repaired")
+    resolved = repaired if isinstance(repaired, bool) else resolved
+    message = str(item["Message"])
+    # AMI's BMCs print the record's fields for a message, the event's name among them.
+    told = re.search(r"\bEvent_Type : ([^,]+)", message) if message.startswith("Event_Data_1 :") else None
     return Event(
         str(item.get("Id", "")),
         str(time)[:19] if dated else None,
         f"{item.get('SensorType') or 'sensor'} {item['SensorNumber']}" if item.get("SensorNumber") is not None else "",
-        str(item["Message"]),
+        told.group(1).strip() if told else message,
         not str(item.get("EntryCode", "")).startswith("Deassert"),
         severity,
         resolved if isinstance(resolved, bool) else None,
+        _hardware(item),
     )
+
+
+def _hardware(item: Mapping[str, Any]) -> bool | None:
+    """Return whether the BMC files an entry under its hardware: by iLO's and iDRAC's categories, or the registry."""
+    categories = _oem(item, "Hpe").get("Categories")
+    category = _oem(item, "Dell").get("Category")
+    if isinstance(categories, list) and categories:
+        return not {str(name) for name in categories} <= _NO_HARDWARE
+    if isinstance(category, str) and category:
+        return category not in _NO_HARDWARE
+    # What the BMC's own programs wrote into their system's log.
+    if "/LogServices/Journal/" in str(item.get("@odata.id")):
+        return False
+    registry = str(item.get("MessageId", "")).partition(".")[0]
+    return False if registry in _NO_HARDWARE else None
+
+
+def _oem(item: Mapping[str, Any], vendor: str) -> Mapping[str, Any]:
+    oem = item.get("Oem")
+    own = oem.get(vendor) if isinstance(oem, dict) else None
+    return own if isinstance(own, dict) else {}
 
 
 def _number(value: Any) -> float | None:

@@ -98,6 +98,54 @@ def test_event_that_is_no_fault(expect, text, verdict):
     assert judged(expect, event("S", text)) == verdict
 
 
+@pytest.mark.parametrize(
+    ("sensor", "text", "verdict"),
+    [
+        ("Processor CPU1", "Disabled", "fail"),
+        ("Memory #0x10", "Parity | DIMM A1", "fail"),
+        ("Battery VBAT", "Failed", "fail"),
+        ("Battery VBAT", "Presence detected", "pass"),
+        ("Slot / Connector #0x21", "Fault Status", "fail"),
+        ("Critical Interrupt #0x12", "Bus Timeout", "fail"),
+        ("Critical Interrupt #0x12", "Software NMI", "pass"),
+        ("Power Unit #0x1", "Power off/down", "pass"),
+        ("Power Unit #0x1", "Soft-power control failure", "fail"),
+        ("System Firmware #0x6", "Progress 1", "pass"),
+        ("System Firmware #0x6", "Error", "fail"),
+        ("Fan FAN1", "Device Removed/Absent", "fail"),
+        ("Entity Presence #0x1", "Device Removed/Absent", "pass"),
+        ("Power Supply #0x51", "Predictive Failure Deasserted", "pass"),
+        ("Power Supply #0x51", "Non-Redundant: Sufficient from Redundant", "fail"),
+        ("Temperature Inlet", "Upper Critical going low", "pass"),
+        ("OS Boot", "C: boot completed", "pass"),
+        ("Button #0x1", "State Asserted", "pass"),
+        ("Fan FAN1", "Transition to Running", "pass"),
+        ("", "A PCIe device reports an uncorrectable error", "fail"),
+    ],
+)
+def test_event_means_what_the_type_of_its_sensor_makes_of_it(expect, sensor, text, verdict):
+    found = judged(expect, event(sensor, text))
+    assert next(iter(found.values()))[0] == verdict
+
+
+def test_supply_that_was_put_in_again_closes_its_own_fault_alone(expect):
+    failed = [event("", f"PS{n} Status, Power Supply Failure detected", severity="critical") for n in (1, 2)]
+    back = [event("", f"PS{n} Status, Power Supply Installed", severity="ok") for n in (1, 2)]
+    assert judged(expect, *failed, *back) == WATCH
+    assert judged(expect, *failed, back[0])["bmc"][0] == "fail"
+    assert judged(expect, *failed, event("", "Power Supply Installed", severity="ok"))["bmc"][0] == "fail"
+
+
+def test_what_is_not_about_hardware_is_watched_and_what_is_stays_open_until_repaired(expect):
+    said = {"severity": "critical", "text": "an operation cannot be completed"}
+    assert judged(expect, event("", **said, hardware=False)) == WATCH
+    assert judged(expect, event("", **said))["bmc"][0] == "fail"
+    said = {"severity": "warning", "text": "a part of no known kind", "hardware": True}
+    assert judged(expect, event("", **said, resolved=False))["bmc"][0] == "fail"
+    assert judged(expect, event("", **said, resolved=True)) == PASS
+    assert judged(expect, event("", "Input Power Loss (Power Supply 2)", severity="warning"))["bmc"][0] == "fail"
+
+
 def test_supply_that_left_its_slot_is_a_fault_until_it_is_back(expect):
     gone, back = event("PS2", "Presence detected", asserted=False), event("PS2", "Presence detected")
     assert judged(expect, gone) == {"bmc": ("fail", "investigate")}
@@ -105,7 +153,7 @@ def test_supply_that_left_its_slot_is_a_fault_until_it_is_back(expect):
 
 
 def test_regained_redundancy_ends_its_loss(expect):
-    assert judged(expect, event("PS", "Redundancy Lost"), event("PS", "Fully Redundant")) == PASS
+    assert judged(expect, event("PS", "Redundancy Lost"), event("PS", "Fully Redundant")) == WATCH
 
 
 def test_what_was_before_the_log_was_cleared_or_before_the_declared_date_does_not_count(expect):
