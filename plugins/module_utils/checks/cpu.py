@@ -10,7 +10,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding, Value
 
 NAME = "cpu"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("lscpu",)
 
 

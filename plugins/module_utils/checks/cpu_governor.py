@@ -11,7 +11,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "cpu_governor"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("cpufreq",)
 # Counts the cores where the class does not.
 OPTIONAL_PROBES: tuple[str, ...] = ("lscpu",)

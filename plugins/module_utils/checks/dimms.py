@@ -11,7 +11,7 @@ from ..words.expectations import Dimms, Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "dimms"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("dmidecode_memory",)
 
 

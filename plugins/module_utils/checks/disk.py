@@ -10,7 +10,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "disk"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("disk_free",)
 
 _GIB = 1024**3

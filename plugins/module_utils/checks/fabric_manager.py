@@ -12,7 +12,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "fabric_manager"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("fabric_manager", "nvidia_smi")
 
 

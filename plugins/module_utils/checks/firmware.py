@@ -11,7 +11,7 @@ from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "firmware"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("dmidecode",)
 # Of the two that ask a BMC, the one that the class does not declare has no value.
 OPTIONAL_PROBES: tuple[str, ...] = ("ipmi_mc", "redfish")

@@ -17,7 +17,7 @@ from ..words.expectations import Imex as Wanted
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding, Value
 
 NAME = "imex"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("imex", "nvidia_smi")
 
 # The legend of nvidia-imex-ctl -N.

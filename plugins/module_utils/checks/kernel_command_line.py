@@ -10,7 +10,7 @@ from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "kernel_command_line"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("cmdline",)
 # Tells whether a reboot brings what is missing.
 OPTIONAL_PROBES: tuple[str, ...] = ("boot_loader",)

@@ -13,7 +13,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "memory"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("meminfo",)
 # What of it is at which NUMA node.
 OPTIONAL_PROBES: tuple[str, ...] = ("numa",)

@@ -15,7 +15,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "microcode"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("cpuinfo",)
 # Counts the cores where the class does not.
 OPTIONAL_PROBES: tuple[str, ...] = ("lscpu",)

@@ -15,7 +15,7 @@ from ..words.expectations import Expectations, Mount
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "mounts"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("mounts",)
 
 # States in which a RAID0 array serves (Linux, Documentation/admin-guide/md.rst).

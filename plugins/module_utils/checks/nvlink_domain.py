@@ -17,7 +17,7 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "nvlink_domain"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 _EXPECTED = "one cluster and clique"

@@ -14,7 +14,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nvlink_subnet_manager"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("nvlsm", "nvswitch_nics")
 
 # A defunct process (Z, X) has ended, a stopped one (T, t) answers nobody.

@@ -15,7 +15,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "pytorch"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("pytorch",)
 OPTIONAL_PROBES: tuple[str, ...] = ("nvidia_smi",)
 SUBJECT = "pytorch"

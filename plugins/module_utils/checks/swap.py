@@ -10,7 +10,7 @@ from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "swap"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("meminfo",)
 
 

@@ -30,7 +30,7 @@ def parse_unit_state(output: Output) -> UnitState:
     if output.rc != 0:
         raise Unreadable(f"systemctl: {output.error or output.stderr or f'exit status {output.rc}'}")
     # A line without its end may have been cut off ("inactive" ends with "active", "activating" does not begin with it).
-    lines = output.stdout.split("\n")[:-1]
+    lines = [line.rstrip() for line in output.stdout.split("\n")[:-1]]
     properties = dict(line.split("=", 1) for line in lines if "=" in line)
     missing = [name for name in PROPERTIES[:3] if not properties.get(name)]
     if missing:

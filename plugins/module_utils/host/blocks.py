@@ -37,9 +37,10 @@ def read_files(host: Host, *patterns: str) -> Output:
 
 
 def split(text: str) -> dict[str, Output]:
-    """Return the outputs by name; text before the first heading is no output. A name given twice keeps the last.
+    """Return the outputs by name; text before the first heading is no output.
 
-    An output that the list names and that is not there cannot be read (``rc`` None), nor can the one before it.
+    An output that the list names and that is not there cannot be read (``rc`` None), nor can the one before it, nor one
+    whose name is given twice: nobody can say which of them is meant.
     """
     outputs: dict[str, Output] = {}
     name, heading, lines = "", "", []
@@ -49,7 +50,8 @@ def split(text: str) -> dict[str, Output]:
             lines.append(line)
             continue
         if name:
-            outputs[name] = _output(heading, lines)
+            twice = Output(rc=None, error="stands here twice")
+            outputs[name] = twice if name in outputs else _output(heading, lines)
         name, heading, lines = match.group(1), match.group(2) or "", []
     if is_listed(text):
         *names, count = outputs.pop(_LIST).stdout.splitlines() or [""]

@@ -10,6 +10,7 @@ software (drivers/infiniband/sw/rxe) on its network interface, the interface of 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -68,6 +69,10 @@ def parse_names(output: Output) -> Names:
             parents[match.group(1), match.group(2)] = match.group(3)
         else:
             raise Unreadable(f"line is {line[:100]!r}, expected a path of /sys/bus/pci/devices or a parent")
+    for kind, names in found.items():
+        counted = Counter(name for own in names.values() for name in own)
+        if twice := next((name for name, times in counted.items() if times > 1), None):
+            raise Unreadable(f"{kind} device {twice} stands at two PCI addresses")
     for (kind, name), parent in parents.items():
         for address, interfaces in found["net"].items():
             if kind == "net":

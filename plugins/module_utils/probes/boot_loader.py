@@ -15,7 +15,7 @@ from ..words.expectations import Expectations
 NAME = "boot_loader"
 PATH = "/boot/grub/grub.cfg"
 
-_LINUX = re.compile(r"^\s*linux(?:16|efi)?\s+\S+\s+(.*)$", re.MULTILINE)
+_LINUX = re.compile(r"^[ \t]*linux(?:16|efi)?\s+\S+\s+(.*)$", re.MULTILINE)
 
 
 def collect(host: Host, expect: Expectations | None = None) -> Output:

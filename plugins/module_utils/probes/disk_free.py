@@ -35,6 +35,9 @@ def parse(output: Output) -> dict[str, int]:
         match = _LINE.fullmatch(line)
         if not match:
             raise Unreadable(f"line {line[:80]!r}, expected six columns")
+        blocks, used, available = (int(match.group(column)) for column in (1, 2, 3))
+        if used + available > blocks:
+            raise Unreadable(f"line {line[:80]!r}: more used and available than there is")
         # A mount hides an earlier one at the same place.
         free[match.group(4)] = int(match.group(3))
     return free

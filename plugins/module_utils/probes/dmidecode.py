@@ -13,7 +13,7 @@ ARGV = ("dmidecode", "-t", "0,1,2")
 TIMEOUT_SECONDS = 20.0
 
 _SECTIONS = {"0": "bios", "1": "system", "2": "board"}
-_HANDLE = re.compile(r"Handle 0x[0-9A-Fa-f]+, DMI type (\d+), \d+ bytes", re.ASCII)
+_HANDLE = re.compile(r"Handle (0x[0-9A-Fa-f]+), DMI type (\d+), \d+ bytes", re.ASCII)
 _UNSPECIFIED = ("", "Not Specified", "Unknown", "<BAD INDEX>", "<OUT OF SPEC>")
 
 
@@ -39,11 +39,16 @@ def parse(output: Output) -> Firmware:
     """Return the fields of the first structure of each kind; raises Unreadable."""
     require_success(output)
     fields: dict[str, str] = {}
+    handles: set[str] = set()
     section = ""
     for line in output.stdout.split("\n"):
         handle = _HANDLE.fullmatch(line.rstrip())
         if handle:
-            section = _SECTIONS.get(handle.group(1), "")
+            # SMBIOS specification, 6.1.2: a handle is used once.
+            if handle.group(1) in handles:
+                raise Unreadable(f"structure {handle.group(1)} is listed twice")
+            handles.add(handle.group(1))
+            section = _SECTIONS.get(handle.group(2), "")
         elif section and ": " in line:
             name, _, value = line.strip().partition(": ")
             fields.setdefault(f"{section}/{name}", value.strip())

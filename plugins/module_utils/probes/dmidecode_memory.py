@@ -60,7 +60,12 @@ def parse(output: Output) -> Modules:
     arrays: dict[str, int] = {}
     others: set[str] = set()
     devices: list[Mapping[str, str]] = []
+    seen: set[str] = set()
     for kind, handle, fields in _structures(text):
+        # SMBIOS specification, 6.1.2: a handle is used once.
+        if handle in seen:
+            raise Unreadable(f"structure {handle} is listed twice")
+        seen.add(handle)
         if kind == "16" and not fields.get("Use"):
             raise Unreadable(f"array {handle} has no Use")
         if kind == "16" and fields["Use"] == "System Memory":

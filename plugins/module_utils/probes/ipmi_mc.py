@@ -25,7 +25,7 @@ def parse(output: Output) -> str | None:
     if output.stdout == NOT_DECLARED.stdout:
         return None
     require_success(output)
-    match = re.search(r"^Firmware Revision +: (\S+) *\n", output.stdout, re.MULTILINE)
-    if not match:
-        raise Unreadable("no line 'Firmware Revision : N'")
-    return match.group(1)
+    found = re.findall(r"^Firmware Revision +: (\S+) *\n", output.stdout, re.MULTILINE)
+    if len(found) != 1:
+        raise Unreadable(f"{len(found)} lines 'Firmware Revision : N', expected one")
+    return str(found[0])

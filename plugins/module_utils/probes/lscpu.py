@@ -20,6 +20,8 @@ ARGV = ("lscpu", "-J")
 TIMEOUT_SECONDS = 10.0
 
 _LINE = re.compile(r"^[ \t]*(\S[^:\n]*):[ \t]*([^\n]*\S)[ \t]*\n", re.MULTILINE)
+_ONLINE = "On-line CPU(s) list"
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 # What lscpu prints for what it does not know.
 _UNKNOWN = ("-", "")
 
@@ -54,10 +56,14 @@ def parse(output: Output) -> Cpu:
     text = output.stdout
     fields = _json_fields(text) if text.lstrip().startswith(("{", "[")) else dict(_LINE.findall(text))
     sockets = _count(fields, "Socket(s)")
+    online = sum(int(last or first) - int(first) + 1 for first, last in _RANGE.findall(fields.get(_ONLINE, "")))
+    cores = sockets * _count(fields, "Core(s) per socket")
+    if 0 < online < cores and not fields.get("Off-line CPU(s) list"):
+        raise Unreadable(f"{online} CPUs on line ({fields[_ONLINE][:60]}) of {cores} cores")
     model = fields.get("Model name", "")
     return Cpu(
         sockets,
-        sockets * _count(fields, "Core(s) per socket"),
+        cores,
         None if model in _UNKNOWN else model,
         _count(fields, "Thread(s) per core") if "Thread(s) per core" in fields else None,
         fields.get("Off-line CPU(s) list", ""),

@@ -27,7 +27,10 @@ def collect(host: Host, expect: Expectations) -> Output:
 
 def parse(output: Output) -> Memory:
     """Return MemTotal and SwapTotal; raises Unreadable."""
-    kib = dict(re.findall(r"^(MemTotal|SwapTotal):\s+(\d+) kB$", output.stdout, re.MULTILINE | re.ASCII))
+    lines = re.findall(r"^(MemTotal|SwapTotal):\s+(\d+) kB$", output.stdout, re.MULTILINE | re.ASCII)
+    kib = dict(lines)
+    if len(lines) != len(kib):
+        raise Unreadable("MemTotal or SwapTotal twice")
     if "MemTotal" not in kib:
         raise Unreadable("no line 'MemTotal: N kB'")
     return Memory(int(kib["MemTotal"]) // 1024, -(-int(kib["SwapTotal"]) // 1024) if "SwapTotal" in kib else None)

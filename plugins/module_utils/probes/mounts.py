@@ -86,15 +86,21 @@ def _used(path: str, answer: Mapping[str, Any]) -> Used:
     array = answer.get("array")
     if array is not None and not (isinstance(array, dict) and _whole(array.get("present")) is not None):
         raise Unreadable(f"{path}: array is {array!r:.60}, expected state, disks and present")
+    free, size = _whole(answer.get("free")), _whole(answer.get("size"))
+    if free is not None and size is not None and free > size:
+        raise Unreadable(f"{path}: {free} bytes free of {size}")
+    disks = _whole(array.get("disks")) if array else None
+    if array and disks is not None and array["present"] > disks:
+        raise Unreadable(f"{path}: {array['present']} drives present of {disks}")
     return Used(
         mount,
-        free=_whole(answer.get("free")),
-        size=_whole(answer.get("size")),
+        free=free,
+        size=size,
         write_ms=_number(answer.get("write_ms")),
         error=str(answer.get("error") or ""),
         errno=str(answer.get("errno") or ""),
         stuck=answer["stuck"],
-        array=Array(str(array.get("state") or ""), _whole(array.get("disks")), array["present"]) if array else None,
+        array=Array(str(array.get("state") or ""), disks, array["present"]) if array else None,
         version=str(answer.get("version") or ""),
     )
 

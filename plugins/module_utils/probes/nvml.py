@@ -79,6 +79,9 @@ def parse(output: Output) -> Nvml:
         if address is None or address in found:
             raise Unreadable(f"a GPU {str(gpu)[:60]!r}, expected one at a PCI address of its own")
         told = {"status": 0, **gpu}
+        # The other fields are missed where they are no numbers; a driver before 565 has no recovery action.
+        if (recovery := told.get("recovery")) is not None and _number(recovery) is None:
+            raise Unreadable(f"GPU {address}: recovery is {str(recovery)[:60]!r}, expected a number or null")
         found[address] = NvmlGpu(*(_number(told.get(name)) for name in _FIELDS))
     return Nvml("", found, tuple(status for status in map(_number, refused) if status is not None))
 

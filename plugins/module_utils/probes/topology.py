@@ -68,6 +68,8 @@ def parse(output: Output) -> Topology:
     start = next((at for at, line in enumerate(lines) if line.split()[:1] == ["GPU0"]), None)
     if start is None:
         raise Unreadable("no line that begins with GPU0, expected the heading of a matrix")
+    if sum(line.split()[:1] == ["GPU0"] for line in lines) > 2:
+        raise Unreadable("more than one heading and one row of GPU0: several matrices")
     columns = _columns(lines[start])
     rows: dict[str, list[str]] = {}
     for line in lines[start + 1 :]:

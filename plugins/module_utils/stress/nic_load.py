@@ -36,6 +36,10 @@ class Rate:
     median: AboveZero
     max: AboveZero
 
+    def __post_init__(self) -> None:
+        if not self.min <= self.median <= self.max:
+            raise ReadError("", f"min {self.min}, median {self.median}, max {self.max}", "rising rates")
+
 
 @dataclass(frozen=True)
 class RailLoad:

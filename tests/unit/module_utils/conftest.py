@@ -145,7 +145,10 @@ def healthy_host():
             "/proc/sys/kernel/random/boot_id": Output(BOOT + "\n"),
             "uname": Output("6.1.0\n"),
             "chronyc": Output("C0A80101,ntp,3,1.0,0.000012,0.0,0.0,0.0,0.0,0.0,0.0,0.0,64.0,Normal\n"),
-            "df": Output("Filesystem 1-blocks Used Available Capacity Mounted on\n/dev/vda1 100 1 99000000000 1% /\n"),
+            "df": Output(
+                "Filesystem 1-blocks Used Available Capacity Mounted on\n"
+                "/dev/vda1 100000000000 1000000000 99000000000 1% /\n"
+            ),
             "find": Output(""),
             **split((HEALTHY / "infiniband.txt").read_text()),
             **dict.fromkeys(healthy("rail_names").splitlines(), Output()),

@@ -20,6 +20,7 @@ def line(code, text, seconds=1.0):
         (20034, "Fatal, Link 48 LTSSM Fault Up", ("fail", "reset_gpu")),
         (20034, "Non-fatal, Link 48 LTSSM Fault Up", ("fail", "reset_gpu")),
         (12028, "Non-fatal, Link 32 egress non-posted PRIV error (First)", ("pass", "none")),
+        (12028, "Nonfatal, Link 32 egress non-posted PRIV error (First)", ("pass", "none")),
         (12028, "Fatal, Link 32 egress non-posted PRIV error (First)", ("fail", "reset_gpu")),
         (12028, "Severity 1 Engine instance 32 Sub-engine instance 00", ("fail", "reset_gpu")),
         (23017, "Fatal, x", ("fail", "reset_gpu")),

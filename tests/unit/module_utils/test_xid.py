@@ -136,6 +136,11 @@ def test_application_fault_of_two_jobs_is_investigated(code):
     assert escalated(once + xid_line(200, code, job[1])) == {(code, "fail", "investigate")}
 
 
+def test_application_fault_that_goes_on_without_a_named_program_is_watched():
+    flood = "".join(xid_line(10 + 60 * index, 13, "pid='<unknown>', name=<unknown>") for index in range(20))
+    assert escalated(flood) == {(13, "pass", "investigate")}
+
+
 @pytest.mark.parametrize("code", [11, 43, 45, 69, 94])
 def test_what_only_a_program_causes_does_not_escalate(code):
     before = escalated(xid_line(10, code))
@@ -173,3 +178,49 @@ def test_copies_without_time_do_not_escalate():
 
 def test_instance_of_a_divided_gpu_is_that_gpu():
     assert seen("[1.0] NVRM: Xid (PCI:0000:1b:00 GPU-I:05): 95, x\n") == [("0000:1b:00.0", 95, "fail", "reset_gpu")]
+
+
+NON_FATAL = "RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x1 0x8)"
+
+
+@pytest.mark.parametrize("code", [144, 145, 149, 150])
+def test_nvlink_event_that_the_driver_calls_non_fatal_is_watched_and_a_fatal_one_fails(code):
+    assert escalated(xid_line(10, code, NON_FATAL)) == {(code, "pass", "investigate")}
+    assert escalated(xid_line(10, code, NON_FATAL) + xid_line(90, code, NON_FATAL)) == {(code, "pass", "investigate")}
+    assert escalated(xid_line(10, code, NON_FATAL.replace("Nonfatal", "Fatal"))) == {(code, "fail", "reset_gpu")}
+    assert escalated(xid_line(10, code)) == {(code, "fail", "reset_gpu")}
+
+
+def test_fatal_event_right_after_one_that_is_not_is_not_one_more_of_it():
+    both = xid_line(10, 149, NON_FATAL) + xid_line(11, 149, NON_FATAL.replace("Nonfatal", "Fatal"))
+    assert (149, "fail", "reset_gpu") in escalated(both)
+
+
+def test_non_fatal_is_a_word_of_nvlink_events_alone():
+    assert escalated(xid_line(10, 79, "Nonfatal")) == {(79, "fail", "reboot")}
+
+
+CAUSED = "pid=1, name=python, Ch 00000001 caused by previous Xid "
+
+
+@pytest.mark.parametrize(
+    ("cause", "verdict"),
+    [
+        (149, ("fail", "reset_gpu")),
+        (79, ("fail", "reboot")),
+        (13, ("pass", "restart_app")),
+        (999, ("incomplete", "investigate")),
+    ],
+)
+def test_cause_that_the_log_lost_counts_as_if_it_were_there(cause, verdict):
+    assert escalated(xid_line(10, 45, f"{CAUSED}{cause}")) == {(45, *verdict)}
+
+
+def test_cause_that_is_in_the_log_is_judged_by_itself():
+    text = xid_line(10, 149, NON_FATAL) + xid_line(10, 45, f"{CAUSED}149")
+    assert escalated(text) == {(149, "pass", "investigate"), (45, "pass", "restart_app")}
+
+
+def test_clean_up_within_five_seconds_keeps_each_cause():
+    text = xid_line(10, 45, "pid=1") + xid_line(11, 45, f"{CAUSED}13") + xid_line(12, 45, f"{CAUSED}149")
+    assert (45, "fail", "reset_gpu") in escalated(text)

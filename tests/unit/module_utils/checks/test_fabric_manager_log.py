@@ -75,3 +75,53 @@ def test_host_without_such_a_log_owes_nothing(expect, change):
     assert check.subjects(typed(expect)) == ["host"]
     assert check.subjects(typed({**expect, "nvlink": {**expect["nvlink"], **change}})) == []
     assert check.subjects(typed({**expect, "nvlink": None})) == []
+
+
+JOURNAL = "Nov 20 08:00:0{} h {}\n"
+
+
+def of_journal(expect, *lines):
+    text = "".join(JOURNAL.format(index, line) for index, line in enumerate(lines, start=1))
+    (found,) = check.decide({check.NAME: probe.parse(Output(text))}, typed(expect))
+    return found.verdict, found.action
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        (
+            "nvidia-fabricmanager-start.sh[9]: request to query NVSwitch device information from NVSwitch driver "
+            "failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]",
+            ("fail", "reboot"),
+        ),
+        (
+            'nvidia-fabricmanager-start.sh[9]: "/usr/bin/nv-fabricmanager -c x.cfg" failed! Exit code: 1',
+            ("fail", "investigate"),
+        ),
+        (
+            "systemd[1]: nvidia-fabricmanager.service: Main process exited, code=killed, status=9/KILL",
+            ("fail", "investigate"),
+        ),
+        ("systemd[1]: nvidia-fabricmanager.service: Failed with result 'exit-code'.", ("fail", "investigate")),
+        ("systemd[1]: Failed to start nvidia-fabricmanager.service - NVIDIA fabric manager.", ("fail", "investigate")),
+        (
+            "nv-fabricmanager[9]: fabric manager NVIDIA GPU driver interface version 550.1 don't match with driver "
+            "version 550.2. Please update with matching NVIDIA driver package.",
+            ("fail", "investigate"),
+        ),
+        ("nv-fabricmanager[9]: an error that nobody has seen", ("incomplete", "investigate")),
+        (
+            "nv-fabricmanager[9]: Successfully configured all the available GPUs and NVSwitches to route traffic.",
+            ("pass", "none"),
+        ),
+        ("systemd[1]: nvidia-fabricmanager.service: Deactivated successfully.", ("pass", "none")),
+    ],
+)
+def test_journal_of_the_service_is_read_as_its_log(expect, line, answer):
+    assert of_journal(expect, "nvidia-fabricmanager-start.sh[9]: Detected Pre-NVL5 system", line) == answer
+
+
+def test_failure_before_the_service_started_anew_is_history(expect):
+    failed = "systemd[1]: nvidia-fabricmanager.service: Failed with result 'exit-code'."
+    again = "systemd[1]: Starting nvidia-fabricmanager.service - NVIDIA fabric manager service..."
+    assert of_journal(expect, failed, again, "nv-fabricmanager[9]: Connected to 1 node.") == ("pass", "none")

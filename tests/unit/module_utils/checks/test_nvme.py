@@ -92,6 +92,9 @@ def test_declared_firmware(expect, firmware, verdict):
         # Old entries in the error log, a log that could not be read: watch.
         ({"exit_status": 64}, "pass", "investigate"),
         ({"exit_status": 4}, "pass", "investigate"),
+        ({"critical_comp_time": 1}, "fail", "replace"),
+        ({"critical_comp_time": None}, "incomplete", "investigate"),
+        ({"warning_temp_time": 5}, "pass", "investigate"),
         ({"media_errors": 1}, "fail", "replace"),
         ({"media_errors": None}, "incomplete", "investigate"),
         ({"available_spare": 10}, "pass", "none"),

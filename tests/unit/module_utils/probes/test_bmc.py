@@ -71,6 +71,34 @@ def test_log_with_all_the_entries_it_counts():
     assert ipmi_sel.parse(sel("Entries : 0\nOverflow : true\n")).overflow
 
 
+VERBOSE = """SEL Record ID          : 0017
+ Record Type           : 02
+ Timestamp             : 01/27/2026 11:31:21
+ Sensor Type           : Power Supply
+ Sensor Number         : 51
+ Event Type            : Sensor-specific Discrete
+ Event Direction       : Assertion Event
+ Event Data            : 03ffff
+ Description           : Power Supply AC lost
+
+SEL Record ID          : 0018
+ Timestamp             : 01/27/2026 11:32:21
+ Sensor Type           : Power Supply
+ Sensor Number         : 51
+ Event Direction       : Deassertion Event
+ Description           : Power Supply AC lost
+"""
+
+
+def test_log_as_paragraphs_is_read_like_its_lines():
+    lost, back = ipmi_sel.parse(Output(VERBOSE)).events
+    assert (lost.id, lost.sensor, lost.text) == ("17", "Power Supply #0x51", "Power Supply AC lost")
+    assert (lost.asserted, back.asserted, lost.time) == (True, False, "2026-01-27T11:31:21")
+    for text in (VERBOSE[:-1], VERBOSE.replace(" Description           : Power Supply AC lost\n", "", 1)):
+        with pytest.raises(Unreadable):
+            ipmi_sel.parse(Output(text))
+
+
 @pytest.mark.parametrize(
     "output",
     [
@@ -254,6 +282,47 @@ def test_log_of_which_a_part_is_missing(change, missing):
     good = {"@odata.type": "#Sensor.x", "Reading": 1, "Status": {"Health": "OK"}}
     read = redfish.parse(joined({"/log": Output(json.dumps(log)), "/s": Output(json.dumps(good))}))
     assert bool(read.unread) == missing
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"Oem": {"Hpe": {"Repaired": False, "Categories": ["Hardware", "Power"]}}}, (False, True)),
+        ({"Oem": {"Hpe": {"Repaired": True, "Categories": ["Administration"]}}}, (True, False)),
+        ({"Oem": {"Dell": {"Category": "Configuration"}}}, (None, False)),
+        ({"Oem": {"Dell": {"Category": "System Health"}}}, (None, True)),
+        ({"Resolved": True, "MessageId": "Update.1.0.UpdateSuccessful"}, (True, False)),
+        ({"MessageId": "ResourceEvent.1.0.ResourceErrorsDetected"}, (None, None)),
+        ({"Oem": "x"}, (None, None)),
+    ],
+)
+def test_entry_says_whether_it_is_repaired_and_about_hardware(more, expected):
+    entry = {"Id": "1", "Message": "m", "Severity": "Warning", **more}
+    log = {"@odata.type": "#LogEntryCollection.LogEntryCollection", "Members": [entry]}
+    (event,) = one(json.dumps(log)).events
+    assert (event.resolved, event.hardware) == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "state"),
+    [
+        ({"LinkStatus": "LinkUp"}, "ok"),
+        ({"LinkStatus": "LinkDown"}, "critical"),
+        ({"LinkStatus": "NoLink"}, "warning"),
+        ({"LinkStatus": None}, "unknown"),
+        ({"LinkStatus": "LinkDown", "InterfaceEnabled": False}, "absent"),
+    ],
+)
+def test_link_of_a_listed_port(more, state):
+    port = {
+        "@odata.type": "#EthernetInterface.v1",
+        "@odata.id": "/redfish/v1/Systems/1/EthernetInterfaces/1",
+        "Id": "1",
+    }
+    (sensor,) = one(json.dumps({**port, **more})).sensors
+    assert (sensor.name, sensor.state) == ("link 1", state)
+    own = {**port, **more, "@odata.id": "/redfish/v1/Managers/1/EthernetInterfaces/1"}
+    assert one(json.dumps(own)).sensors == ()
 
 
 @pytest.mark.parametrize("text", ["", "x", "{", "{}", "[]", "==> /a <== (exit status 22: 401)\n", '{"@odata.type": 5}'])

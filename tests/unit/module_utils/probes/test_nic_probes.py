@@ -90,6 +90,9 @@ def test_sysfs_gives_device_port_pcie_link_and_counters():
         ("hello\n", "expected files of"),
         (SYSFS[:-1], "has no end"),
         (IBSTAT.replace("CA 'mlx5_1'\n", ""), "stands twice"),
+        (f"{IBSTAT}\nibpanic: [7] main: stat of IB device 'mlx5_2' failed: No such file\n", "is no field"),
+        (f"{IBSTAT}\nUsage: ibstat [options] <ca_name>\n", "is no field"),
+        (f"ibwarn: [7] mad_rpc_open_port: can't open UMAD port\n{IBSTAT}", "the tool failed"),
         ("==> mlx5_0/fw_ver <==\n1\n", "expected files of"),
     ],
 )
@@ -183,6 +186,28 @@ def test_text_report_of_a_passive_cable_has_no_limits():
 def test_device_without_a_report_says_why(report, said):
     found = mlxlink.parse(blocks.joined({"rail0": report}))
     assert not found.links and said in found.unread["rail0"]
+
+
+@pytest.mark.parametrize("rate", ["-1", "1.5", "nan"])
+def test_bit_error_rate_that_is_no_share_of_bits_is_unread(rate):
+    link = linked(TEXT.replace("Symbol BER                         : 15E-255", f"Symbol BER : {rate}")).links["rail0"]
+    assert link.symbol_ber is None
+
+
+def test_flags_of_a_module_are_told_with_their_lanes():
+    flags = "Module FW Fault : 1\nDataPath FW Fault : 0\nRx LOS [per lane] : 0,1,1,0\nTx Fault [per lane] : N/A,N/A\n"
+    text = f"Operational Info\n----\nState : Active\n\nModule Info\n----\n{flags}LOS Alarm : what\n"
+    link = linked(text).links["rail0"]
+    assert (link.flags, link.unread_flags) == (("Module FW Fault", "Rx LOS on lane 1, 2"), ("LOS Alarm",))
+
+
+@pytest.mark.parametrize(
+    ("speed", "width", "gbps"),
+    [("400G", "4x", 100), ("100G", "4x", 25), ("IB-NDR", "4x", 100), ("IB-EDR", "4x", 25), ("N/A", "4x", None)],
+)
+def test_speed_of_a_lane(speed, width, gbps):
+    text = f"Operational Info\n----\nState : Active\nSpeed : {speed}\nWidth : {width}\n"
+    assert linked(text).links["rail0"].lane_gbps == gbps
 
 
 def test_no_report_at_all_is_unreadable():

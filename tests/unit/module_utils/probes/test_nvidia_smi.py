@@ -278,3 +278,34 @@ GPU 00000000:1B:00.0
 @pytest.mark.parametrize("words", ["Function Not Found", "Corrupted infoROM", "[Insufficient Permissions]"])
 def test_words_of_an_nvml_error_are_no_serial_number(make_gpu_xml, words):
     assert nvidia_smi.parse(Output(make_gpu_xml(TWO, serial=words))).gpus[0].serial is None
+
+
+QUERY = """index, name, pci.bus_id, uuid, memory.total [MiB], temperature.gpu, power.draw [W], ecc.mode.current, count
+0, NVIDIA H100 80GB HBM3, 00000000:1B:00.0, GPU-1, 81559 MiB, 41, 69.62 W, Enabled, 2
+1, NVIDIA H100 80GB HBM3, 00000000:AB:00.0, GPU-2, 81559 MiB, [Unknown Error], [N/A], Disabled, 2
+"""
+
+
+@pytest.mark.parametrize("text", [QUERY, QUERY.replace(" MiB,", ",").replace(" W,", ",")])
+def test_query_saved_as_csv_is_read_with_and_without_units(text):
+    first, second = nvidia_smi.parse(Output(text)).gpus
+    assert (first.memory_mib, first.heat.gpu, first.power_watts, first.ecc) == (81559, 41, 69.62, True)
+    assert (second.address, second.heat.gpu, second.ecc) == ("0000:ab:00.0", None, False)
+    assert second.sensor_errors == {"temperature": "[Unknown Error]"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        QUERY.replace(", 2\n", ", 3\n"),
+        QUERY.splitlines(keepends=True)[0],
+        "".join(QUERY.splitlines(keepends=True)[:2]),
+        QUERY.rstrip("\n"),
+        QUERY.replace("GPU-2, ", ""),
+        QUERY.replace("1B:00.0", "AB:00.0"),
+        QUERY.replace("00000000:1B:00.0", "[N/A]"),
+    ],
+)
+def test_query_that_lacks_a_gpu_or_a_cell_is_unreadable(text):
+    with pytest.raises(Unreadable):
+        nvidia_smi.parse(Output(text))
