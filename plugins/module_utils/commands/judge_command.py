@@ -26,13 +26,14 @@ def main(arguments: Sequence[str], _version: str) -> int:
         description="Judge saved outputs.",
         epilog="Exit status: 0 pass, 1 fail, 2 incomplete or wrong input.",
     )
-    add_arguments(parser)
+    parser.add_argument("path", help="archive of muster collect, directory of raw outputs beside evidence, or a file")
+    add_choices(parser)
     parser.add_argument("--expect", required=True, help="expectations of the host's class (JSON), - for standard input")
     options = parser.parse_args(arguments)
     try:
         text = sys.stdin.read() if options.expect == "-" else Path(options.expect).read_text(encoding="utf-8")
         expect = read_expectations(json.loads(text))
-        findings = rejudged(outputs_of(options, expect), expect, options.check)
+        findings = rejudged(_outputs_of(options, expect), expect, options.check)
     except (OSError, ReadError, SavedError) as exc:
         return wrong(str(exc))
     except ValueError as exc:
@@ -42,14 +43,13 @@ def main(arguments: Sequence[str], _version: str) -> int:
     return status_of(verdict)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what says which outputs are judged, and by which checks."""
-    parser.add_argument("path", help="archive of muster collect, directory of raw outputs beside evidence, or a file")
+def add_choices(parser: argparse.ArgumentParser) -> None:
+    """Add what says whose outputs are judged, and by which checks."""
     parser.add_argument("--probe", help="which probe's tool printed the file, such as nvidia_smi or kernel_log")
     parser.add_argument("--check", action="append", default=[], help="ask this check only; may be given several times")
 
 
-def outputs_of(options: argparse.Namespace, expect: Expectations) -> dict[str, Output]:
+def _outputs_of(options: argparse.Namespace, expect: Expectations) -> dict[str, Output]:
     """Return the outputs by probe that the arguments name, as a class names its parts; raises SavedError."""
     if not options.path.endswith(SUFFIX):
         # There NICs and drives are named as they were collected, which are others than those of a class.

@@ -23,7 +23,8 @@ RDMA_NETWORK = re.compile(r"IB|IBext\w*|NCCL RDMA Plugin\b.*")
 _VERSION = re.compile(r"NCCL version (\d+\.\d+\.\d+)")
 _USING = re.compile(r"NCCL INFO NET/IB : Using (?P<devices>.*)")
 # [0]mlx5_0:1/RoCE, [0]mlx5_0:1/IB/SHARP; of merged devices [0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE}.
-_DEVICE = re.compile(r"([A-Za-z][\w.-]*):(\d+)/(IB|RoCE)\b")
+# Names of devices have at most 63 characters (IBV_SYSFS_NAME_MAX).
+_DEVICE = re.compile(r"([A-Za-z][\w.-]{0,62}):(\d{1,3})/(IB|RoCE)\b")
 _NETWORK = re.compile(r"NCCL INFO Using network (\S.*?)\s*$")
 _CHANNEL = re.compile(
     r"NCCL INFO Channel \d+(?:/\d+)? ?: .*\[(?:send|receive)\] via NET/(?P<network>[^/]+)/(?P<rest>\S+)"

@@ -221,7 +221,7 @@ def _json(text: str) -> Report:
             raise NcclTestsError("no results")
         # The truth is written as text.
         return Report(1, tuple(ranks), _bounded(rows, int(bounds["count"]), bounds["okay"] == "true"))
-    except (KeyError, TypeError, AttributeError, ValueError) as exc:
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
         if isinstance(exc, NcclTestsError):
             raise
         raise NcclTestsError(f"the JSON report cannot be read: {type(exc).__name__} {exc}") from exc

@@ -22,7 +22,7 @@ LIMITS = {
     "LocalLinkIntegrityErrors": 10,
 }
 # Counters that stop at their end (InfiniBand specification, 16.1.3.5): what stands there is a lower bound.
-_ENDS = {0xF, 0xFF, 0xFFFF, 0xFFFFFFFF}
+COUNTER_ENDS = {0xF, 0xFF, 0xFFFF, 0xFFFFFFFF}
 
 Fault = tuple[str, str, str, str]
 
@@ -70,7 +70,9 @@ def _errors(plan: Plan, live: LiveFabric, cable: Cable) -> str:
     said = []
     for end in cable:
         over = [(name, count) for name, count in live.errors.get(end, {}).items() if count > LIMITS.get(name, count)]
-        counts = ", ".join(f"{name} {'at least ' if n in _ENDS else ''}{n} (limit {LIMITS[name]})" for name, n in over)
+        counts = ", ".join(
+            f"{name} {'at least ' if n in COUNTER_ENDS else ''}{n} (limit {LIMITS[name]})" for name, n in over
+        )
         if counts:
             said.append(f"{counts} at {plan.called(end)}")
     return "; ".join(said)

@@ -1,4 +1,4 @@
-"""``muster judge``: what the checks say of saved outputs, for a hardware class or a host's expectations."""
+"""``muster judge``: what saved outputs say, with a hardware class, a host's expectations, or without any."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.muster.cluster.plugins.module_utils.collecting.archive import HostArchiveError
 from ansible_collections.muster.cluster.plugins.module_utils.commands import judge_command
-from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge import (
-    SavedError,
-    line_of,
-    rejudged,
-)
+from ansible_collections.muster.cluster.plugins.module_utils.examination.rejudge import SavedError
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations, read_expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import worst
 from ansible_collections.muster.cluster.plugins.module_utils.words.reader import ReadError, one_of
@@ -23,35 +20,57 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_clas
     expectations_of,
     shipped_classes,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_files import saved_in
+from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_verdicts import judged, lines_of
 
 from .dispatch import Answer, CommandError
+
+_UNDECLARED = "(judged without a class: --class NAME or --expect FILE says what the host must be)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add which outputs are judged, and against what."""
-    judge_command.add_arguments(parser)
-    against = parser.add_mutually_exclusive_group(required=True)
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="file as people save it (any tool's, several in one, .gz), - for standard input, directory or archive of "
+        "such files, archive of muster collect, or directory of raw outputs beside evidence",
+    )
+    judge_command.add_choices(parser)
+    against = parser.add_mutually_exclusive_group()
     names = ", ".join(shipped_classes())
     against.add_argument("--class", dest="hardware_class", metavar="NAME", help=f"{names}, or a class of --fleet")
     against.add_argument(
         "--expect", metavar="FILE", help="a host's expectations (JSON), such as /etc/muster/expect.json"
     )
     parser.add_argument("--fleet", metavar="FILE", help="fleet file that declares the class")
-    parser.epilog = "Exit status: 0 everything passed, 1 something failed, 2 incomplete or wrong input."
+    parser.add_argument("--all", action="store_true", help="show every finding by itself, passes too")
+    parser.epilog = (
+        "Without --class and --expect nothing passes: faults that an output tells by itself are named. "
+        "Exit status: 0 everything passed, 1 something failed, 2 incomplete or wrong input."
+    )
 
 
 def run(options: argparse.Namespace) -> Answer:
-    """Return one line per finding and the worst verdict. Raises CommandError and FleetError."""
-    if options.expect and options.fleet:
-        raise CommandError("--fleet: found --expect beside it, expected --class with a class of the fleet file")
-    expect = _of_file(options.expect) if options.expect else _of_class(options.hardware_class, options.fleet)
+    """Return what the outputs say, worst first, and the worst verdict. Raises CommandError and FleetError."""
+    if options.fleet and not options.hardware_class:
+        beside = "--expect beside it" if options.expect else "no --class"
+        raise CommandError(f"--fleet: found {beside}, expected --class with a class of the fleet file")
+    expect = None
+    if options.expect:
+        expect = _of_file(options.expect)
+    elif options.hardware_class:
+        expect = _of_class(options.hardware_class, options.fleet)
     try:
-        findings = rejudged(judge_command.outputs_of(options, expect), expect, options.check)
-    except SavedError as exc:
+        saved = [each for path in options.paths for each in saved_in(path, expect, options.probe or "")]
+        found = judged(saved, expect, options.check)
+    except (SavedError, HostArchiveError) as exc:
         raise CommandError(str(exc)) from exc
-    verdict = worst(finding.verdict for finding in findings)
-    text = "\n".join([*map(line_of, findings), verdict])
-    data = {"verdict": verdict, "findings": [finding.to_dict() for finding in findings]}
+    verdict = worst(each.finding.verdict for each in found)
+    last = verdict if expect else f"{verdict} {_UNDECLARED}"
+    text = "\n".join([*lines_of(found, every=options.all), last])
+    data = {"verdict": verdict, "findings": [each.to_dict() for each in found]}
     return Answer(text, data, judge_command.status_of(verdict))
 
 

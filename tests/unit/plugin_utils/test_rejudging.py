@@ -473,7 +473,8 @@ def test_burn_ins_of_other_rules_are_named_and_no_others(burned: Site) -> None:
     again = replace(
         burned.said["gpu-02"], id="again", detail={**burned.said["gpu-02"].detail, "judged_again": {"of": "b-gpu-02"}}
     )
-    burned.said["gpu-03"] = replace(burned.said["gpu-03"], rules={**older, "xid": 1, "of another stage": 7})
+    present = burned.said["gpu-03"].rules
+    burned.said["gpu-03"] = replace(burned.said["gpu-03"], rules={**present, "of another stage": 7})
     burned.said["gpu-04"] = replace(burned.said["gpu-04"], rules={}, finished=None)
     burned.said["gpu-05"] = replace(burned.said["gpu-05"], rules={}, expect_digest="of another class")
     fleet = replace(burned.fleet, policy=replace(burned.fleet.policy, stages=("preflight", "burn_in")))

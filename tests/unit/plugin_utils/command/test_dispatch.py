@@ -36,7 +36,7 @@ def test_judge_of_a_healthy_output_passes_without_heavy_imports() -> None:
 
 def test_json_holds_what_the_text_says() -> None:
     words = ("judge", "--class=lab_h100", "--probe=nvidia_smi", str(HEALTHY / "nvidia_smi.xml"), "--check=gpu_ecc")
-    text, data = muster(*words), json.loads(muster(*words, "--json").stdout)
+    text, data = muster(*words, "--all"), json.loads(muster(*words, "--json").stdout)
     assert (data["format"], data["command"], data["status"], data["verdict"]) == (1, "judge", 0, "pass")
     assert len(data["findings"]) == len(text.stdout.splitlines()) - 1
     assert {finding["verdict"] for finding in data["findings"]} == {"pass"}
