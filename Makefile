@@ -70,7 +70,7 @@ unit: $(VENV)/.ready ## Run the unit tests
 
 judged: $(VENV)/.ready ## Judge recorded, mutated and healthy outputs again; run PyTorch, OpenSM and a GPU, if any
 	pytest $(PARALLEL) -m pytorch tests/unit/module_utils
-	pytest $(PARALLEL) tests/oracle tests/rules tests/recorded tests/fuzz tests/infiniband tests/imex tests/grace tests/gpu \
+	pytest $(PARALLEL) tests/oracle tests/rules tests/recorded tests/fuzz tests/meaning tests/infiniband tests/imex tests/grace tests/gpu \
 		tests/contracts/test_places.py tests/contracts/test_table.py
 
 contracts: $(VENV)/.ready ## Give every command line of Muster to the real programs of Debian 12 and 13

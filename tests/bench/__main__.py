@@ -103,6 +103,7 @@ PARTS = (
     ),
     Part("contracts", ("tests.bench.contracts",), ("argv_contracts", "argv_unverified")),
     Part("draft", ("tests.bench.draft",), ("draft_seconds", "draft_lines_typed", "recorded_hosts_drafted")),
+    Part("meaning", ("tests.meaning",), ("meaning_cases", "meaning_wrong")),
     Part("fuzz", ("tests.fuzz",), ("fuzz_cases", "fuzz_false_pass", "fuzz_raised"), FUZZ_SEED),
     Part("scale", ("tests.isolation.scale",), ("scale_3072_seconds", "scale_3072_peak_mib")),
     Part(
@@ -127,6 +128,7 @@ def _cell(hosts: int, fault: str, noise: float, times: float | None = None) -> P
 
 
 FULL = (
+    Part("fuzz_million", ("tests.fuzz", "1000000"), ("fuzz_cases", "fuzz_false_pass", "fuzz_raised"), FUZZ_SEED),
     # Killed and run again for hours; the log of those that were tried goes on in the next run.
     Part("kills", ("tests.lab.kills",), ("kills", "kills_wrong_open", "kills_wrong_end"), KILL_SEED),
     Part("closing", ("tests.lab.closing",), ("fault_to_closed_seconds_p99",), CLOSING_SEED),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +205,11 @@ def _xml(check: str, element: str, value: str, new: str, variant: str = "") -> S
     return Sick(check, "nvidia_smi", rf"{before}{value}(?=</{inner}>)", rf"\g<1>{new}", variant=variant)
 
 
+def _unowed(row: Sick) -> Sick:
+    """Return the row of a field that a driver need not have: nobody was told of one that is lost."""
+    return replace(row, log=True)
+
+
 def _gone(check: str, probe: str, place: str, left: int) -> Sick:
     """Return the row of a host that has no such directory, the last of its kind, and lists the ``left`` other files."""
     whole = rf"(?s:(?:{place}[^\n]*\n)+[0-9]+ in all(.*?)\n==> {place}.*)\Z"
@@ -264,9 +269,33 @@ SICK: tuple[Sick, ...] = (
         r'(<attached_gpus>)8([\s\S]*?)\t<gpu id="00000000:05:00\.0">[\s\S]*?</gpu>\n',
         r"\g<1>7\g<2>",
     ),
+    Sick(
+        "gpu_inventory",
+        "nvidia_smi",
+        r"(<serial>)([0-9]+)(</serial>[\s\S]*?<serial>)[0-9]+",
+        r"\1\2\3\2",
+        # A board need not have one (N/A): nobody was told of one that is lost.
+        log=True,
+    ),
+    Sick("gpu_inventory", "nvidia_smi", r"(<uuid>)(GPU-[^<]+)(</uuid>[\s\S]*?<uuid>)GPU-[^<]+", r"\1\2\3\2"),
+    Sick("gpu_inventory", "nvidia_smi", r"\Z", "WARNING: infoROM is corrupted at gpu 0000:05:00.0\n", log=True),
+    Sick("gpu_inventory", "nvidia_smi", r"\Z", "WARNING: something else\n", log=True, verdict=INCOMPLETE),
+    _xml("gpu_versions", "gsp_firmware_version", r"570\.86\.15", "550.90.07"),
+    Sick("gpu_versions", "nvidia_smi", r"(<gsp_firmware_version>)[^<]+", r"\g<1>N/A", verdict=INCOMPLETE),
     _xml("gpu_versions", "vbios_version", r"96\.00\.A5\.00\.01", "96.00.30.00.01"),
     _xml("gpu_power", "gpu_power_readings/default_power_limit", r"700\.00 W", "500.00 W"),
     _xml("gpu_power", "gpu_power_readings/current_power_limit", r"700\.00 W", "650.00 W"),
+    _xml("gpu_power", "temperature/gpu_temp", "32 C", "95 C"),
+    _xml("gpu_power", "temperature/memory_temp", "38 C", "105 C"),
+    _unowed(_xml("gpu_power", "temperature/gpu_temp_tlimit", "55 C", "-3 C")),
+    _xml("gpu_power", "temperature/gpu_temp", "32 C", "Unknown Error"),
+    _xml("gpu_power", "gpu_power_readings/power_draw", r"70\.00 W", "ERR!"),
+    Sick("gpu_power", "nvidia_smi", r"(<gpu_temp>)[^<]+", r"\g<1>N/A", verdict=INCOMPLETE),
+    Sick("gpu_power", "nvidia_smi", r"(<power_draw>)70[^<]+", r"\g<1>N/A", verdict=INCOMPLETE),
+    _xml("gpu_settings", "compute_mode", "Default", "Prohibited"),
+    _xml("gpu_settings", "compute_mode", "Default", "Exclusive_Process"),
+    _unowed(_xml("gpu_settings", "applications_clocks/graphics_clock", "1980 MHz", "1200 MHz")),
+    _unowed(_xml("gpu_settings", "max_clocks/sm_clock", "1980 MHz", "1410 MHz")),
     _xml("gpu_settings", "current_ecc", "Enabled", "Disabled"),
     _xml("gpu_settings", "pending_ecc", "Enabled", "Disabled"),
     _xml("gpu_settings", "current_mig", "Disabled", "Enabled"),
@@ -275,6 +304,7 @@ SICK: tuple[Sick, ...] = (
     _xml("gpu_pcie", "link_widths/current_link_width", "16x", "8x"),
     _xml("gpu_pcie", "pcie_gen/max_link_gen", "5", "4"),
     _xml("gpu_pcie", "replay_counter", "0", "20000"),
+    _xml("gpu_pcie", "bar1_memory_usage/total", "131072 MiB", "256 MiB"),
     Sick("gpu_nvlink", "nvlink", r"Link 7: 26\.562 GB/s", "Link 7: <inactive>"),
     Sick("gpu_nvlink", "nvlink", r"Link 17: 26\.562 GB/s", "Link 17: 13.281 GB/s"),
     Sick("gpu_nvlink_errors", "dcgmi_nvlink", r'("Link 3": {"children": {"CRC Data Error": {"value": )"0"', r'\1"12"'),
@@ -343,6 +373,10 @@ SICK: tuple[Sick, ...] = (
     ),
     _xml("gpu_recovery", "gpu_recovery_action", "None", "Reset"),
     _xml("gpu_recovery", "gpu_recovery_action", "None", "Reboot"),
+    _xml("gpu_recovery", "gpu_recovery_action", "None", "Drain and Reset"),
+    _unowed(_xml("gpu_recovery", "drain_and_reset_recommended", "[^<]+", "Yes")),
+    _unowed(_xml("gpu_recovery", "reset_required", "[^<]+", "Yes")),
+    Sick("gpu_recovery", "nvidia_smi", r"(<gpu_recovery_action>)None", r"\g<1>Perhaps", verdict=INCOMPLETE),
     _xml("gpu_throttle", "clocks_event_reason_hw_slowdown", "Not Active", "Active"),
     _xml("gpu_throttle", "clocks_event_reason_hw_thermal_slowdown", "Not Active", "Active"),
     _xml("gpu_throttle", "clocks_event_reason_hw_power_brake_slowdown", "Not Active", "Active"),
@@ -398,6 +432,22 @@ SICK: tuple[Sick, ...] = (
     _logged("sxid", "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"),
     _rung("sxid", "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"),
     _logged("gpu_log", "NVRM: GPU 0000:0b:00.0: RmInitAdapter failed! (0x23:0x65:1426)"),
+    _logged("xid", "NVRM: Xid (PCI:0000:0b:00): 45, pid=1, name=python, Ch 00000001 caused by previous Xid 149"),
+    _logged("xid", "NVRM: Xid (PCI:0000:0b:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 01 (0x1 0x0)"),
+    *(
+        _logged("gpu_log", f"NVRM: {text}")
+        for text in (
+            "nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned",
+            "GPU3 rpcRmApiAlloc_GSP: GspRmAlloc failed: hClient=0xc1d00001; status=0x00000062",
+            "_issueRpcAndWait: rpcSendMessage failed with status 0x0000000f for fn 76!",
+            "GPU3 _kgspRpcRecvPoll: GSP RM heartbeat timed out",
+            "GPU3 _kgspBootGspRm: unexpected WPR2 already up, cannot proceed with booting GSP",
+            "kfspPollForResponse_IMPL: FSP command timed out",
+            "knvlinkUpdatePostRxDetectLinkMask_IMPL: Failed to update Rx Detect Link mask!",
+            "nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot to recover.",
+        )
+    ),
+    _logged("gpu_log", "nvidia 0000:0b:00.0: probe with driver nvidia failed with error -1"),
     _rung("gpu_log", "NVRM: API mismatch: the client has the version 550.90.07, but"),
     _logged(
         "pcie_errors", "pcieport 0000:00:01.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer"
@@ -407,8 +457,23 @@ SICK: tuple[Sick, ...] = (
     _logged("machine_check", "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0 (channel:0 slot:0)"),
     _rung("machine_check", "Memory failure: 0x12345: recovery action for dirty page: Failed"),
     _logged("nic_log", "mlx5_core 0000:1a:00.0: Port module event[error]: module 0, Cable error, High Temperature"),
+    *(
+        _logged("nic_log", text)
+        for text in (
+            "mlx5_core 0000:1a:00.0: print_health_info:425:(pid 9): Health issue observed, ICM fetch PCI error, "
+            "severity(2) CRITICAL:",
+            "mlx5_core 0000:1a:00.0: print_health_info:520:(pid 0): synd 0x8: unrecoverable hardware error",
+            "mlx5_core 0000:1a:00.0: temp_warn:170:(pid 0): High temperature on sensors with bit set 0 1",
+            "mlx5_core 0000:1a:00.0: probe_one:1465:(pid 7): mlx5_init_one failed with error code -22",
+            "mlx5_core: probe of 0000:1a:00.0 failed with error -22",
+            "mlx5_core.rdma: probe of mlx5_core.rdma.0 failed with error -12",
+            "mlx5_core 0000:1a:00.0: wait_fw_init:199:(pid 7): Firmware over 120000 MS in pre-initializing state, "
+            "aborting",
+        )
+    ),
     _rung("nic_log", "NETDEV WATCHDOG: rdma0 (mlx5_core): transmit queue 3 timed out"),
     _logged("nvme_log", "nvme nvme3: I/O 23 QID 4 timeout, aborting"),
+    _logged("nvme_log", "nvme 0000:03:00.0: probe with driver nvme failed with error -5"),
     _rung("nvme_log", "critical medium error, dev nvme3n1, sector 4711 op 0x0:(READ) flags 0x0"),
     _logged("mount_log", "nfs: server nfs-1 not responding, still trying", INCOMPLETE),
     _logged("oom_log", "Out of memory: Killed process 4711 (python3) total-vm:1kB, anon-rss:1kB"),
@@ -453,6 +518,11 @@ SICK: tuple[Sick, ...] = (
     Sick(
         "pcie_links", "lspci", r"(^0000:0b:00\.0 3D[\s\S]*?LnkSta:\tSpeed )32GT/s \(ok\)", r"\g<1>16GT/s (downgraded)"
     ),
+    Sick("pcie_links", "lspci", r"(^0000:0b:00\.0 3D.*)\(rev a1\)", r"\1(rev ff) (prog-if ff)", log=True),
+    Sick("pcie_links", "lspci", r"(^0000:0b:00\.0 3D.*\n)(?:\s.*\n)+?\n", "\\1\t!!! Unknown header type 7f\n\n"),
+    # A device that logs no errors (access denied) is as healthy: nobody was told of one whose line is lost.
+    Sick("pcie_links", "lspci", r"(^0000:0b:00\.0 3D[\s\S]*?DevSta:.* FatalErr)-", r"\1+", log=True),
+    Sick("pcie_links", "lspci", r"(^0000:1a:00\.0 Eth[\s\S]*?DevSta:.* FatalErr)-", r"\1+", log=True),
     Sick("pcie_links", "lspci", r"(^0000:1a:00\.0 Eth[\s\S]*?LnkSta:.*?Width )x16 \(ok\)", r"\g<1>x8 (downgraded)"),
     # A bridge need not have the capability: where all of it is lost, nobody was told.
     Sick("acs", "lspci", r"ACSCtl:\tSrcValid-", "ACSCtl:\tSrcValid+", log=True),
@@ -472,6 +542,7 @@ SICK: tuple[Sick, ...] = (
     Sick("nvme_smart", "smartctl", r'"available_spare": 100', '"available_spare": 5'),
     Sick("nvme_smart", "smartctl", r'"percentage_used": 0', '"percentage_used": 93'),
     Sick("nvme_smart", "smartctl", r'"temperature": 38', '"temperature": 88'),
+    Sick("nvme_smart", "smartctl", r'"critical_comp_time": 0', '"critical_comp_time": 7'),
     Sick("nvme_speed", "nvme_read", r'("iops" : )\d+\.\d+', r"\g<1>400000.0"),
     Sick(
         "cpu_stress",
@@ -508,6 +579,23 @@ SICK: tuple[Sick, ...] = (
         r"(Entries          : )1([\s\S]*)\Z",
         r"\g<1>2\g<2>   2 | 11/20/2026 | 08:00:00 UTC | Memory #0x53 | Uncorrectable ECC | Asserted\n",
     ),
+    *(
+        Sick(
+            "bmc_log",
+            "ipmi_sel",
+            r"(Entries          : )1([\s\S]*)\Z",
+            rf"\g<1>2\g<2>   2 | 11/20/2026 | 08:00:00 UTC | {said} | Asserted\n",
+            log=True,
+        )
+        for said in (
+            "Power Supply PS2 Status | Power Supply AC lost",
+            "Power Supply PS Redundancy | Non-Redundant: Sufficient from Redundant",
+            "Battery VBAT | Failed",
+            "Slot / Connector #0x21 | Fault Status",
+            "Processor CPU1 | Disabled",
+            "Critical Interrupt #0x12 | Bus Timeout",
+        )
+    ),
     # A list alone is understood too (as people save it), and tells of no overflow.
     Sick("bmc_log", "ipmi_sel", "Overflow         : false", "Overflow         : true", verdict=INCOMPLETE, log=True),
     Sick(
@@ -531,7 +619,15 @@ SICK: tuple[Sick, ...] = (
         r'\g<1>97\2"Critical"',
         variant="redfish",
     ),
-    Sick("bmc_sensors", "redfish", r'("Name": "FAN3"[^}]*?"Health": )"OK"', r'\1"Critical"', variant="redfish"),
+    # No class requires it: a sensor that does not tell its health is a remark.
+    Sick(
+        "bmc_sensors",
+        "redfish",
+        r'("Name": "FAN3"[^}]*?"Health": )"OK"',
+        r'\1"Critical"',
+        log=True,
+        variant="redfish",
+    ),
     Sick(
         "power_supplies",
         "ipmi_sdr",
@@ -550,7 +646,8 @@ SICK: tuple[Sick, ...] = (
     # --- NIC
     _file("nic_inventory", "infiniband", "mlx5_2/hca_type", "MT4125"),
     Sick("nic_inventory", "rail_names", r"0000:4d:00\.0(/infiniband/mlx5_2)", r"0000:4e:00.0\g<1>"),
-    Sick("nic_inventory", "rail_names", r"(.*/infiniband/)mlx5_2$", r"\g<0>\n\g<1>mlx5_9"),
+    # The line that was added is the fault: without it the host is as it was.
+    Sick("nic_inventory", "rail_names", r"(.*/infiniband/)mlx5_2$", r"\g<0>\n\g<1>mlx5_9", log=True),
     Sick("nic_inventory", "nvswitch_nics", r"4d:00\.0 none", "4d:00.0 SW_MNG", variant="subnet manager"),
     Sick(
         "nic_inventory", "nvswitch_nics", "4d:00.0 none", "4d:00.0 unread", verdict=INCOMPLETE, variant="subnet manager"
@@ -579,6 +676,41 @@ SICK: tuple[Sick, ...] = (
     Sick("nic_physical", "mlxlink", r'"State" : "Active"', '"State" : "Polling"'),
     Sick("nic_physical", "mlxlink", r'"Temperature \[C\]" : "58', '"Temperature [C]" : "79'),
     Sick("nic_physical", "mlxlink", r'("\[15\]",\s+)"0"', r'\1"77"'),
+    # Flags and limits of the module itself, which not every module or version tells.
+    *(
+        Sick("nic_physical", "mlxlink", rf'"{field}" : "0"', f'"{field}" : "1"', log=True)
+        for field in ("Module FW Fault", "DataPath FW Fault")
+    ),
+    *(
+        Sick("nic_physical", "mlxlink", rf'("{field} \[per lane\]" : \{{\s+"values" : \[\s+)"0"', r'\g<1>"1"', log=True)
+        for field in ("Tx Fault", "Tx LOS", "Rx LOS", "Tx CDR LOL", "Rx CDR LOL", "Tx Adaptive EQ Fault")
+    ),
+    Sick("nic_physical", "mlxlink", r'"Voltage \[mV\]" : "3235', '"Voltage [mV]" : "2235', log=True),
+    Sick("nic_physical", "mlxlink", r'"Bias Current \[mA\]" : "265', '"Bias Current [mA]" : "12', log=True),
+    Sick("nic_physical", "mlxlink", r'"Temperature \[C\]" : "58', '"Temperature [C]" : "-12', verdict=INCOMPLETE),
+    Sick(
+        "nic_physical",
+        "mlxlink",
+        r'"Loopback Mode" : "No Loopback"',
+        '"Loopback Mode" : "PHY Local Loopback"',
+        log=True,
+    ),
+    Sick("nic_physical", "mlxlink", r'"FEC" : "[^"]*"', '"FEC" : "No FEC"', log=True),
+    Sick(
+        "nic_physical",
+        "mlxlink",
+        r'(Raw Physical BER Per Lane" : \{\s+"values" : \[\s+)"[^"]*"',
+        r'\g<1>"1E-3"',
+        log=True,
+    ),
+    Sick(
+        "nic_physical",
+        "mlxlink",
+        r'"Effective Physical Errors" : "0"',
+        '"Effective Physical Errors" : "5000"',
+        verdict=INCOMPLETE,
+        log=True,
+    ),
     # Not every version has it: nic_errors owes the same counter from sysfs.
     Sick("nic_physical", "mlxlink", r'"Link Down Counter" : "0"', '"Link Down Counter" : "44"', log=True),
     _file("nic_errors", "infiniband", "mlx5_2/ports/1/counters/symbol_error", "500"),
@@ -586,8 +718,18 @@ SICK: tuple[Sick, ...] = (
     _file("nic_errors", "infiniband", "mlx5_2/ports/1/counters/port_rcv_errors", "9000"),
     _file("nic_counter_growth", "nic_counters", "==> after .*mlx5_2/ports/1/counters/symbol_error", "500"),
     _file("nic_counter_growth", "nic_counters", "==> after .*mlx5_2/ports/1/counters/link_downed", "1"),
-    Sick("nic_load", "nic_load", r'("rail2": \{.*?"numa 0": \{"count": 7, .*?"median": )\d+\.\d+', r"\g<1>180.4"),
-    Sick("nic_load", "nic_load", r'("rail2": \{.*?"gpu": \{"count": 7, .*?"median": )\d+\.\d+', r"\g<1>280.5"),
+    Sick(
+        "nic_load",
+        "nic_load",
+        r'("rail2": \{.*?"numa 0": \{"count": 7, )[^}]*',
+        r'\g<1>"max": 182.4, "median": 180.4, "min": 177.9',
+    ),
+    Sick(
+        "nic_load",
+        "nic_load",
+        r'("rail2": \{.*?"gpu": \{"count": 7, )[^}]*',
+        r'\g<1>"max": 281.5, "median": 280.5, "min": 277.1',
+    ),
     Sick("nic_load", "nic_load", r'("rail3": .*?"errors": )\{\}', r'\1{"gpu": ["Completion with error at client"]}'),
     Sick("nic_load", "nic_load", r'(?<="missing": )""', '"rail 0 has no RDMA device"', verdict=INCOMPLETE),
     Sick("nic_load", "nic_load", r"(?<=\"numa\": )\[0, 1\]", "[0]", verdict=INCOMPLETE),
@@ -637,6 +779,14 @@ SICK: tuple[Sick, ...] = (
         "fabric_manager_log",
         r"\Z",
         "[Nov 20 2026 08:00:00] [ERROR] [tid 841] detected NVSwitch fatal error 20034\n",
+        log=True,
+    ),
+    Sick(
+        "fabric_manager_log",
+        "fabric_manager_log",
+        r"\Z",
+        "Nov 20 08:00:00 h nvidia-fabricmanager-start.sh[9]: request to query NVSwitch device information from "
+        "NVSwitch driver failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]\n",
         log=True,
     ),
     # --- NCCL

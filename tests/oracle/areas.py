@@ -69,7 +69,8 @@ def recorded(place: Path = RECORDED) -> Iterator[Case]:
     for row in [*sorted(ROWS, key=lambda row: row.file), *untabled(place)]:
         if not (place / row.file).exists():
             continue
-        name = f"{row.file} {row.checks[0]}" + (f"+{len(row.checks) - 1}" if len(row.checks) > 1 else "")
+        first, *others = row.checks
+        name = f"{row.file} {first}" + (f"+{len(others)}" if others else "")
         times[name] += 1
         found = digest.findings(entry.finding(each) for each in findings_of(row, place))
         yield Case(name + (f" #{times[name]}" if times[name] > 1 else ""), found, _counts(found))

@@ -21,6 +21,7 @@ def _row(file: str, verdict: str, why: str, word: str = "") -> Row:
 
 ROWS = [
     _row("fabricmanager-h100-teams.log", "pass", "multicast teams, and one non-fatal 12028 to watch"),
+    _row("nv-warn-nothing-to-do.log", "fail", "no NVSwitch is seen on an HGX; the journal, not the log itself"),
     _row("fm-error-lines.log", "fail", "fatal 20034, GPUs out of the fabric, a switch missing"),
     _row("fm-error-lines.log", "fail", "fatal SXid: reset", "20034"),
     _row("fm-error-lines.log", "pass", "non-fatal SXid: watch", "12028"),

@@ -248,10 +248,76 @@ ROWS = [
     ),
 ]
 
+# A workstation's GPU without ECC, HBM and NVLink, with a program on it.
+PRO_6000 = gpus(
+    ["0000:61:00.0"],
+    model="NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
+    memory_mib=97887,
+    power_limit_watts=300,
+    pcie_generation=4,
+    ecc=None,
+    row_remap=None,
+)
+
+ROWS += [
+    Row(
+        "nvidia-smi/qx-pro-6000-maxq-blackwell-v13.xml",
+        "nvidia_smi",
+        (*(check for check in STATE if check not in ("gpu_fabric", "gpu_row_remap", "gpu_settings")), "gpu_throttle"),
+        "pass",
+        {**PRO_6000, "telemetry": {"memory_temperature_celsius": None}},
+        "declared without ECC, as it is; Gen1 is idleness",
+    ),
+    Row(
+        "nvidia-smi/qx-pro-6000-maxq-blackwell-v13.xml",
+        "nvidia_smi",
+        ("gpu_settings",),
+        "incomplete",
+        {"gpu": {**PRO_6000["gpu"], "persistence": False}},
+        "ECC is as declared, MIG is not told",
+    ),
+    Row(
+        "nvidia-smi/qx-pro-6000-maxq-blackwell-v13.xml",
+        "nvidia_smi",
+        ("gpu_settings",),
+        "fail",
+        {"gpu": {**PRO_6000["gpu"], "ecc": AMPERE_ECC}},
+        "where the class has ECC, one without is a fault",
+    ),
+    Row(
+        "nvlink/v100-two-links-inactive-gpu3.txt",
+        "nvlink",
+        ("gpu_nvlink",),
+        "fail",
+        {"nvlink": {"links": 6, "link_gb_per_s": 25.781}},
+        "links 3 and 5 of GPU 3 are down, wherever that GPU lies",
+    ),
+    Row(
+        "nvidia-smi/query-gpu-vbios-h100.csv",
+        "nvidia_smi",
+        ("gpu_versions",),
+        "incomplete",
+        gpus(["0000:04:00.0", "0000:8b:00.0"]),
+        "one VBIOS on all; the driver was not asked for",
+        lambda data: Output(data.decode().replace("[...]\n", "")),
+    ),
+    Row(
+        "nvidia-smi/query-gpu-h100-idle.csv",
+        "nvidia_smi",
+        (*(check for check in STATE if check != "gpu_pcie"), "gpu_throttle"),
+        "pass",
+        gpus(["0000:00:09.0"]),
+        "every field that can be asked for; the size of BAR1 is none",
+    ),
+    Row(
+        "dcgmi/nvlink-s-a100x8-all-up.txt",
+        "nvlink",
+        ("gpu_nvlink",),
+        "incomplete",
+        {"nvlink": {"links": 12, "link_gb_per_s": 25}},
+        "all are up, and nobody says how fast",
+    ),
+]
+
 _TABLE = "the table for people leaves out what decides (fabric, remapped rows, links): nvidia-smi -q -x is asked"
-_CSV = "selected fields as CSV; nvidia-smi -q -x is asked, which has them all"
-NOT_COVERED = {
-    "nvidia-smi/table-h100x8-idle-550.90.07.txt": _TABLE,
-    "nvidia-smi/table-h100x8-looks-clean-fabricmanager-down.txt": _TABLE,
-    "nvidia-smi/query-gpu-vbios-h100.csv": _CSV,
-}
+NOT_COVERED = {}

@@ -82,6 +82,8 @@ NO_HOST = {
     "nvidia-smi/q-h100-idle-590.48.01.txt": "the guest with one H100 above",
     "nvidia-smi/q-h100-load-590.48.01.txt": "the guest with one H100 above",
     "nvidia-smi/q-page-retirement-8gpu-orig.txt": "one section of a report, which does not tell the GPUs' model",
+    "nvidia-smi/query-gpu-h100-idle.csv": "a table of chosen fields, not a whole report",
+    "nvidia-smi/qx-pro-6000-maxq-blackwell-v13.xml": "no class is shipped for a workstation card",
     "nvidia-smi/qx-a100-sxm4-v12.xml": "no class is shipped for A100, and one of four GPUs was left in",
 }
 

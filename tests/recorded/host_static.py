@@ -24,6 +24,10 @@ def unpacked(data: bytes) -> Output:
 
 
 GUEST = {"sockets": 2, "cores": 2, "threads_per_core": 1, "model": "Intel Core Processor (Haswell, no TSX, IBRS)"}
+_A100_AT = [f"000{domain}:00:00.0" for domain in "1234bcde"]
+HGX_A100 = {
+    "gpu": {"count": 8, "parts": [{"slot": f"GPU{n}", "address": at} for n, at in enumerate(_A100_AT)]},
+}
 WHOLE = "lspci/lspci-vvv-dell-xe9680-hgx-h100.txt.gz"
 ROWS = [
     Row("chrony/chronyc-tracking-stratum3.txt", "chrony", ("clock",), "pass", why="synchronised, 32 us off"),
@@ -86,10 +90,17 @@ ROWS = [
         "eight ConnectX-7 at what they can do",
     ),
     Row("lspci/lspci-vvv-cx7-only.txt", "lspci", ("pcie_links",), "fail", gpus(XE9680), "no GPU in the file"),
+    Row(
+        "lspci/lspci-nn-a100-hgx.txt",
+        "lspci",
+        ("pcie_links",),
+        "incomplete",
+        {**HGX_A100, "nic": None},
+        "all eight GPUs are there and answer; without -vv no link is told",
+    ),
 ]
 NOT_COVERED = {
     "chrony/chronyc-sources.txt": "the clock is judged by chronyc tracking, which names the source that is followed",
-    "lspci/lspci-nn-a100-hgx.txt": "lists devices without their links; GPUs are counted by nvidia-smi",
     "nccl-topo/": "topologies handed to NCCL: what they say of links is read from the devices themselves",
     "numa/lstopo-2x-epyc-9654.xml": "NUMA nodes are read from sysfs or numactl, not from lstopo",
     "numa/lstopo-2x-sapphire-rapids-max9460.xml": "NUMA nodes are read from sysfs or numactl, not from lstopo",

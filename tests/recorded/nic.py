@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.host import blocks
 from ansible_collections.muster.cluster.plugins.module_utils.host.host import Output
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
+from ansible_collections.muster.cluster.plugins.plugin_utils.saved import host_network_reports
 
-from tests.typed import RAILS_FABRIC
+from tests.fuzz.sick import FABRIC
+from tests.typed import RAILS_FABRIC, typed
 
 from .row import Row
 
@@ -146,6 +150,13 @@ _ROWS_IB = [
         _nic(rails=_devices(*(f"mlx5_{number}" for number in range(8))), speed_gbps=200),
         "eight rails at 200 Gb/s, all up",
     ),
+    _ib(
+        "ibstat-a100-ibpanic-exit255.txt",
+        ("nic_inventory", "nic_link"),
+        "incomplete",
+        _nic(rails=_devices(*(f"mlx5_{number}" for number in range(8))), speed_gbps=200),
+        "the tool failed at mlx5_8: its list is not whole, though all ports that it shows are up",
+    ),
     _ib("sysfs-class-infiniband-h100.txt", _HERE, "pass", _SYSFS_H100, "eight rails up at 400 Gb/s, one firmware"),
     _ib("sysfs-class-infiniband-h100.txt", ("nic_errors",), "fail", _SYSFS_H100, "link_downed of mlx5_1 stands at 255"),
     _ib("sysfs-class-infiniband-h100.txt", ("nic_pcie",), "incomplete", _SYSFS_H100, "the PCIe links were not saved"),
@@ -197,6 +208,15 @@ _ROWS_LINK = [
         "thin tail of corrected symbols: a watch",
         _report,
     ),
+    Row(
+        "mlxlink/mlxlink-faults-active-but-state-active.json",
+        "mlxlink",
+        ("nic_physical",),
+        "fail",
+        _PLAIN,
+        "firmware fault of the module, no signal and no lock on any lane",
+        _report,
+    ),
 ]
 
 
@@ -228,20 +248,41 @@ _ROWS_CONFIG = [
         "without the column Current nobody knows what is in force",
     ),
 ]
-ROWS = [*_ROWS_IB, *_ROWS_NET, *_ROWS_LINK, *_ROWS_CONFIG]
+
+
+def _report_of(data: bytes, expect: Mapping[str, Any]) -> Sequence[Finding]:
+    """Return what a saved output says that no check of the host reads."""
+    return host_network_reports.findings(data.decode(), typed(expect))
+
+
+def _saved(file: str, verdict: str, why: str, expect: Mapping[str, Any] | None = None) -> Row:
+    return Row(file, "", ("saved",), verdict, expect or {}, why, judge=_report_of)
+
+
+def _lossless(*priorities: int) -> dict[str, Any]:
+    return {"fabric": {**FABRIC, "port": {**FABRIC["port"], "lossless_priorities": list(priorities)}}}
+
+
+_QUIET = "a total tells no rate: 1.8 million packets out of sequence are loss, when is not said"
+_ROWS_SAVED = [
+    _saved("net/ethtool-cx4-100g-dac.txt", "pass", "100 Gb/s, the fastest that it supports"),
+    _saved("net/ethtool-m-sfp28-lr-dom.txt", "pass", "a sound module that receives no light: a watch"),
+    _saved("roce/ethtool-S-mlx5-rdma-vport.txt", "incomplete", "healthy traffic; no counter of errors is among them"),
+    _saved("roce/mlnx_qos-dscp-pfc3.txt", "pass", "flow control on 3 alone, as declared", _lossless(3)),
+    _saved("roce/mlnx_qos-dscp-pfc3.txt", "fail", "the class declares 5", _lossless(5)),
+    _saved("roce/mlnx_qos-firmware-dcbx-pfc3-ets.txt", "pass", "flow control on 3 alone, as declared", _lossless(3)),
+    _saved("roce/rdma-qos-query-pfc5-ecn.txt", "pass", "flow control on 5 alone, as declared", _lossless(5)),
+    _saved("roce/show_counters-hw-bond0-congested.txt", "incomplete", _QUIET),
+    _saved("roce/show_gids-one-port-without-ip.txt", "fail", "mlx5_1 has no GID for RoCE v2", _lossless(3)),
+    _saved("roce/show_gids-tabs.txt", "pass", "a GID for RoCE v2 with an address", _lossless(3)),
+]
+ROWS = [*_ROWS_IB, *_ROWS_NET, *_ROWS_LINK, *_ROWS_CONFIG, *_ROWS_SAVED]
 
 _FABRIC = "the fabric beyond the host's own ports is the fabric stage's"
-_QOS = "flow control and congestion marking of RoCE belong to its configuration and to the fabric stage"
 _BANDWIDTH = "bandwidth between NICs belongs to the fabric stage"
 _CONFIG = "module nic_firmware's, no check's; its tests read this file"
 NOT_COVERED = {
-    "ib/perfquery-rcv-error-details.txt": "burn-in reads the counters of its own ports from sysfs",
-    "ib/perfquery-x-switch-2ports.txt": _FABRIC,
     "mlxconfig/flint-query-cx7.txt": _CONFIG,
     "mlxconfig/mlxconfig-set-link-type-pending.txt": _CONFIG,
     "mlxlink/mlxlink-json-pcie-eye-gen5x16.json": "burn-in reads a NIC's PCIe link from sysfs",
-    "net/ethtool-cx4-100g-dac.txt": "burn-in reads an interface's state and speed from sysfs",
-    "net/ethtool-m-sfp28-lr-dom.txt": "burn-in reads modules with mlxlink",
-    "perftest/": _BANDWIDTH,
-    "roce/": _QOS,
 }

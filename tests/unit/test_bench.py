@@ -54,6 +54,17 @@ def test_failed_part_stops_no_other_and_leaves_figures_without_a_value(
     assert (record["commit"], record["seed"], record["status"], record["of"]) == ("abc", 7, 0, "make bench")
 
 
+def test_part_that_measured_a_wrong_case_keeps_its_figure_and_stops_no_other(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong, good = {"value": 1, "unit": "cases"}, {"value": 3, "unit": "s"}
+    parts = (part(place, "wrong", {"wrong": wrong}, 1), part(place, "good", {"good": good}))
+    monkeypatch.setattr(bench, "PARTS", parts)
+    assert main([]) == 1
+    assert {name: figure["value"] for name, figure in figures_of(place).items()} == {"wrong": 1, "good": 3}
+    assert "FAILED wrong" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("known", "again"),
     [
@@ -85,8 +96,12 @@ def test_changed_files_are_never_taken_for_their_commit() -> None:
 def test_parts_and_figures_have_names_of_their_own() -> None:
     for parts in (PARTS, FULL):
         assert len({part.name for part in parts}) == len(parts)
-    figures = [figure for part in (*PARTS, *FULL) for figure in part.figures]
-    assert len(set(figures)) == len(figures)
+        figures = [figure for part in parts for figure in part.figures]
+        assert len(set(figures)) == len(figures)
+    # The full bench tries ten times as many cases of the fuzz: the same figures, of more.
+    both = {figure for part in PARTS for figure in part.figures} & {figure for part in FULL for figure in part.figures}
+    assert {figure.partition("_")[0] for figure in both} == {"fuzz"}
+    assert not {part.name for part in PARTS} & {part.name for part in FULL}
 
 
 def test_ratios_say_which_way_they_go() -> None:

@@ -1,0 +1,172 @@
+"""What the outputs mean that people save and no check of a host reads: written here, in the form of each tool.
+
+The forms are those of the tools' sources (nccl-tests' util.cu, perftest's perftest_parameters.h, infiniband-diags, md
+in the kernel's /proc/mdstat, Lustre's health_check, sinfo); names and values are our own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .field_meaning import NOT_FAIL, NOT_PASS, SICK
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A text that module ``name`` of plugin_utils/saved judges: healthy, and sick by each of ``faults`` (old, new)."""
+
+    name: str
+    text: str
+    faults: tuple[tuple[str, str, frozenset[str]], ...]
+    # What changes nothing of what is said.
+    odd: tuple[tuple[str, str, frozenset[str]], ...] = ()
+
+
+_NCCL_TESTS = """\
+# nThread 1 nGpus 1 minBytes 8589934592 maxBytes 8589934592 step: 2(factor) iters: 20
+#
+# Using devices
+#  Rank  0 Group  0 Pid   4711 on     gpu-01 device  0 [0000:0b:00] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid   4712 on     gpu-01 device  1 [0000:0c:00] NVIDIA H100 80GB HBM3
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+  8589934592    2147483648     float     sum      -1    31450  273.13  478.0      0    31460  273.04  477.8      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 477.9
+#
+"""
+
+_PERFTEST = """\
+---------------------------------------------------------------------------------------
+                    RDMA_Write BW Test
+ Dual-port       : OFF\t\tDevice         : mlx5_0
+ Number of qps   : 4\t\tTransport type : IB
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 65536      1000             392.11             391.84             0.747374
+---------------------------------------------------------------------------------------
+"""
+
+_ERRORS = """\
+Errors for "gpu-01 mlx5_0"
+   GUID 0x1070fd0300aa0001 port 1: [PortXmitWait == 12]
+## Summary: 40 nodes checked, 1 bad nodes found
+##          80 ports checked, 1 ports have errors beyond threshold
+"""
+
+_MDSTAT = """\
+Personalities : [raid0] [raid1]
+md0 : active raid1 nvme9n1p2[1] nvme8n1p2[0]
+      937560064 blocks super 1.2 [2/2] [UU]
+
+unused devices: <none>
+"""
+
+_SINFO = """\
+REASON               USER      TIMESTAMP           NODELIST
+"""
+
+_SMI = """\
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 570.86.15              Driver Version: 570.86.15      CUDA Version: 12.8     |
+|-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+|                                         |                        |               MIG M. |
+|=========================================+========================+======================|
+|   0  NVIDIA H100 80GB HBM3          On  |   00000000:0B:00.0 Off |                    0 |
+| N/A   32C    P0             70W /  700W |       1MiB /  81559MiB |      0%      Default |
+|                                         |                        |             Disabled |
++-----------------------------------------+------------------------+----------------------+
+"""
+
+_LUSTRE = "health_check=healthy\n"
+
+TABLE: tuple[Saved, ...] = (
+    Saved(
+        "nccl_tests_report",
+        _NCCL_TESTS,
+        (
+            ("478.0      0 ", "478.0      7 ", SICK),
+            ("477.8      0", "477.8     12", SICK),
+            ("values : 0 OK", "values : 3 FAILED", SICK),
+            ("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 477.9\n#\n", "", NOT_PASS),
+            ("478.0      0 ", "0.00      0 ", NOT_PASS),
+            ("# Out of", "gpu-01: Test NCCL failure all_reduce.cu:45 'unhandled system error'\n# Out of", SICK),
+            ("  8589934592    2147483648", "#  8589934592    2147483648", NOT_PASS),
+            ("478.0 ", "478,0 ", NOT_PASS),
+            ("478.0 ", "-478.0 ", NOT_PASS),
+            ("478.0 ", "nan ", NOT_PASS),
+        ),
+        (("# Using devices", "# Using  devices", NOT_FAIL), ("     sum ", "         ", NOT_FAIL)),
+    ),
+    Saved(
+        "perftest_report",
+        _PERFTEST,
+        (
+            ("391.84", "0.00", NOT_PASS),
+            ("391.84", "nan", NOT_PASS),
+            ("391.84", "-391.84", NOT_PASS),
+            (" 65536 ", " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n 65536 ", SICK),
+            (" 65536      1000             392.11             391.84             0.747374\n", "", NOT_PASS),
+            ("---\n #bytes", "---\nCouldn't connect to 10.0.0.2:18515\n #bytes", SICK),
+        ),
+        (("391.84", "391,84", NOT_FAIL),),
+    ),
+    Saved(
+        "infiniband_reports",
+        _ERRORS,
+        (
+            ("[PortXmitWait == 12]", "[SymbolErrorCounter == 65535] [LinkDownedCounter == 12]", SICK),
+            ("[PortXmitWait == 12]", "[LocalLinkIntegrityErrors == 900]", NOT_PASS),
+            ("[PortXmitWait == 12]", "[PortRcvErrors == 900]", NOT_PASS),
+            ("## Summary", "## 7 PMA query failures\n## Summary", NOT_PASS),
+        ),
+        (("[PortXmitWait == 12]", "[PortXmitWait == 99999]", NOT_FAIL),),
+    ),
+    Saved(
+        "array_state",
+        _MDSTAT,
+        (
+            ("[2/2] [UU]", "[2/1] [U_]", SICK),
+            ("[2/2] [UU]", "[2/1] [_U]", SICK),
+            ("md0 : active", "md0 : inactive", SICK),
+            ("[2/2] [UU]", "[2/2] [U_]", NOT_PASS),
+            ("[2/2] [UU]", "[2/1] [UU]", NOT_PASS),
+        ),
+        (("[2/2] [UU]\n", "[2/2] [UU]\n      bitmap: 1/7 pages [4KB], 65536KB chunk\n", NOT_FAIL),),
+    ),
+    Saved(
+        "lustre_health",
+        _LUSTRE,
+        (
+            ("healthy", "NOT HEALTHY", SICK),
+            ("healthy", "LBUG", SICK),
+            ("healthy", "device work-OST0001 reported unhealthy\nNOT HEALTHY", SICK),
+            ("healthy", "gesund", NOT_PASS),
+            ("healthy", "", NOT_PASS),
+        ),
+    ),
+    Saved(
+        "slurm_reasons",
+        _SINFO,
+        (
+            ("NODELIST\n", "NODELIST\nGPU fell off the bus root      2026-11-20T08:00:00 gpu-07\n", SICK),
+            ("NODELIST\n", "NODELIST\nNot responding       slurm     2026-11-20T08:00:00 gpu-[07-09]\n", SICK),
+            ("NODELIST\n", "NODELIST\nKill task failed     root      2026-11-20T08:00:00 gpu-07\n", SICK),
+        ),
+    ),
+    Saved(
+        "nvidia_smi_table",
+        _SMI,
+        (
+            (" 32C ", " ERR! ", SICK),
+            ("70W /  700W", "ERR! / ERR!", SICK),
+            ("|                    0 |", "|                    3 |", SICK),
+            ("|                    0 |", "|                 ERR! |", NOT_PASS),
+            ("+---", "Unable to determine the device handle for GPU0000:8C:00.0: GPU is lost.\n+---", SICK),
+        ),
+    ),
+)
