@@ -68,6 +68,17 @@ _SINFO = """\
 REASON               USER      TIMESTAMP           NODELIST
 """
 
+_BURN = """\
+Burning for 60 seconds.
+GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-00000000-0000-0000-0000-000000000001)
+GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-00000000-0000-0000-0000-000000000002)
+100.0%  proc'd: 210 (901 Gflop/s) - 210 (899 Gflop/s)   errors: 0 - 0   temps: 60 C - 61 C
+done
+
+Tested 2 GPUs:
+	GPU 0: OK
+	GPU 1: OK
+"""
 _SMI = """\
 +-----------------------------------------------------------------------------------------+
 | NVIDIA-SMI 570.86.15              Driver Version: 570.86.15      CUDA Version: 12.8     |
@@ -156,6 +167,16 @@ TABLE: tuple[Saved, ...] = (
             ("NODELIST\n", "NODELIST\nGPU fell off the bus root      2026-11-20T08:00:00 gpu-07\n", SICK),
             ("NODELIST\n", "NODELIST\nNot responding       slurm     2026-11-20T08:00:00 gpu-[07-09]\n", SICK),
             ("NODELIST\n", "NODELIST\nKill task failed     root      2026-11-20T08:00:00 gpu-07\n", SICK),
+        ),
+    ),
+    Saved(
+        "gpu_burn_report",
+        _BURN,
+        (
+            ("GPU 1: OK", "GPU 1: FAULTY", SICK),
+            ("errors: 0 - 0", "errors: 0 - 31", SICK),
+            ("errors: 0 - 0", "errors: 0 (DIED!)- 0", SICK),
+            ("\tGPU 1: OK\n", "", NOT_PASS),
         ),
     ),
     Saved(

@@ -1,4 +1,4 @@
-"""What dcgmi diag, nvbandwidth and gpu-burn printed on real machines, and what the active GPU checks must say of it."""
+"""What dcgmi diag and nvbandwidth printed on real machines, and what the active GPU checks must say of it."""
 
 from __future__ import annotations
 
@@ -302,8 +302,6 @@ ROWS = [
 NOT_COVERED = {
     "dcgmi/discovery-l-v100.txt": "tells which GPU dcgmi diag means by a number (a test reads it); no check judges it",
     "dcgmi/mndiag-mnubergemm-mixed-errors.log": "diagnostic across GB200 nodes; collectives prove several nodes",
-    "gpu-burn/gpu-burn-t4-faulty.log": "gpu-burn is not used: gpu_stress compares results bit for bit",
-    "other/gpu-burn-a100x8-ok.log": "gpu-burn is not used: gpu_stress compares results bit for bit",
     "other/oci-active-healthcheck-sdc-crashed.log": "log of another program's verdicts, not of a tool",
     "other/oci-passive-healthcheck-pass.log": "log of another program's verdicts, not of a tool",
 }

@@ -191,7 +191,7 @@ _IN_BAND = "counters of a GPU, which nvidia-smi gives in band, by the driver's o
 _READINGS = "readings without limits or states: nothing to judge them by"
 _INVENTORY = "a list of addresses; the BMC's own version is read from its Manager document"
 NOT_COVERED = {
-    "storage/": "block devices and mounts belong to checkpoint storage, which is not examined yet",
+    "storage/": "an inventory of block devices or mounts, which tells no state",
     "redfish/dgxh100-firmware-gpu-sxm1.json": "firmware of a GPU is read in band (VBIOS)",
     "redfish/dgxh100-firmware-inventory.json": _INVENTORY,
     "redfish/smc821ge-firmware-inventory.json": _INVENTORY,

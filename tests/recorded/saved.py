@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.saved import (
     array_state,
+    gpu_burn_report,
     infiniband_reports,
     lustre_health,
     nccl_debug_log,
@@ -101,6 +102,10 @@ ROWS = [
     _row(nccl_tests_report, "nccl-tests/h100x8-crash-system-not-yet-initialized.txt", "fail", "it crashed"),
     _row(nccl_tests_report, "nccl-tests/h100-2node-allreduce-ib-xe9680-full.txt", "incomplete", _UNHELD),
     _row(nccl_tests_report, "nccl-tests/rtx3090-3node-allreduce-162-failed-sci-wrong.txt", "fail", "wrong data"),
+    _row(gpu_burn_report, "gpu-burn/gpu-burn-t4-faulty.log", "fail", "FAULTY"),
+    _row(
+        gpu_burn_report, "other/gpu-burn-a100x8-ok.log", "incomplete", "all OK, which is a part of what a GPU must do"
+    ),
     _row(nvidia_smi_table, "nvidia-smi/table-h100x8-idle-550.90.07.txt", "incomplete", _NOT_ALL),
     _row(nvidia_smi_table, "nvidia-smi/table-h100x8-looks-clean-fabricmanager-down.txt", "incomplete", _NOT_ALL),
     _row(slurm_reasons, "slurm/sacct-p-all-fields.txt", "incomplete", _JOBS),

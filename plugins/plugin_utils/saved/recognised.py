@@ -19,6 +19,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
 
 from . import (
     array_state,
+    gpu_burn_report,
     host_network_reports,
     infiniband_reports,
     lustre_health,
@@ -268,6 +269,7 @@ TOOLS: tuple[Tool, ...] = (
     Tool("the kernel's log", _mostly(_KERNEL_LINE), "kernel_log"),
     Tool("nvidia-smi -q -x", _has(r"<!DOCTYPE nvidia_smi_log|<nvidia_smi_log>"), "nvidia_smi"),
     _judged_by(nvidia_smi_table),
+    _judged_by(gpu_burn_report),
     Tool("nvidia-smi --query-gpu", nvidia_smi_query.recognises, "nvidia_smi"),
     Tool("dcgmi nvlink -s", _has(r"NvLink Link Status", r"^ *gpuId \d+:"), "nvlink"),
     Tool("nvidia-smi nvlink", _has(r"^GPU \d+: .*\(UUID: ", _LINKS_OF_GPU), "nvlink"),

@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import FAIL, INCOMPLETE, PASS, worst
 from ansible_collections.muster.cluster.plugins.plugin_utils.saved import (
     array_state,
+    gpu_burn_report,
     infiniband_reports,
     lustre_health,
     nccl_debug_log,
@@ -19,7 +20,15 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.saved import (
 )
 
 KINDS = (
-    *(array_state, infiniband_reports, lustre_health, nccl_debug_log, nccl_tests_report, nvidia_smi_table),
+    *(
+        array_state,
+        gpu_burn_report,
+        infiniband_reports,
+        lustre_health,
+        nccl_debug_log,
+        nccl_tests_report,
+        nvidia_smi_table,
+    ),
     *(perftest_report, slurm_reasons, switch_counters),
 )
 RANKS = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8\n"
@@ -39,6 +48,10 @@ SMI = (
     "| N/A  {temp}  P0   70W / 700W |  1MiB / 81559MiB |   0%  Default |\n"
     "|      |      |  Disabled |\n+---------+\n"
 )
+BURN = (
+    "Burning for 60 seconds.\n50.0% proc'd: 70 (900 Gflop/s) - 70 (900 Gflop/s) errors: {errors}  temps: 60 C - 61 C\n"
+    "done\n\nTested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: {verdict}\n"
+)
 NODE = "NodeName=gpu-1 Arch=x86_64\n   State={state} ThreadsPerCore=1\n   Reason={reason}\n"
 QUERY = "# Port extended counters: Lid 7 port 1 (CapMask: 0x5300)\nPortSelect:......................1\n{counter}"
 LINKINFO = (
@@ -53,6 +66,11 @@ PERF = (
 @pytest.mark.parametrize(
     ("kind", "text", "verdict", "said"),
     [
+        (gpu_burn_report, BURN.format(errors="0 - 0", verdict="OK"), INCOMPLETE, "a part of what a GPU must do"),
+        (gpu_burn_report, BURN.format(errors="0 - 0", verdict="FAULTY"), FAIL, "calls it FAULTY"),
+        (gpu_burn_report, BURN.format(errors="0 - 7 (WARNING!)", verdict="OK"), FAIL, "wrong results"),
+        (gpu_burn_report, BURN.format(errors="0 - 0 (DIED!)", verdict="OK"), FAIL, "died"),
+        (gpu_burn_report, BURN.format(errors="0 - 0", verdict="OK")[:-13], INCOMPLETE, "ends before its verdict"),
         (nccl_tests_report, WHOLE, INCOMPLETE, "what it must be a class says"),
         (nccl_tests_report, RANKS + HEAD + ROW.format(bus="251.66", bad=3), FAIL, "wrong elements"),
         (nccl_tests_report, WHOLE.replace("0 OK", "5 FAILED"), FAIL, "5 values out of bounds"),
