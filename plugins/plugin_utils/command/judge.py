@@ -20,8 +20,9 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.hardware_clas
     expectations_of,
     shipped_classes,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.saved.finding_lines import lines_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_files import saved_in
-from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_verdicts import judged, lines_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_verdicts import judged
 
 from .dispatch import Answer, CommandError
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_findings import fault, sound, unread, watch
+from ansible_collections.muster.cluster.plugins.plugin_utils.saved.text_sections import sections
 
 NAME = "mdadm"
 _CHECK = "array"
@@ -43,9 +44,8 @@ def findings(text: str, expect: Expectations | None) -> list[Finding]:
 
 
 def _details(text: str) -> Iterator[Finding]:
-    starts = list(_DETAIL.finditer(text))
-    for start, end in zip(starts, [*(each.start() for each in starts[1:]), len(text)], strict=False):
-        yield _detail(start[1], text[start.end() : end])
+    for mark, body in sections(_DETAIL, text):
+        yield _detail(mark[1], body)
 
 
 def _detail(name: str, text: str) -> Finding:
@@ -81,9 +81,9 @@ def _detail(name: str, text: str) -> Finding:
 def _mdstat(text: str) -> Iterator[Finding]:
     if not _PERSONALITIES.search(text):
         return
-    arrays = list(_ARRAY.finditer(text))
-    for array, end in zip(arrays, [*(each.start() for each in arrays[1:]), len(text)], strict=False):
-        yield _array(array[1], array[2], text[array.end() : end].split("\nunused devices", maxsplit=1)[0])
+    arrays = list(sections(_ARRAY, text))
+    for array, body in arrays:
+        yield _array(array[1], array[2], body.split("\nunused devices", maxsplit=1)[0])
     if "unused devices:" not in text:
         yield unread(_CHECK, "host", "/proc/mdstat is cut short, its last line is missing")
     elif not arrays:

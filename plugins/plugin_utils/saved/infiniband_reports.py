@@ -24,6 +24,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_finding
     unread,
     watch,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.saved.text_sections import sections
 
 NAME = "infiniband-diags"
 _CHECK = "infiniband"
@@ -191,11 +192,10 @@ def _of_errors(text: str) -> list[Finding]:
 
 
 def _of_queries(text: str) -> list[Finding]:
-    marks = list(_QUERY_HEAD.finditer(text))
     found = []
-    for mark, end in zip(marks, [*(each.start() for each in marks[1:]), len(text)], strict=False):
+    for mark, body in sections(_QUERY_HEAD, text):
         name = f"lid {mark[1]} port {mark[2]}"
-        told = {_CALLED.get(key, key): value for key, value in _VALUE.findall(text[mark.end() : end])}
+        told = {_CALLED.get(key, key): value for key, value in _VALUE.findall(body)}
         counters = {key: int(value) for key, value in told.items() if key in LIMITS and value.isdigit()}
         if over := _over(counters):
             found.append(fault(_CHECK, name, f"errors since last cleared: {over}"))

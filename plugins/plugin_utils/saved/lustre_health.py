@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_findings import fault, sound, unread, watch
+from ansible_collections.muster.cluster.plugins.plugin_utils.saved.text_sections import sections
 
 NAME = "Lustre"
 _CHECK = "lustre"
@@ -84,10 +85,9 @@ def _health(text: str) -> Iterator[Finding]:
 
 
 def _recovery(text: str) -> Iterator[Finding]:
-    marks = list(_RECOVERY.finditer(text))
-    for mark, end in zip(marks, [*(each.start() for each in marks[1:]), len(text)], strict=False):
+    for mark, body in sections(_RECOVERY, text):
         target, status = mark[1].partition(".")[2] or mark[1], mark[2] or ""
-        clients = _CLIENTS.search(text, mark.end(), end)
+        clients = _CLIENTS.search(body)
         if status in ("RECOVERING", "WAITING", "WAITING_FOR_CLIENTS"):
             yield fault(_CHECK, target, f"recovery goes on, {status}: clients wait for it", status, "COMPLETE")
         elif status == "COMPLETE" and clients and int(clients[1]) < int(clients[2]):
@@ -147,9 +147,7 @@ def _imports(text: str) -> Iterator[Finding]:
 def _networks(text: str) -> Iterator[Finding]:
     if not _NETS.search(text):
         return
-    marks = list(_NID.finditer(text))
-    for mark, end in zip(marks, [*(each.start() for each in marks[1:]), len(text)], strict=False):
-        body = text[mark.end() : end]
+    for mark, body in sections(_NID, text):
         status = re.search(r"^\s+status: (\S+)", body, re.MULTILINE)
         health = re.search(r"^\s+health value: (-?\d+)", body, re.MULTILINE)
         fatal = re.search(r"^\s+fatal_error: (\d+)", body, re.MULTILINE)

@@ -36,3 +36,8 @@ def unread(check: str, subject: str, reason: str) -> Finding:
 def unheld(check: str, subject: str) -> Finding:
     """Return that no fault was seen, of a part that only a class could judge."""
     return unread(check, subject, UNHELD)
+
+
+def speaks(finding: Finding) -> bool:
+    """Return whether a finding says more than that all is well."""
+    return finding.verdict != PASS or finding.action != "none"

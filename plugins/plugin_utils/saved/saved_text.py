@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from .text_sections import sections
+
 # A compressed text is not unpacked beyond this: a damaged or hostile one must not fill the memory.
 MOST_BYTES = 512 * 2**20
 _CHUNK = 2**20
@@ -182,11 +184,10 @@ def _fewer_blanks(blanks: re.Match[str]) -> str:
 
 
 def _gathered(text: str) -> Iterator[Piece]:
-    marks = list(_GATHERED.finditer(text)) if "--------" in text else []
-    yield Piece(text[: marks[0].start()] if marks else text)
-    # Without a mark there is one end, and nothing that it ends.
-    for mark, end in zip(marks, [*(each.start() for each in marks[1:]), len(text)], strict=False):
-        yield Piece(text[mark.end() : end], mark.group("host"))
+    parts = list(sections(_GATHERED, text)) if "--------" in text else []
+    yield Piece(text[: parts[0][0].start()] if parts else text)
+    for mark, body in parts:
+        yield Piece(body, mark.group("host"))
 
 
 def _by_prefix(piece: Piece) -> list[Piece]:
@@ -229,14 +230,14 @@ def _by_command(piece: Piece) -> Iterator[Piece]:
 def _by_heading(piece: Piece) -> Iterator[Piece]:
     """Yield what stands under each ``==> NAME <==``, but together what one probe keeps under many of them."""
     text = piece.text
-    marks = list(_HEADING.finditer(text)) if "==> " in text else []
-    names = [mark.group(1) for mark in marks]
+    parts = list(sections(_HEADING, text)) if "==> " in text else []
+    names = [mark.group(1) for mark, _ in parts]
     if not names or any(_KEPT_HEADING.fullmatch(name) or not _OWN_HEADING.fullmatch(name) for name in names):
         yield piece
         return
-    yield replace(piece, text=text[: marks[0].start()])
-    for name, mark, end in zip(names, marks, [*(each.start() for each in marks[1:]), len(text)], strict=False):
-        yield Piece(text[mark.end() : end], piece.host, name)
+    yield replace(piece, text=text[: parts[0][0].start()])
+    for mark, body in parts:
+        yield Piece(body, piece.host, mark.group(1))
 
 
 def _by_start(piece: Piece) -> Iterator[Piece]:

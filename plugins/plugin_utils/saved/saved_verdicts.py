@@ -32,12 +32,10 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
 )
 
 from .recognised import DISCOVERY, NOWHERE, Tool, list_of_gpus, output_of, tool_of, tools_of
-from .saved_findings import UNHELD
+from .saved_findings import UNHELD, speaks
 from .saved_text import Piece, pieces_of
 from .told_expectations import ASKED, CERTAIN, DOUBTFUL, excerpt_of, names_of, told, with_parts
 
-# So many parts are named in a line.
-_NAMED = 4
 # So few lines of no tool, before a tool's first line, belong to it: a date, a note, an empty comment.
 _PREFACE = 3
 # What tells parts before the checks are asked: small outputs that are parsed twice.
@@ -46,10 +44,6 @@ _TELLING = (
     *("ipmi_sdr", "ipmi_sel", "redfish", "dcgmi_nvlink"),
 )
 _ADDRESS = re.compile(rf" ?\(?\b{NOWHERE}:[0-9a-f]{{2}}:00\.0\b\)?")
-# What differs between the reasons of findings that are alike.
-_OWN = re.compile(
-    r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b|\(serial [^)]*\)|\brail ?\d+|\bmlx\d_\w+|\bGPU\d*\b|\bGPU \d+"
-)
 
 
 @dataclass(frozen=True)
@@ -322,17 +316,13 @@ def _unread(
 
 def _without_class(found: Sequence[Told], capture: _Capture) -> list[Told]:
     """Return what is said where no class is named: faults, remarks, and that the rest is no pass."""
-    kept = [replace(each, finding=_alone(each.finding)) for each in found if _speaks(each.finding)]
+    kept = [replace(each, finding=_alone(each.finding)) for each in found if speaks(each.finding)]
     for file in dict.fromkeys(capture.files.values()):
         if not any(each.file == file for each in kept):
             probe = next(name for name, of in capture.files.items() if of == file)
             name = DISCOVERY if probe == DISCOVERY else _tool(capture, probe)
             kept.append(Told(file, name, capture.host, _incomplete("saved", f"{name}: {UNHELD}", "none")))
     return kept
-
-
-def _speaks(finding: Finding) -> bool:
-    return finding.verdict != PASS or finding.action != "none"
 
 
 def _alone(finding: Finding) -> Finding:
@@ -361,56 +351,3 @@ def _incomplete(check: str, why: str, action: str = "investigate") -> Finding:
 
 def _weight(finding: Finding) -> tuple[int, int]:
     return VERDICTS.index(finding.verdict), ACTIONS.index(finding.action)
-
-
-def lines_of(found: Sequence[Told], *, every: bool = False) -> list[str]:
-    """Return lines for people: alike findings in one, passes counted by file; ``every`` tells each by itself."""
-    named = len({each.file for each in found}) > 1
-    if every:
-        return [_line([each], named) for each in found]
-    alike: dict[Any, list[Told]] = {}
-    passes: dict[str, int] = {}
-    for each in found:
-        if _speaks(each.finding) or each.finding.check == "saved":
-            alike.setdefault(_likeness(each), []).append(each)
-        else:
-            passes[each.file] = passes.get(each.file, 0) + 1
-    lines = [_line(together, named) for together in alike.values()]
-    return [*lines, *(_counted(file, count, named) for file, count in passes.items())]
-
-
-def _likeness(told_of: Told) -> Any:
-    finding = told_of.finding
-    check = finding.check if finding.verdict != INCOMPLETE else ""
-    reason = _OWN.sub("", finding.reason.replace(finding.subject, ""))
-    measured = "" if finding.reason else (finding.measured, finding.unit)
-    return told_of.file, told_of.host, finding.verdict, finding.action, check, reason, measured
-
-
-def _line(alike: Sequence[Told], named: bool) -> str:
-    first = alike[0]
-    finding = first.finding
-    what = finding.reason or f"{finding.measured} {finding.unit}".rstrip()
-    checks = list(dict.fromkeys(each.finding.check for each in alike))
-    check = finding.check if len(checks) == 1 else f"{len(checks)} checks"
-    parts = list(dict.fromkeys(each.finding.subject for each in alike))
-    where = f"{first.file}: " if named and first.file else ""
-    host = f"{first.host} " if first.host else ""
-    return f"{finding.verdict:10} {where}{check} {host}{_together(parts)}: {what} [{finding.action}]"
-
-
-def _together(parts: Sequence[str]) -> str:
-    """Return the names of several parts: ``8 parts (gpu A, gpu B, ... and 4 more)``."""
-    if len(parts) == 1:
-        return parts[0]
-    kinds = {part.partition(" ")[0] for part in parts}
-    kind = {"gpu": "GPUs", "nic": "NICs", "nvme": "drives", "psu": "power supplies"}.get(min(kinds), "parts")
-    kind = kind if len(kinds) == 1 else "parts"
-    more = f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
-    named = [part.partition(" ")[2] if kind != "parts" else part for part in parts[:_NAMED]]
-    return f"{len(parts)} {kind} ({', '.join(named)}{more})"
-
-
-def _counted(file: str, count: int, named: bool) -> str:
-    where = f"{file}: " if named and file else ""
-    return f"{PASS:10} {where}{count} finding{'s' if count > 1 else ''}"

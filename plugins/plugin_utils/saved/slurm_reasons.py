@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import VERDICTS, Finding
 from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_findings import fault, sound, unread
+from ansible_collections.muster.cluster.plugins.plugin_utils.saved.text_sections import sections
 
 NAME = "Slurm"
 _CHECK = "slurm_node"
@@ -134,9 +135,7 @@ def _one_each(found: Sequence[Finding]) -> list[Finding]:
 
 
 def _blocks(text: str) -> Iterator[Finding]:
-    marks = list(_BLOCK.finditer(text))
-    for mark, end in zip(marks, [*(each.start() for each in marks[1:]), len(text)], strict=False):
-        body = text[mark.end() : end]
+    for mark, body in sections(_BLOCK, text):
         state = re.search(r"\bState=(\S+)", body)
         reason = re.search(r"^\s+Reason=(.*?)\s*$", body, re.MULTILINE)
         if state is None:

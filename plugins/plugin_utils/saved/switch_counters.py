@@ -19,6 +19,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_finding
     unread,
     watch,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.saved.text_sections import sections
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.printed_tables import ruled_table
 from ansible_collections.muster.cluster.plugins.plugin_utils.switches.switch_state import OutputError
 
@@ -229,14 +230,9 @@ def _ports(text: str, lossless: Sequence[int]) -> Iterator[Finding]:
             yield sound(_CHECK, row["Interface"], up)
 
 
-def _parts(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
-    marks = list(pattern.finditer(text))
-    for mark, end in zip(marks, [*(each.start() for each in marks[1:]), len(text)], strict=False):
-        yield mark[1], text[mark.end() : end]
-
-
 def _flags(text: str, lossless: Sequence[int]) -> Iterator[Finding]:
-    for port, body in _parts(_STATUS, text):
+    for mark, body in sections(_STATUS, text):
+        port = mark[1]
         flags = dict(_FLAG.findall(body))
         bad = [name for name, value in flags.items() if value == "True" and _SICK_FLAG.search(name)]
         state = flags.get("Current module state", "")
@@ -269,7 +265,8 @@ _LIMITED += (("Vcc", "Vcc"),)
 
 
 def _modules(text: str, lossless: Sequence[int]) -> Iterator[Finding]:
-    for port, body in _parts(_EEPROM, text):
+    for mark, body in sections(_EEPROM, text):
+        port = mark[1]
         read = {name: float(value) for name, value, _unit in _READING.findall(body) if value != "N/A"}
         bad, warned, judged = [], [], 0
         for name, value in read.items():
@@ -294,7 +291,8 @@ def _modules(text: str, lossless: Sequence[int]) -> Iterator[Finding]:
 
 
 def _performance(text: str, lossless: Sequence[int]) -> Iterator[Finding]:
-    for port, body in _parts(_PM, text):
+    for mark, body in sections(_PM, text):
+        port = mark[1]
         rows = _CROSSED.findall(body)
         crossed = [name for name, high, low in rows if "True" in (high, low)]
         if crossed:

@@ -6,9 +6,10 @@ import gzip
 from pathlib import Path
 
 import pytest
+from ansible_collections.muster.cluster.plugins.plugin_utils.saved.finding_lines import lines_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_files import saved_in
 from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_text import Piece, pieces_of, text_of
-from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_verdicts import judged, lines_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_verdicts import judged
 
 PLAIN = "Reference ID    : 0A000001 (ntp-1)\nStratum         : 3\n"
 LOST = "[   77.000001] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"
