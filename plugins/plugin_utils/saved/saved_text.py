@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+
 from .text_sections import sections
 
 # A compressed text is not unpacked beyond this: a damaged or hostile one must not fill the memory.
@@ -99,7 +101,7 @@ class Piece:
     command: str = ""
 
 
-class DamagedTextError(ValueError):
+class DamagedTextError(MusterError, ValueError):
     """A file of which only ``text`` can be read: a fault in it counts, its silence proves nothing."""
 
     def __init__(self, why: str, text: str = "") -> None:

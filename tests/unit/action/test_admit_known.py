@@ -589,7 +589,7 @@ def other_disk_rules(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], N
     """What gives check disk another version."""
 
     def change() -> None:
-        monkeypatch.setattr(CHECKS["disk"], "RULES", 2)
+        monkeypatch.setattr(CHECKS["disk"], "RULES", CHECKS["disk"].RULES + 1)
         rules._needed.cache_clear()
 
     yield change
@@ -612,7 +612,7 @@ def test_faults_by_a_check_that_changed_stop_at_the_breaker(site: Site, other_di
     }
     site.run()
     other_disk_rules()
-    now = {name: replace(each, rules={**each.rules, "disk": 2}) for name, each in full.items()}
+    now = {name: replace(each, rules={**each.rules, "disk": CHECKS["disk"].RULES}) for name, each in full.items()}
     assert site.run([now["n0001"]], stages=["preflight"])["closed"] == ["n0001"]
     stopped = site.run(list(now.values()), stages=["preflight"])
     assert stopped["failed"] and "3 of 7" in stopped["msg"]

@@ -109,7 +109,7 @@ def again(burned, program=PROGRAM):
     return judged_again(evidence, kept, expect, "2", program)
 
 
-def stricter(monkeypatch, check, verdict, version=2, when=lambda values: True):
+def stricter(monkeypatch, check, verdict, when=lambda values: True):
     """Have a check of another version find something else."""
     decide = check.decide
 
@@ -117,7 +117,7 @@ def stricter(monkeypatch, check, verdict, version=2, when=lambda values: True):
         return [replace(each, verdict=verdict if when(values) else each.verdict) for each in decide(values, expect)]
 
     monkeypatch.setattr(check, "decide", found)
-    monkeypatch.setattr(check, "RULES", version)
+    monkeypatch.setattr(check, "RULES", check.RULES + 1)
 
 
 def test_same_rules_come_to_the_same_findings(burned, examined):
@@ -134,12 +134,13 @@ def test_same_rules_come_to_the_same_findings(burned, examined):
 
 
 def test_fault_that_only_the_new_rules_see_is_found(burned, monkeypatch):
+    before = memory.RULES
     stricter(monkeypatch, memory, FAIL)
     assert outdated(burned[0].rules, "burn_in", ["memory", "xid"]) == ("memory",)
     new = again(burned)
     assert {each.check for each in new.findings if each.verdict == FAIL} == {"memory"}
     assert outdated(new.rules, "burn_in", ["memory", "xid"]) == ()
-    assert new.detail["judged_again"]["from"] == {"memory": 1}
+    assert new.detail["judged_again"]["from"] == {"memory": before}
 
 
 def test_rules_that_see_less_do_not_make_a_record_better(burned, monkeypatch):
@@ -155,7 +156,7 @@ def test_what_a_host_showed_under_load_is_judged_too(burned, monkeypatch):
     evidence, kept, expect = burned
     place = kept["loaded_1"] = {**kept["loaded_1"], "kernel_log": Output(LOG)}
     evidence = replace(evidence, raw={**evidence.raw, **digests_of(place, "loaded_1")})
-    monkeypatch.setattr(xid, "RULES", 2)
+    monkeypatch.setattr(xid, "RULES", xid.RULES + 1)
     new = again((evidence, kept, expect))
     assert {each.check for each in new.findings if each.verdict == FAIL} == {"xid"}
 
@@ -165,7 +166,7 @@ def test_result_of_a_load_is_judged_again_and_the_load_itself_is_not(burned, mon
     new = again(burned)
     assert {each.check for each in new.findings if each.verdict == FAIL} == {"cpu_stress"}
     assert outdated(new.rules, "burn_in", ["cpu_stress"]) == ()
-    monkeypatch.setattr(cpu_load, "RULES", 2)
+    monkeypatch.setattr(cpu_load, "RULES", cpu_load.RULES + 1)
     # The cache of the versions that are needed is a program's, of which none changes while it runs.
     rules._needed.cache_clear()
     assert outdated(again(burned).rules, "burn_in", ["cpu_stress"]) == ("load cpu_stress",)
@@ -196,11 +197,12 @@ def test_record_that_is_judged_again_has_what_its_loads_measured(burned, monkeyp
 
 def test_record_that_was_judged_again_before_is_judged_from_the_first(burned, monkeypatch):
     _, kept, expect = burned
-    monkeypatch.setattr(memory, "RULES", 2)
+    first = memory.RULES
+    monkeypatch.setattr(memory, "RULES", first + 1)
     second = again(burned)
-    monkeypatch.setattr(memory, "RULES", 3)
+    monkeypatch.setattr(memory, "RULES", first + 2)
     third = judged_again(second, kept, expect, "3", PROGRAM)
-    assert third.detail["judged_again"] == {"of": "run-1", "from": {"memory": 2}}
+    assert third.detail["judged_again"] == {"of": "run-1", "from": {"memory": first + 1}}
 
 
 @pytest.mark.parametrize(
