@@ -94,7 +94,7 @@ def with_parts(expect: Expectations, values: Mapping[str, Any]) -> Expectations:
     reports: Links | None = values.get("mlxlink")
     devices: Mapping[str, Device] | None = values.get("infiniband")
     if expect.nic and devices:
-        found["nic"] = _nic_of(expect, devices, values)
+        found["nic"] = _class_nic(expect, devices, values) if expect.nic.rails else _nic_of(expect, devices, values)
     elif expect.nic and reports:
         count = len(reports.links) + len(reports.unread)
         found["nic"] = replace(expect.nic, rails=tuple(_rail(number) for number in range(count)))
@@ -175,6 +175,28 @@ def _addresses(values: Mapping[str, Any]) -> list[str]:
 
 def _parts(addresses: Sequence[str]) -> tuple[GpuPart, ...]:
     return tuple(GpuPart(f"GPU{number}", address) for number, address in enumerate(addresses))
+
+
+def _class_nic(expect: Expectations, devices: Mapping[str, Device], values: Mapping[str, Any]) -> Any:
+    """Return the NICs of a class, all of its rails, at the places of the ports that come nearest to them.
+
+    What the class asks of them stays. A rail for which there is no device is left where none is.
+    """
+    nic = stated(expect.nic)
+    known = values.get("rail_names")
+    if known and any(rail.address in known.devices for rail in nic.rails):
+        return nic
+    at = {name: _rail(number).address for number, name in enumerate(devices)}
+
+    def rate(name: str) -> float:
+        # A port that is down has to be a rail as long as there are too few that are up.
+        ports = devices[name].ports
+        return max((port.rate_gbps or 0 for port in ports if port.state == "active"), default=0)
+
+    nearest = sorted(devices, key=rate, reverse=True)[: len(nic.rails)]
+    places = [at[name] for name in devices if name in nearest]
+    places += [_rail(len(devices) + number).address for number in range(len(nic.rails) - len(places))]
+    return replace(nic, rails=tuple(Rail(rail.rail, place) for rail, place in zip(nic.rails, places, strict=True)))
 
 
 def _nic_of(expect: Expectations, devices: Mapping[str, Device], values: Mapping[str, Any]) -> Any:

@@ -331,3 +331,33 @@ def test_sick_text_passes_in_no_company(sick: str, fine: str, first: bool, saved
     beside = (HEALTHY / fine).read_text(encoding="utf-8") if "\n" not in fine else fine
     path = saved(sick + beside if first else beside + sick)
     assert told(capsys, path, "--class=lab_h100")[0] != 0
+
+
+def ibstat(rates: list[int]) -> str:
+    """Return what ibstat prints of one InfiniBand port for each rate."""
+    port = (
+        "CA 'mlx5_{number}'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tFirmware version: 28.39.1002\n"
+        "\tHardware version: 0\n\tNode GUID: 0x00000000000000{number:02x}\n\tSystem image GUID: 0x1\n"
+        "\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: {rate}\n\t\tBase lid: 1\n\t\tLMC: 0\n"
+        "\t\tSM lid: 1\n\t\tCapability mask: 0x0\n\t\tPort GUID: 0x0\n\t\tLink layer: InfiniBand\n"
+    )
+    return "".join(port.format(number=number, rate=rate) for number, rate in enumerate(rates))
+
+
+@pytest.mark.parametrize(
+    ("rates", "status", "said"),
+    [
+        ([400] * 8, 0, "pass"),
+        ([400] * 8 + [100] * 2, 0, "pass"),
+        ([400] * 7, 2, "rail 7"),
+        ([400] * 7 + [100], 1, "runs at 100 Gb/s"),
+        ([200] * 8, 1, "runs at 200 Gb/s"),
+    ],
+    ids=["whole", "with ports for storage", "one is missing", "one is slow", "all are slow"],
+)
+def test_class_owes_all_of_its_rails_at_its_rate(
+    rates: list[int], status: int, said: str, saved, capsys: Capture
+) -> None:
+    found, lines = told(capsys, saved(ibstat(rates)), "--class=dgx_h100", "--check=nic_link")
+    assert any(said in line for line in lines), lines
+    assert found == status, lines
