@@ -119,7 +119,7 @@ survival: $(VENV)/.ready ## Run the demo, then everything it must survive
 bench: $(VENV)/.ready ## Measure what takes a quarter of an hour; prints and writes build/bench.json
 	@$(BENCH)
 
-bench-full: $(VENV)/.ready ## Play all simulated fleets, part by part (days on one core); goes on where it was interrupted
+bench-full: $(VENV)/.ready ## Measure what takes hours, all simulated fleets too; goes on where it was interrupted
 	@$(BENCH) --full
 
 clean: lab-down ## Remove the lab and everything built

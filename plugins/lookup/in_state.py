@@ -14,6 +14,12 @@ options:
   _terms:
     description: States, such as C(admitted).
     required: true
+  proven:
+    description:
+      - Only those that were admitted before they came into the state, and whose newest evidence of every stage of the
+        policy passed. A decision such as C(spare) asks for no evidence.
+    type: bool
+    default: false
 extends_documentation_fragment: muster.cluster.fleet
 """
 
@@ -21,6 +27,10 @@ EXAMPLES = r"""
 - name: Show who is in service
   ansible.builtin.debug:
     msg: "{{ query('muster.cluster.in_state', 'admitted', fleet=muster_fleet) }}"
+
+- name: Show the spares that may tell about others
+  ansible.builtin.debug:
+    msg: "{{ query('muster.cluster.in_state', 'spare', proven=true, fleet=muster_fleet) }}"
 """
 
 RETURN = r"""
@@ -37,8 +47,10 @@ from typing import Any
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
+from ansible_collections.muster.cluster.plugins.module_utils.words.finding import PASS
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.fleet import Fleet
 from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger import Ledger
+from ansible_collections.muster.cluster.plugins.plugin_utils.ledger.ledger_reader import Reader
 
 
 class LookupModule(LookupBase):
@@ -52,6 +64,19 @@ class LookupModule(LookupBase):
             ledger = Ledger.open(fleet.ledger.url, fleet.ledger.id, fleet.cluster, read_only=True)
             with ledger.reading() as reader:
                 states = reader.states()
+                found = [name for name in fleet.compute if states.get(name) in terms]
+                return _proven(reader, fleet.policy.stages, found) if self.get_option("proven") else found
         except MusterError as exc:
             raise AnsibleLookupError(f"in_state: {exc}") from exc
-        return [name for name in fleet.compute if states.get(name) in terms]
+
+
+def _proven(reader: Reader, stages: Sequence[str], nodes: Sequence[str]) -> list[str]:
+    before = {move.node: move.from_state for move in reader.transitions()}
+    records = reader.records(stages, nodes)
+    return [
+        node
+        for node in nodes
+        if before.get(node) == "admitted"
+        and {each.evidence.stage for each in records[node]} == set(stages)
+        and all(finding.verdict == PASS for each in records[node] for finding in each.evidence.findings)
+    ]

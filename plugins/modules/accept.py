@@ -23,7 +23,7 @@ description:
 options:
   partners:
     description: Admitted nodes that may serve as reference nodes, or fill up mini-clusters, when the nodes under test
-      are too few.
+      are too few. Those that no job is on are taken first, in this order.
     type: list
     elements: str
     default: []

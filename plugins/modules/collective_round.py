@@ -36,7 +36,7 @@ options:
       What each group's ranks do once they are started: C(moves), each with a C(name), C(kind) (C(inside), C(pairs),
       C(groups), C(train)), C(collective), C(sizes) in bytes, C(iterations), C(warmup) and C(seconds), the limit of one
       permutation of pairs or of one group. Nodes are told by their positions in the group, as C(shifts) or C(pairs),
-      or C(groups).
+      or C(groups). One that has C(jobs) is for these of I(groups) alone, told by their numbers from 0.
     type: dict
     required: true
   links:
@@ -55,6 +55,11 @@ options:
     description: How long it waits for them beyond I(start_seconds).
     type: int
     default: 0
+  partners:
+    description: Nodes in service. The first observation says which of them no job is on, at the end of the round.
+    type: list
+    elements: str
+    default: []
   port:
     description: Port on which the first group's rank 0 listens; each further group takes the next one, of a hundred.
     type: int
@@ -120,6 +125,7 @@ observations:
         - {move: walk, nodes: [gpu-01, gpu-02], meetings: 30, lost_ns: [112000000]}
       links:
         gpu-02: [{eth0: {eth0: [2, 4]}}]
+      idle: [gpu-09]
 cancelled:
   description: Ids of jobs left behind by an earlier attempt.
   returned: always
@@ -128,13 +134,16 @@ cancelled:
   sample: []
 """
 
+from typing import Any
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.collective_phases import (
     CollectiveRequest,
+    idle_of,
     run_phases,
 )
 from ansible_collections.muster.cluster.plugins.module_utils.rounds.round_module import PORTS, arguments, jobs_of, run
-from ansible_collections.muster.cluster.plugins.module_utils.rounds.slurm_round import Patience
+from ansible_collections.muster.cluster.plugins.module_utils.rounds.slurm_round import Patience, Slurm
 
 
 def main() -> None:
@@ -150,6 +159,7 @@ def main() -> None:
             links={"type": "list", "elements": "str", "default": []},
             patient={"type": "list", "elements": "str", "default": []},
             patience_seconds={"type": "int", "default": 0},
+            partners={"type": "list", "elements": "str", "default": []},
         ),
         supports_check_mode=True,
     )
@@ -158,11 +168,18 @@ def main() -> None:
     try:
         asked = CollectiveRequest.of(given)
         for job in jobs:
-            asked.check(len(job.group))
+            asked.check(job.group)
     except (KeyError, TypeError, ValueError) as exc:
         module.fail_json(msg=f"collective: {type(exc).__name__} {exc}, expected the class' collective settings")
     patience = Patience(frozenset(given["patient"]), given["patience_seconds"])
-    run(module, lambda slurm: run_phases(slurm, jobs, asked, given["start_seconds"], patience))
+
+    def measured(slurm: Slurm) -> list[dict[str, Any]]:
+        found = run_phases(slurm, jobs, asked, given["start_seconds"], patience)
+        if given["partners"]:
+            found[0]["idle"] = idle_of(given["partners"], slurm.states())
+        return found
+
+    run(module, measured)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Measures what PARTS name, one after the other, and writes build/bench.json.
 
     PYTHONPATH=collections:. python -m tests.bench           # make bench: all of it anew, in a quarter of an hour
-    PYTHONPATH=collections:. python -m tests.bench --full    # make bench-full: days on one core; can be interrupted
+    PYTHONPATH=collections:. python -m tests.bench --full    # make bench-full: hours; can be interrupted
     PYTHONPATH=collections:. python -m tests.bench chain     # some parts of it
 
 Each part writes build/bench/PART.json: its figures with seed, commit and status. A part that fails stops none of the
@@ -24,14 +24,11 @@ from typing import Any
 
 from tests.figures import BENCH, ROOT, add_figures, commit, read_figures
 from tests.fuzz.__main__ import SEED as FUZZ_SEED
-from tests.isolation.__main__ import HOSTS, NOISES, POWER_TIMES, SEED
-from tests.isolation.fleet import FAULTS
+from tests.isolation.cells import SEED
 from tests.lab.closing import SEED as CLOSING_SEED
 from tests.lab.kills import SEED as KILL_SEED
 
 PLACE = ROOT / "build" / "bench"
-# A cell whose fleets take longer has fewer of them, and says how many.
-CELL_SECONDS = 6000
 
 
 @dataclass(frozen=True)
@@ -120,11 +117,9 @@ PARTS = (
 )
 
 
-def _cell(hosts: int, fault: str, noise: float, times: float | None = None) -> Part:
-    name = f"isolation_{hosts}_{fault}_{noise:g}" + ("" if times is None else f"_power_{times:g}")
-    argv = [f"--hosts={hosts}", f"--fault={fault}", f"--noise={noise:g}", f"--seconds={CELL_SECONDS}", "--jobs=0"]
-    argv += [f"--out={PLACE / name}.cells", *([] if times is None else [f"--power={times:g}"])]
-    return Part(name, ("tests.isolation", *argv), (f"{name}_detected", f"{name}_false_alarm"), SEED)
+def _cells(which: str) -> Part:
+    argv = ("tests.isolation", f"--cells={which}", "--jobs=0")
+    return Part(f"isolation_{which}", argv, (f"isolation_{which}_fleets", f"isolation_{which}_missed"), SEED)
 
 
 FULL = (
@@ -132,8 +127,9 @@ FULL = (
     # Killed and run again for hours; the log of those that were tried goes on in the next run.
     Part("kills", ("tests.lab.kills",), ("kills", "kills_wrong_open", "kills_wrong_end"), KILL_SEED),
     Part("closing", ("tests.lab.closing",), ("fault_to_closed_seconds_p99",), CLOSING_SEED),
-    *(_cell(hosts, fault, noise) for hosts in HOSTS for fault in FAULTS for noise in NOISES),
-    *(_cell(232, "one_slow_10", noise, times) for noise in NOISES for times in POWER_TIMES),
+    # These go on where they were interrupted by themselves, whatever the commit: see tests/isolation/cells.py.
+    _cells("main"),
+    _cells("corners"),
 )
 
 
@@ -174,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the parts; the status is 1 if one failed or left a figure out."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help="names of parts; all of them without one")
-    parser.add_argument("--full", action="store_true", help="all simulated fleets, part by part")
+    parser.add_argument("--full", action="store_true", help="what takes hours, part by part")
     options = parser.parse_args(arguments)
     parts = {part.name: part for part in (FULL if options.full else PARTS)}
     if unknown := [name for name in options.parts if name not in parts]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -18,6 +19,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
 
 from tests.fleets import collectives
 
+from .faults import EITHER, HELD, PASSED, REJECTED, Fault
 from .fleet import Fleet, Spec, expectations, revealed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,38 +30,62 @@ START_MINUTES, PERMUTATION_SECONDS = 3.0, 1.0
 
 @dataclass(frozen=True)
 class Played:
-    """How one campaign ended; ``detected``: all that is bad got what it should, ``blamed``: somebody sound is rejected.
+    """How one campaign ended: what became of each node, and what should have, of those with which something is wrong.
 
-    ``held_sound``: somebody sound was held. ``planning`` are the seconds of the longest computation of a next round.
+    ``planning`` are the seconds of the longest computation of a next round.
     """
 
-    detected: bool
-    blamed: bool
-    held_sound: bool
-    rounds: int
-    tests: int
+    became: Mapping[str, str]
+    expected: Mapping[str, str]
+    steps: int
     minutes: float
     planning: float
     remarks: tuple[str, ...]
+
+    @property
+    def missed(self) -> list[str]:
+        """Return who is bad and did not get what it should."""
+        return [node for node, its in self.expected.items() if self.became[node] not in _ALLOWED[its]]
+
+    @property
+    def wrongly_admitted(self) -> list[str]:
+        """Return who is bad and passed everything."""
+        return [node for node in self.expected if self.became[node] == PASSED]
+
+    @property
+    def wrongly_rejected(self) -> list[str]:
+        """Return who is rejected and should not be: who is sound, or held because nobody can tell that it is bad."""
+        allowed = (REJECTED, EITHER)
+        return [node for node, its in self.became.items() if its == REJECTED and self.expected.get(node) not in allowed]
+
+    @property
+    def held_innocents(self) -> list[str]:
+        """Return who is sound and is neither admitted nor rejected."""
+        return [node for node, its in self.became.items() if its == HELD and node not in self.expected]
+
+
+_ALLOWED = {REJECTED: (REJECTED,), HELD: (HELD,), EITHER: (REJECTED, HELD)}
 
 
 def serve(pipe: Connection) -> None:
     """Keep fleets: ``new``, ``run`` and, once a conclusion is handed in, ``concluded``, which gives the truth."""
     fleet: Fleet | None = None
-    while True:
-        word, *arguments = pipe.recv()
-        if word == "new":
-            fleet = Fleet(*arguments)
-            pipe.send((fleet.nodes, fleet.places()))
-        elif word == "run" and fleet is not None:
-            pipe.send(fleet.run(arguments[0]))
-        elif word == "concluded" and fleet is not None:
-            pipe.send(revealed(fleet))
-            fleet = None
-        elif word == "stop":
-            return
-        else:
-            pipe.send(None)
+    # Whoever asks may be gone without a word.
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            word, *arguments = pipe.recv()
+            if word == "new":
+                fleet = Fleet(*arguments)
+                pipe.send((fleet.nodes, fleet.places()))
+            elif word == "run" and fleet is not None:
+                pipe.send(fleet.run(arguments[0]))
+            elif word == "concluded" and fleet is not None:
+                pipe.send(revealed(fleet))
+                fleet = None
+            elif word == "stop":
+                return
+            else:
+                pipe.send(None)
 
 
 class Server:
@@ -72,6 +98,7 @@ class Server:
         self.pipe, other = context.Pipe()
         self.process = context.Process(target=serve, args=(other,), daemon=True)
         self.process.start()
+        other.close()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -89,53 +116,55 @@ def plan_of(step: Round) -> dict[str, Any]:
     return {"kind": step.kind, "groups": [list(group) for group in step.groups], "program": dict(step.program)}
 
 
-def play(server: Server, spec: Spec, seed: int, expect: Mapping[str, Any] | None = None) -> Played:
-    """Play one campaign to its end."""
-    nodes, places = server.ask("new", spec, seed)
-    planner = Planner(nodes, (), Settings.of(collectives(expect or expectations(spec)), places))
+def play(
+    server: Server,
+    spec: Spec,
+    seed: int,
+    expect: Mapping[str, Any] | None = None,
+    faults: Sequence[Fault] | None = None,
+) -> Played:
+    """Play one campaign to its end, of a named fault's fleet or one of these faults."""
+    nodes, places = server.ask("new", spec, seed, faults)
+    members, partners = nodes[: spec.hosts], nodes[spec.hosts :]
+    planner = Planner(members, partners, Settings.of(collectives(expect or expectations(spec)), places))
     seen: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
-    started, tests, seconds, planning = 0, 0, 0.0, 0.0
+    started, seconds, planning = 0, 0.0, 0.0
     while True:
         begun = time.process_time()
         step = planner.next_round(seen)
         planning = max(planning, time.process_time() - begun)
         if isinstance(step, Conclusion):
             break
-        if len(seen) > ROUNDS_AT_MOST * 4:
-            raise AssertionError(f"no conclusion after {len(seen)} observations of {spec}, seed {seed}")
+        if step.number > ROUNDS_AT_MOST:
+            raise AssertionError(f"no conclusion after {step.number} rounds of {spec}, seed {seed}")
         plan = plan_of(step)
         items = server.ask("run", plan)
         seen += [(step.number, plan, item) for item in items]
-        if not any(item["started"] for item in items):
-            continue
-        started += 1
-        tests += sum(_tests(item) for item in items)
-        seconds += max(_seconds(item, plan) for item in items)
+        if any(item["started"] for item in items):
+            started += 1
+            seconds += max(_seconds(item, plan) for item in items)
     truth = server.ask("concluded", {node: [each.verdict for each in owed] for node, owed in step.findings.items()})
-    return _scored(step, truth, (started, tests, started * START_MINUTES + seconds / 60, planning))
+    minutes = round(started * START_MINUTES + seconds / 60, 2)
+    return Played(became_of(step), expected_of(truth), started, minutes, planning, step.remarks)
 
 
-def _tests(item: Mapping[str, Any]) -> int:
-    pairs = {(result["move"], result["step"]) for result in item["results"]}
-    return len(pairs) * max(1, len(item["group"]) // 2)
+def became_of(conclusion: Conclusion) -> dict[str, str]:
+    """Return what becomes of each node under test."""
+    verdicts = {node: {each.verdict for each in owed} for node, owed in conclusion.findings.items()}
+    return {
+        node: REJECTED if FAIL in found else PASSED if found == {PASS} else HELD for node, found in verdicts.items()
+    }
+
+
+def expected_of(truth: Mapping[str, Any]) -> dict[str, str]:
+    """Return what should become of those with which something is wrong. Whom Slurm lost cannot be judged."""
+    lists = {"bad": REJECTED, "held": HELD, "gone": HELD, "either": EITHER}
+    return {node: expected for name, expected in lists.items() for node in truth[name]}
 
 
 def _seconds(item: Mapping[str, Any], plan: Mapping[str, Any]) -> float:
-    walked = {phase["name"] for phase in plan["program"]["moves"] if phase["kind"] == "pairs"}
-    done = {(result["move"], result["step"]) for result in item["results"] if result["move"] in walked}
-    waited = (
-        0.0 if item["ok"] else max(phase["seconds"] for phase in plan["program"]["moves"] if phase["name"] in walked)
-    )
+    """Return what a job takes besides its start: its permutations, and until a hang is noticed."""
+    phases = {phase["name"]: phase for phase in plan["program"]["moves"]}
+    done = {(result["move"], result["step"]) for result in item["results"] if phases[result["move"]]["kind"] == "pairs"}
+    waited = max((phases[name]["seconds"] for name, _step, _how in item.get("reached", {}).values()), default=0.0)
     return len(done) * PERMUTATION_SECONDS + waited
-
-
-def _scored(step: Conclusion, truth: Mapping[str, Any], costs: tuple[int, int, float, float]) -> Played:
-    rejected = {node for node, owed in step.findings.items() if any(each.verdict == FAIL for each in owed)}
-    passed = {node for node, owed in step.findings.items() if all(each.verdict == PASS for each in owed)}
-    held = set(step.held)
-    bad, hold, gone = set(truth["bad"]), set(truth["held"]), set(truth["gone"])
-    detected = bad <= rejected and hold <= held and not (bad | hold | gone) & passed
-    if truth["fault"] == "clean":
-        detected = passed == set(step.findings)
-    sound = set(step.findings) - bad - hold - gone
-    return Played(detected, bool(rejected - bad), bool(held & sound), *costs, step.remarks)

@@ -109,11 +109,10 @@ def test_ratios_say_which_way_they_go() -> None:
     assert {name for name in names if "_vs_" in name} <= {"slurm_second_vs_before"}
 
 
-def test_one_cell_of_the_full_bench_measures_the_figures_that_it_owes(tmp_path: Path) -> None:
-    from tests.isolation.__main__ import main as play  # noqa: PLC0415 -- with its simulator only here
+def test_full_bench_owes_what_the_simulated_fleets_measure() -> None:
+    from tests.isolation.__main__ import figures, options_of  # noqa: PLC0415 -- with its simulator only here
 
-    cell = next(part for part in FULL if part.name == "isolation_8_one_slow_10_0.01")
-    argv = [word for word in cell.argv[1:] if not word.startswith(("--out", "--seconds", "--jobs"))]
-    out = [f"--out={tmp_path / 'cells'}", f"--bench={tmp_path / 'figures'}", "--fleets=1"]
-    assert play([*argv, *out]) in (0, 1)
-    assert set(json.loads((tmp_path / "figures").read_text())) == set(cell.figures)
+    for part in (each for each in FULL if each.argv[0] == "tests.isolation"):
+        options = options_of([*part.argv[1:], "--bench=unused"])
+        assert options.jobs >= 1
+        assert set(figures({"cells": []}, [], f"isolation_{options.cells}")) == set(part.figures)

@@ -42,7 +42,8 @@ class CollectiveCodec:
     """The ranks of PyTorch's collectives. ``executable`` is the node program, ``program`` what the ranks run.
 
     ``timeout_seconds`` is for each connecting. ``links`` are watched on each node while they run. ``container``: image
-    in which the ranks run, by pyxis' option of srun; None runs them on the hosts.
+    in which the ranks run, by pyxis' option of srun; None runs them on the hosts. ``groups`` are those of the round:
+    a phase may be for some of its ``jobs`` alone, told by their numbers.
     """
 
     python: str
@@ -53,12 +54,13 @@ class CollectiveCodec:
     timeout_seconds: int
     links: tuple[str, ...] = ()
     container: str | None = None
+    groups: tuple[tuple[str, ...], ...] = ()
 
     def command(self, job: Job, deadline_seconds: int) -> list[str]:
         """Return the command of one rank."""
         nodes = [[node, job.addresses.get(node, "")] for node in job.group]
-        spec = {"nodes": nodes, "program": self.program, "links": list(self.links)}
-        longest = int(max(phase.seconds for phase in self.program_for(len(job.group))))
+        spec = {"nodes": nodes, "program": {"moves": self.moves_of(job.group)}, "links": list(self.links)}
+        longest = int(max(phase.seconds for phase in self.program_for(job.group)))
         wait = WAIT_SECONDS if self.backend == "gloo" else longest + WAIT_SPARE_SECONDS
         return [
             f"--wait={wait}",
@@ -73,9 +75,14 @@ class CollectiveCodec:
             *(f"--spec={part}" for part in pack_spec(spec)),
         ]
 
-    def program_for(self, nodes: int) -> tuple[Phase, ...]:
-        """Return the phases for a job of so many nodes; raises ProgramError."""
-        return read_program(self.program, nodes)
+    def moves_of(self, group: Sequence[str]) -> list[Mapping[str, Any]]:
+        """Return the part of the program that a group's job runs."""
+        number = self.groups.index(tuple(group)) if tuple(group) in self.groups else 0
+        return [move for move in self.program["moves"] if runs(move, number)]
+
+    def program_for(self, group: Sequence[str]) -> tuple[Phase, ...]:
+        """Return the phases that a group's job runs; raises ProgramError."""
+        return read_program({"moves": self.moves_of(group)}, len(group))
 
     def read(self, group: Sequence[str], stdout: str) -> Reading:
         """Return what the ranks measured and where they stood.
@@ -112,6 +119,11 @@ class CollectiveCodec:
         return Reading(found, missing, errors)
 
 
+def runs(move: Any, number: int) -> bool:
+    """Return whether a phase, as it is written, is for a job of the round, told by its number."""
+    return not isinstance(move, Mapping) or number in move.get("jobs", (number,))
+
+
 def container_options(image: str | None, program: str | None) -> list[str]:
     """Return the options of srun that run a task inside an image (pyxis), where it finds the program as on the host."""
     if image is None:
@@ -141,7 +153,7 @@ class Crowd:
     def __init__(self, group: Sequence[str], codec: CollectiveCodec) -> None:
         self.group = list(group)
         self.each = codec.tasks_per_node
-        self.phases = codec.program_for(len(group))
+        self.phases = codec.program_for(group)
         self.results = Results(group, self.phases, self.each)
         self.stalls = Stalls(group, self.phases, self.each)
         self.links = LinksTold(group, codec.links)

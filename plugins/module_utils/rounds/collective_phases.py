@@ -11,15 +11,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..collectives.collective_program import GROUPS, INSIDE, Phase, read_program
-from .collective_job import CollectiveCodec
+from .collective_job import CollectiveCodec, runs
 from .nccl_tests_job import NcclTestsCodec
 from .round_job import RoundJob
-from .slurm_round import NO_PATIENCE, Job, Patience, Slurm, run_round
+from .slurm_round import NO_PATIENCE, Job, Patience, Slurm, run_round, unavailable_nodes
 
 TORCH, NCCL_TESTS = "torch", "nccl_tests"
 DRIVERS = (TORCH, NCCL_TESTS)
 # Beside what nccl-tests may measure: its start, and NCCL's.
 NCCL_TESTS_START_SECONDS = 120
+# More nodes in service than these a campaign needs at no time.
+MOST_IDLE = 64
 # A step that could only begin after the round's end is not begun.
 LEAST_SECONDS = 5
 
@@ -50,20 +52,27 @@ class CollectiveRequest:
             program=given["program"],
             timeout_seconds=given["timeout_seconds"],
             links=tuple(given.get("links", ())),
+            groups=tuple(map(tuple, given["groups"])),
         )
         image = collective["container"], str(collective["container_python"])
         place = given["partition"], given["gpus_per_node"], given["deadline_seconds"]
         return cls(collective["driver"], *image, *place, torch)
 
-    def check(self, nodes: int) -> None:
-        """Raise ProgramError unless the program can be run by a job of so many nodes."""
-        self.torch.program_for(nodes)
+    def check(self, group: Sequence[str]) -> None:
+        """Raise ProgramError unless the program can be run by a group's job."""
+        self.torch.program_for(group)
 
     def torch_job(self, phases: Sequence[Mapping[str, Any]], container: str | None = None) -> RoundJob:
         """Return the work of the jobs in which PyTorch runs a part of the program: the hosts', or that of an image."""
         python = self.torch.python if container is None else self.container_python
         codec = replace(self.torch, python=python, program={"moves": phases}, container=container)
         return RoundJob(self.partition, self.gpus_per_node, self.deadline_seconds, codec)
+
+    def step(self, phases: Sequence[Mapping[str, Any]], jobs: Sequence[Job], container: str | None = None) -> Step:
+        """Return the step in which PyTorch runs these phases, of those jobs that run any."""
+        work = self.torch_job(phases, container)
+        of = tuple(number for number, _job in enumerate(jobs) if any(runs(phase, number) for phase in phases))
+        return Step(work, tuple(jobs[number] for number in of), of)
 
 
 @dataclass(frozen=True)
@@ -87,22 +96,22 @@ def steps(asked: CollectiveRequest, jobs: Sequence[Job]) -> Iterator[Step]:
             inside.append(phase)
         else:
             together.append(phase)
-    everyone = tuple(range(len(jobs)))
     if inside:
-        yield Step(asked.torch_job(inside, asked.container), tuple(jobs), everyone)
+        yield asked.step(inside, jobs, asked.container)
     for data in [phase for phase in apart if phase["kind"] == INSIDE]:
         yield _nccl_tests(asked, data, jobs)
     if together:
-        yield Step(asked.torch_job(together), tuple(jobs), everyone)
+        yield asked.step(together, jobs)
     for data in [phase for phase in apart if phase["kind"] == GROUPS]:
         yield _nccl_tests(asked, data, jobs)
 
 
 def _nccl_tests(asked: CollectiveRequest, data: Mapping[str, Any], jobs: Sequence[Job]) -> Step:
-    (phase,) = read_program({"moves": [data]}, max(len(job.group) for job in jobs))
+    mine = [(number, job) for number, job in enumerate(jobs) if runs(data, number)]
+    (phase,) = read_program({"moves": [data]}, max(len(job.group) for _number, job in mine))
     parts: list[Job] = []
     of: list[int] = []
-    for number, job in enumerate(jobs):
+    for number, job in mine:
         for positions in _groups(phase, len(job.group)):
             name = f"{job.name}-{phase.name}-{len(parts)}"
             parts.append(replace(job, name=name, group=tuple(job.group[position] for position in positions)))
@@ -148,6 +157,12 @@ def run_phases(
             unwatched: dict[str, Any] = {node: [] for node in whole["group"] if node not in nodes}
             found.append({**whole, "links": {**whole["links"], **unwatched}})
     return found
+
+
+def idle_of(nodes: Sequence[str], states: Mapping[str, str]) -> list[str]:
+    """Return the first of these nodes that an exclusive job could start on at once, in their order."""
+    busy = unavailable_nodes(nodes, states)
+    return [node for node in nodes if node not in busy][:MOST_IDLE]
 
 
 def _ended(item: Mapping[str, Any] | None) -> bool:

@@ -86,10 +86,12 @@ def cohorts_of(request: Request) -> tuple[list[Cohort], dict[str, str]]:
             preflight[name] = found
     cohorts = []
     class_of = {name: str(node.hardware_class) for name, node in fleet.compute.items()}
+    tested = set(request.nodes)
     for hardware_class in sorted({class_of[name] for name in preflight}):
         members = sorted(name for name in preflight if class_of[name] == hardware_class)
-        others = set(request.partners) - set(request.nodes)
-        partners = sorted(name for name in others if class_of.get(name) == hardware_class)
+        # In the order in which they are to be taken.
+        others = [name for name in dict.fromkeys(request.partners) if name not in tested]
+        partners = [name for name in others if class_of.get(name) == hardware_class]
         mine = {name: preflight[name] for name in members}
         expect = fleet.classes[hardware_class]
         cohorts.append(Cohort(hardware_class, tuple(members), tuple(partners), mine, expect))

@@ -32,6 +32,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.link_findi
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.stage import Seen, StageWork, used
 from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.latency import LatencyProfile
+from ansible_collections.muster.cluster.plugins.plugin_utils.fleet.shipped_comparison import far_floors
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.acceptance_planner import MINI_CLUSTERS, Planner
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.baseline import adopted, proposed
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.campaign_facts import CONFIRM, SUSPECTS
@@ -40,6 +41,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
     most_of,
     places_of,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import phases_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.nvlink_racks import (
     NvLinkRacks,
     rack_mates,
@@ -94,7 +96,12 @@ class Acceptance(StageWork):
         profile, places = LatencyProfile.of(cohort.expect.mini_clusters), places_of(request.fleet)
         try:
             settings = Settings.of(cohort.expect.collective, places, self._baseline(), profile)
-            self.settings = replace(settings, most_gb_per_s=most_of(cohort.expect), nvlink_racks=in_domains)
+            self.settings = replace(
+                settings,
+                most_gb_per_s=most_of(cohort.expect),
+                nvlink_racks=in_domains,
+                far_floors=far_floors(cohort.expect),
+            )
             self.planner = Planner(cohort.members, cohort.partners, self.settings)
         except ValueError as exc:
             self.fault = f"hardware class {cohort.hardware_class}: {exc}"
@@ -238,6 +245,7 @@ class Acceptance(StageWork):
             "program": dict(step.program),
             "links": self._links(),
             "environment": environment,
+            "partners": list(self.cohort.partners),
             "patient": waited_for,
             "patience_seconds": self.request.partner_wait_seconds if waited_for else 0,
         }
@@ -261,8 +269,7 @@ def _in_image(seen: Seen) -> set[str]:
     return {
         node
         for _, plan, item in seen
-        if item.get("started") is True
-        and any(phase.get("kind") == INSIDE for phase in (plan.get("program") or {}).get("moves", ()))
+        if item.get("started") is True and any(phase.get("kind") == INSIDE for phase in phases_of(plan, item["group"]))
         for node in item["group"]
     }
 

@@ -18,6 +18,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels 
     Suspect,
     Sweep,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.typical_nodes import some_of
 
 # What lies between two racks is suspected by so many exchanges at the least, of which so many are slow.
 LEAST_BETWEEN, SHARE_BETWEEN = 4, 0.8
@@ -36,8 +37,13 @@ def boundaries(level: str, rows: Rows, slow: Any) -> list[tuple[list[int], str]]
     every, bad = outwards.by_node, sweep.exchanges.of_nodes(late)
     if len(names) < 3 or not (2 * bad > every).any():
         return []
-    between = _BetweenUnits(level, outwards, late)
     inside = _mostly_slow_inside(level, rows, slow)
+    if inside.any():
+        # What is slow in itself is slow with everybody: nothing shows there what lies before others.
+        outwards = outwards.without(sweep.exchanges.touching(np.flatnonzero(inside[unit] & (unit >= 0))))
+        late = outwards.of(slow)
+        every, bad = outwards.by_node, sweep.exchanges.of_nodes(late)
+    between = _BetweenUnits(level, outwards, late)
     every, bad = every.copy(), bad.copy()
     there, is_slow = outwards.mask.copy(), np.zeros(len(outwards.mask), dtype=bool)
     is_slow[late] = True
@@ -50,10 +56,10 @@ def boundaries(level: str, rows: Rows, slow: Any) -> list[tuple[list[int], str]]
         # Only units of which most nodes are slow outwards can be it, with most other units: not with most nodes, which
         # may all be in a single large one.
         likely = (several > 1) & (mostly / np.maximum(several, 1) >= 0.8) & between.slow_with_most() & ~inside
-        values = {each: float(share[hosts[each][met[hosts[each]]]].mean()) for each in np.flatnonzero(likely).tolist()}
-        if not values:
+        if not likely.any():
             return found
-        best = max(values, key=lambda each: values[each])
+        shares = np.bincount(unit[met], weights=share[met], minlength=len(names)) / np.maximum(several, 1)
+        best = int(np.argmax(np.where(likely, shares, -1)))
         members = hosts[best][rows.by_node[hosts[best]] > 0].tolist()
         found.append((members, f"{level} {names[best]}"))
         gone = np.concatenate([sweep.exchanges.rows_of(node) for node in hosts[best].tolist()])
@@ -65,19 +71,23 @@ def boundaries(level: str, rows: Rows, slow: Any) -> list[tuple[list[int], str]]
 
 
 class _BetweenUnits:
-    """How many exchanges lie between every two units, and how many of them are slow, as square tables."""
+    """With how many others each unit met, and was mostly slow, as what lies before one after the other is left out."""
 
     def __init__(self, level: str, outwards: Rows, slow: Any) -> None:
-        self.every = _between_units(outwards.sweep, level, outwards.mask)
-        self.slow = _between_units(outwards.sweep, level, slow)
+        every = _between_units(outwards.sweep, level, outwards.mask)
+        self.met, self.slow = every > 0, 2 * _between_units(outwards.sweep, level, slow) > every
+        self.counts = self.met.sum(axis=1), self.slow.sum(axis=1)
 
     def slow_with_most(self) -> Any:
         """Return by unit whether it is slow with most of the units that it met."""
-        return (2 * self.slow > self.every).sum(axis=1) > (self.every > 0).sum(axis=1) / 2
+        met, slow = self.counts
+        return 2 * slow > met
 
     def leave_out(self, unit: int) -> None:
-        for table in (self.every, self.slow):
-            table[unit, :] = table[:, unit] = 0
+        for table, by_unit in zip((self.met, self.slow), self.counts, strict=True):
+            np.subtract(by_unit, table[:, unit], out=by_unit)
+            table[unit, :] = table[:, unit] = False
+            by_unit[unit] = 0
 
 
 def _between_units(sweep: Sweep, level: str, rows: Any) -> Any:
@@ -156,7 +166,7 @@ def undeclared_boundary(at: int, rows: Rows, slow: Any, members: Sequence[int], 
     inside[list(members)] = True
     beyond = _slow_with(rows, slow, inside)
     if not _leaves_others(rows, inside | beyond):
-        return Suspect(BOUNDARY, tuple(members), at, 0, 0, 0, unit=f"{BEFORE} {_some(names, inside)}")
+        return Suspect(BOUNDARY, tuple(members), at, 0, 0, 0, unit=f"{BEFORE} {some_of(names, inside)}")
     return _two_sides(names, at, inside, beyond)
 
 
@@ -190,14 +200,9 @@ def undeclared_between(at: int, channel: Channel, rows: Rows, slow: Any, names: 
 
 
 def _two_sides(names: Sequence[str], at: int, inside: Any, beyond: Any) -> Suspect:
-    unit = f"{_some(names, inside)} on one side and {_some(names, beyond)} on the other"
+    unit = f"{some_of(names, inside)} on one side and {some_of(names, beyond)} on the other"
     sides = tuple(np.flatnonzero(inside).tolist()), tuple(np.flatnonzero(beyond).tolist())
     return Suspect(BOUNDARY, sides[0], at, 0, 0, 0, unit=unit, beyond=sides[1])
-
-
-def _some(nodes: Sequence[str], chosen: Any) -> str:
-    names = [nodes[each] for each in np.flatnonzero(chosen).tolist()]
-    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
 
 
 def _slow_with(rows: Rows, slow: Any, chosen: Any) -> Any:

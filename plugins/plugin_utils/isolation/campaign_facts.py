@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,12 +22,17 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels 
     Suspect,
     Sweep,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_programs import SUSPECTS_AGAIN
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_programs import (
+    SUSPECTS_AGAIN,
+    judged_sizes,
+)
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import Settings
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged, judged_groups
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Exchanges, Matrix
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged, Operation, judged_groups
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.groups_of_two import GroupsOfTwo
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Exchanges, Halt, Matrix
 
-CONFIRM, SUSPECTS = "confirm", "suspects"
+WALK, REST, APART, CONFIRM, GROUPS, SUSPECTS = "walk", "rest", "apart", "confirm", "groups", "suspects"
+SWEEPS = (WALK, REST, APART)
 # A node is an outlier beyond so many times what sound nodes lie apart.
 NODE_SIGMAS = 3.5
 
@@ -36,10 +41,19 @@ Wrong = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Hung:
-    """Why a node is kept out of other jobs, and whom it kept waiting."""
+    """Why a node is kept out of other jobs, whom it kept waiting, and in which collective that was at first.
+
+    ``inside`` are the rounds in which it stood still by itself. Asked again it was so often (``asked``); ``again``: it
+    hung then as well, ``well``: it did not, with nodes that are proven.
+    """
 
     why: str
     waiting: frozenset[str]
+    collective: str = ""
+    inside: frozenset[int] = frozenset()
+    asked: int = 0
+    again: bool = False
+    well: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,8 @@ class Facts:
 
     ``plans`` are the rounds by number; ``sweep`` is the pairwise sweep and what might explain its slow exchanges are
     ``suspects``; ``again`` are the exchanges of later rounds, and ``channels`` hold both against what should be.
+    ``clocks`` says by node whose clock is odd by which factor, which is taken out of both. ``idle`` are nodes in
+    service that no job was on when the latest round ended, None if nobody told.
     """
 
     settings: Settings
@@ -59,11 +75,23 @@ class Facts:
     again: Exchanges
     channels: tuple[Channel, ...]
     suspects: tuple[Suspect, ...]
+    clocks: Mapping[int, float] = field(default_factory=dict)
+    idle: frozenset[str] | None = None
 
     @cached_property
     def tested(self) -> frozenset[str]:
         """Return the members, to look one up."""
         return frozenset(self.members)
+
+    @cached_property
+    def single(self) -> Sequence[Suspect]:
+        """Return the suspects that are single nodes."""
+        return [each for each in self.suspects if each.kind in (NODE, LINK, INTERMITTENT)]
+
+    @cached_property
+    def pairs(self) -> Sequence[Suspect]:
+        """Return the suspects that are pairs."""
+        return [each for each in self.suspects if each.kind == PAIR]
 
     def names(self, nodes: Iterable[int]) -> list[str]:
         """Return the names of nodes."""
@@ -74,9 +102,9 @@ class Facts:
         return [plan for _number, plan in sorted(self.plans.items()) if plan.get("kind") in kinds]
 
     @cached_property
-    def measured_again(self) -> dict[tuple[int, int], list[int]]:
+    def measured_again(self) -> dict[tuple[int, ...], list[int]]:
         """Return by pair of nodes the rows of later rounds that are measured at every size."""
-        found: dict[tuple[int, int], list[int]] = {}
+        found: dict[tuple[int, ...], list[int]] = {}
         rows = np.flatnonzero(self.again.known)
         pairs = zip(self.again.one[rows].tolist(), self.again.other[rows].tolist(), strict=True)
         for row, pair in zip(rows.tolist(), pairs, strict=True):
@@ -104,28 +132,82 @@ class Facts:
         ]
 
     @cached_property
+    def asked(self) -> dict[tuple[int, tuple[str, ...]], str]:
+        """Return by round and job who is asked there again, with a node that is trusted, because something hung on it.
+
+        Such jobs run in rounds of their own, or beside what everybody else does in the first job of the round.
+        """
+        return {
+            (number, tuple(job)): job[0]
+            for number, plan in self.plans.items()
+            if plan.get("kind") in (WALK, REST, CONFIRM, GROUPS, SUSPECTS)
+            for job in plan["groups"][0 if plan["kind"] == SUSPECTS else 1 :]
+        }
+
+    @cached_property
+    def halts(self) -> list[Halt]:
+        """Return the jobs that did not come to their end, but those that ask again on whom something hung."""
+        return [halt for halt in self.matrix.halts if (halt.number, halt.group) not in self.asked]
+
+    @cached_property
     def hung(self) -> dict[str, Hung]:
-        """Return on whom jobs hung or crashed."""
+        """Return on whom jobs hung or crashed, but those for whom another answers.
+
+        That is who hung again, where each time just one of two did and the second one went well with a trusted node.
+        """
+        found, shared = self._accused
+        return {
+            node: hung
+            for node, hung in found.items()
+            if hung.again or not hung.well or not all(other in found and found[other].again for other in shared[node])
+        }
+
+    @property
+    def cleared(self) -> list[str]:
+        """Return on whom jobs hung for which another answers."""
+        return [node for node in self._accused[0] if node not in self.hung]
+
+    @cached_property
+    def _accused(self) -> tuple[dict[str, Hung], dict[str, list[str]]]:
+        """Return on whom jobs hung or crashed, and who else is in question for it each time, "" where nobody is."""
         found: dict[str, Hung] = {}
+        shared: dict[str, list[str]] = {}
+        halted = set()
         for halt in self.matrix.halts:
+            halted.add((halt.number, halt.group))
             if not halt.started:
                 continue
-            suspects = dict(halt.suspects)
-            if len(halt.group) == 2 and not suspects:
+            asked, suspects = self.asked.get((halt.number, halt.group), ""), dict(halt.suspects)
+            if not suspects and asked and not halt.unavailable:
+                suspects = {asked: halt.error}
+            elif not suspects and len(halt.group) == 2 and not asked:
                 suspects = dict.fromkeys(halt.group, halt.error)
+            if asked in suspects:
+                # It is in question, and the other one is there to tell about it.
+                suspects = {asked: suspects[asked]}
             for node, why in suspects.items():
+                if node in halt.unavailable or (asked and node in self.partners):
+                    continue
+                other = halt.partners.get(node, "")
                 if len(halt.group) == 2:
                     other = halt.group[1 - halt.group.index(node)]
-                    if node in self.partners or (other in found and node not in found):
-                        # The other one is already in question, and this one was to tell about it.
-                        continue
-                else:
-                    other = halt.partners.get(node, "")
-                if node in halt.unavailable:
-                    continue
-                before = found.get(node, Hung(f"{why} (round {halt.number}: {halt.error})", frozenset()))
-                found[node] = Hung(before.why, before.waiting | ({other} - {""}))
-        return found
+                said = f"{why} (round {halt.number}: {halt.error})"
+                its = found.get(node) or Hung(said, frozenset(), self._collective(halt))
+                waiting = its.waiting | ({other} - {""})
+                inside = its.inside | ({halt.number} if node in halt.inside else set())
+                found[node] = replace(its, waiting=waiting, inside=inside, again=its.again or node == asked)
+                if node != asked:
+                    shared.setdefault(node, []).append(other if other in suspects else "")
+        for (number, job), node in self.asked.items():
+            if node in found:
+                met = len(job) == 1 or any(self.times_again[node, other] for other in job[1:])
+                well = met and (number, job) not in halted
+                found[node] = replace(found[node], asked=found[node].asked + 1, well=found[node].well or well)
+        return found, shared
+
+    def _collective(self, halt: Halt) -> str:
+        phases = (self.plans[halt.number].get("program") or {}).get("moves", ())
+        return next((str(each.get("collective", "")) for each in phases if each["name"] == halt.phase), "")
 
     @cached_property
     def wrong(self) -> Wrong:
@@ -143,10 +225,28 @@ class Facts:
         return judged_groups(self.matrix, self.settings, "groups")
 
     @cached_property
+    def of_two(self) -> GroupsOfTwo:
+        """Return what groups of two nodes showed."""
+        # What hung measured nobody, and is measured again.
+        halted = {halt.number for halt in self.halts}
+        return GroupsOfTwo.of(self.groups, {at: plan for at, plan in self.plans.items() if at not in halted})
+
+    @cached_property
+    def owed_of_two(self) -> list[Operation]:
+        """Return what every member is to be measured by in a group of two."""
+        sizes = judged_sizes(self.settings)
+        return [("group_bandwidth", each, size) for each in self.settings.groups.collectives for size in sizes]
+
+    @cached_property
     def slow_inside(self) -> dict[str, list[Judged]]:
-        """Return by member of whom there are any the measurements inside the node that were bad."""
+        """Return by member of whom there are any the measurements inside the node that were bad.
+
+        What an odd clock times alone tells nothing: whose it is is held for it, and no measure for others.
+        """
         found: dict[str, list[Judged]] = {}
-        for each in judged_groups(self.matrix, self.settings, "inside"):
+        odd = set(self.names(self.clocks))
+        matrix = replace(self.matrix, groups=[each for each in self.matrix.groups if odd.isdisjoint(each.nodes)])
+        for each in judged_groups(matrix, self.settings, "inside"):
             if each.nodes[0] in self.tested and any(part.bad for part in each.parts):
                 found.setdefault(each.nodes[0], []).append(each)
         return {node: found[node] for node in self.members if node in found}
@@ -181,7 +281,10 @@ class Facts:
         """Return how far apart sound nodes lie by themselves in a channel: one is an outlier only beyond a multiple."""
         if at not in self._spreads:
             exchanges, x = self.sweep.exchanges, self.channels[at].x
-            rows = np.flatnonzero(~self.explained & ~np.isnan(x))
+            told = ~self.explained & ~np.isnan(x)
+            if self.channels[at].typical is not None:
+                told &= self.sweep.between(self.channels[at].typical)
+            rows = np.flatnonzero(told)
             values, size = np.clip(x[rows], -0.2, 0.2), exchanges.count
             one, other = exchanges.one[rows], exchanges.other[rows]
             total = np.bincount(one, values, size) + np.bincount(other, values, size)
@@ -229,7 +332,7 @@ def reference_of(facts: Facts) -> Reference:
     """Return who is proven by exchanges with others that are: nobody suspected, or of whom too little is known."""
     matrix, partners = facts.matrix, facts.partners
     nodes, pairs = in_common(facts.wrong)
-    out = {*facts.hung, *matrix.unavailable, *matrix.unreadable, *facts.ask_inside, *nodes}
+    out = {*facts.hung, *matrix.unavailable, *matrix.unreadable, *facts.ask_inside, *nodes, *facts.names(facts.clocks)}
     out |= {node for pair in pairs for node in pair}
     blamed = _suspected(facts)
     blamed[[matrix.index[node] for node in out if node in matrix.index]] = True
@@ -275,8 +378,3 @@ def _good_exchanges(facts: Facts, blamed: Any) -> Any:
                 fine &= (channel.again if again else channel.x) <= max(channel.threshold, 3 * channel.sigma)
             met[exchanges.one[fine]] = met[exchanges.other[fine]] = True
     return met
-
-
-def slow_kinds(facts: Facts) -> Sequence[Suspect]:
-    """Return the suspects that are single nodes."""
-    return [each for each in facts.suspects if each.kind in (NODE, LINK, INTERMITTENT)]

@@ -21,6 +21,13 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Exchanges
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.medians import median, median_across
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.typical_nodes import (
+    MOST_SETS,
+    Met,
+    are_alike,
+    sets_apart,
+    some_of,
+)
 
 NODE, LINK, INTERMITTENT, PAIR, BOUNDARY = "node", "link", "intermittent", "pair", "boundary"
 # How a boundary is named that nothing declared tells.
@@ -31,6 +38,8 @@ MAD_SIGMA = 1.4826
 LEAST_SPREAD = 0.005
 # A pair stands out so far that noise makes less than one such in thousands of fleets of 232 nodes.
 STRONG_SIGMAS = 5.6
+# What many nodes show is certain, and is told from this part of the smallest effect on that must be found.
+LEAST_OF_ALL = 0.75
 # The units of topology among which a slow boundary can be the greater part of all pairs across: 5 units have 10 pairs.
 FEW_UNITS = 8
 
@@ -51,6 +60,7 @@ class Channel:
     exceeds the margin breaks it; else peers do. ``sigma`` is the noise of one row. ``value`` is what was measured, in
     ``unit``, ``expected`` where the margin ends. These are rows of the sweep; ``again`` and ``again_value`` are the
     same of later rounds. ``reference`` is by distance the bandwidth that should be, nothing where there is a ceiling.
+    ``typical`` are by node those that tell what is usual, None if all do.
     """
 
     check: str
@@ -66,13 +76,15 @@ class Channel:
     reference: Any = field(default_factory=_nothing)
     again: Any = field(default_factory=_nothing)
     again_value: Any = field(default_factory=_nothing)
+    typical: Any = None
 
 
 class Suspect(NamedTuple):
     """What might explain slow exchanges: of which ``members`` (two of a pair, all of a boundary, else one).
 
     ``slowdown`` is the median of ``rows`` exchanges, ``share`` how many of them were slow. ``strong``: too much for
-    noise. A boundary lies between its members and those ``beyond`` it, everybody else if that is empty.
+    noise. A boundary lies between its members and those ``beyond`` it, everybody else if that is empty. ``partners``
+    are those with whom a node was slow that is so now and then, or with some.
     """
 
     kind: str
@@ -84,6 +96,7 @@ class Suspect(NamedTuple):
     strong: bool = True
     unit: str = ""
     beyond: tuple[int, ...] = ()
+    partners: tuple[int, ...] = ()
 
     @property
     def declared(self) -> bool:
@@ -98,8 +111,9 @@ class Suspect(NamedTuple):
 
 @dataclass(frozen=True)
 class Topology:
-    """Where nodes lie: by level (``pod``, ``rack``) the unit of each, -1 for none, and the units' names."""
+    """Where ``nodes`` lie: by level (``pod``, ``rack``) the unit of each, -1 for none, and the units' names."""
 
+    nodes: Sequence[str]
     units: Mapping[str, Any]
     names: Mapping[str, Sequence[str]]
 
@@ -113,7 +127,7 @@ class Topology:
             names[level] = sorted({place for place in named if place is not None})
             number = {name: at for at, name in enumerate(names[level])}
             units[level] = np.array([-1 if place is None else number[place] for place in named], dtype=np.int64)
-        return cls(units, names)
+        return cls(nodes, units, names)
 
     def distances(self, one: Any, other: Any) -> Any:
         """Return how far apart two nodes are, each: 0 same rack, 1 same pod, 2 farther, or unknown."""
@@ -130,6 +144,7 @@ class Sweep:
 
     ``members`` tells by node who is under test, ``peers`` how many nodes were measured; ``fabric`` says what speaks
     against the fabric as a whole. ``limited`` tells by size whether the class' limit asks for more than peers reach.
+    ``typical`` are by size and node those that tell what is ``usual``, None if all do.
     """
 
     exchanges: Exchanges
@@ -143,6 +158,7 @@ class Sweep:
     remarks: tuple[str, ...] = ()
     limited: tuple[bool | None, ...] = ()
     usual: tuple[Any, ...] = ()
+    typical: tuple[Any, ...] = ()
 
     @cached_property
     def outwards(self) -> dict[str, Any]:
@@ -169,6 +185,15 @@ class Sweep:
     def measured(self, channel: Channel) -> Rows:
         """Return the rows that were measured in a channel."""
         return self.complete or Rows(self, ~np.isnan(channel.x))
+
+    @cached_property
+    def met(self) -> Met:
+        """Return by distance whom each node met."""
+        return Met(self.exchanges, self.distances)
+
+    def between(self, nodes: Any) -> Any:
+        """Return the rows between two of these nodes (by node; None: of all nodes), as a mask or a slice of all."""
+        return slice(None) if nodes is None else nodes[self.exchanges.one] & nodes[self.exchanges.other]
 
     @property
     def _units(self) -> Sequence[tuple[str, Any]]:
@@ -223,7 +248,12 @@ def swept(exchanges: Exchanges, topology: Topology, members: Any, settings: Sett
     sweep = Sweep(exchanges, topology, settings, members, distances, int(met.sum()))
     enough = sweep.peers >= settings.cohort.peers
     speeds = [_together(exchanges.gb[:, at]) for at in range(len(settings.pairs.sizes_bytes))]
-    sweep = replace(sweep, usual=tuple(_usual(sweep, each) if enough else None for each in speeds))
+    if enough:
+        typical = tuple(_typical(sweep, each) for each in speeds)
+        usual = tuple(_usual(sweep, each, some) for each, some in zip(speeds, typical, strict=True))
+        sweep = replace(sweep, usual=usual, typical=typical)
+    else:
+        sweep = replace(sweep, usual=(None,) * len(speeds), typical=(None,) * len(speeds))
     return _Channels(sweep, again).swept(speeds)
 
 
@@ -298,24 +328,17 @@ class _Channels:
             check = "pair_bandwidth" if size > SMALL_BYTES or size == max(sizes) else "pair_latency"
             about = check, size, None, by_limit
             reference = np.full(DISTANCES, healthy) if usual is None else np.maximum(usual, healthy or 0)
-            channel = self._speed(about, reference, speeds[at])
-            few, more = (0, 0.0) if usual is None else _few_fast(sweep, channel)
-            if usual is not None and few > sweep.peers / 2:
-                # Few nodes are slow, but with everybody: most pairs are, and those that are not show what is usual.
-                reference = np.maximum(usual * (1 + more), healthy or 0)
-                channel = self._speed(about, reference, speeds[at])
-            elif few:
-                fabric.append(
-                    f"{few} of {sweep.peers} nodes are {more:.0%} faster with each other than all other nodes at "
-                    f"{size_text(size)}: the others may be slow"
-                )
-            channels.append(channel)
+            channels.append(self._speed(about, reference, speeds[at], sweep.typical[at]))
             if rails > 1:
                 slow = self._add_rails(channels, at, speeds[at], reference)
                 (fabric if size == max(sizes) else remarks).extend(slow if enough else [])
+            if usual is not None:
+                own = [each for each in channels if each.size == size]
+                fabric += [said for each in own for said in _few_fast(sweep, each)]
+                (apart, certain) = _sets_apart(sweep, speeds[at], at)
+                (fabric if certain else remarks).extend(apart)
         if enough:
-            between, certain = _two_units(sweep, speeds[sizes.index(max(sizes))])
-            (fabric if certain else remarks).extend(between)
+            fabric += _two_units(sweep, sizes.index(max(sizes)), speeds)
         channels += self._ceilings()
         found = replace(sweep, channels=tuple(channels), limited=bounded)
         return replace(found, fabric=tuple(fabric), remarks=tuple(remarks))
@@ -326,29 +349,39 @@ class _Channels:
         A rail may be a little slower by the way it is wired; what counts is who is slower than that rail is.
         """
         size, by_limit, gb = channels[-1].size, channels[-1].limit, self.exchanges.gb[:, at].T
-        relative = gb / speeds
-        known = ~np.isnan(speeds)
-        relative = relative if known.all() else relative[:, known]
-        usually = np.array([median(each) for each in relative]) if known.any() else np.ones(len(gb))
+        everybody, less = self.sweep.typical[at], self.cohort.smallest / 2
+        usually, judged = np.ones(len(gb)), self.sweep.usual[at] is not None
         for rail, speed in enumerate(gb):
+            typical = everybody
+            usually[rail] = self._relative(speed, speeds, typical)
+            if judged and not are_alike(self.sweep.distances, speed, speeds * usually[rail], less):
+                # As every third node may be slow on this rail alone.
+                typical = self.sweep.met.typical(speed, less, everybody)
+                usually[rail] = self._relative(speed, speeds, typical)
             expected = reference if by_limit else reference * usually[rail]
-            channels.append(self._speed(("rail_bandwidth", size, rail, by_limit), expected, speed))
+            channels.append(self._speed(("rail_bandwidth", size, rail, by_limit), expected, speed, typical))
         middle = float(np.median(usually))
         return [
             f"rail {rail} is {1 - each / middle:.0%} slower than the others with all nodes at {size_text(size)}"
             for rail, each in enumerate(usually)
-            if each < middle * (1 - self.cohort.smallest)
+            if each < middle * (1 - LEAST_OF_ALL * self.cohort.smallest)
         ]
 
-    def _speed(self, about: tuple[str, int, int | None, bool], reference: Any, speeds: Any) -> Channel:
+    def _relative(self, speed: Any, speeds: Any, typical: Any) -> float:
+        """Return what part of the speed over all rails one rail usually has, by the nodes that tell."""
+        relative = (speed / speeds)[self.sweep.between(typical)]
+        relative = relative if self.complete else relative[~np.isnan(relative)]
+        return float(median(relative)) if len(relative) else 1.0
+
+    def _speed(self, about: tuple[str, int, int | None, bool], reference: Any, speeds: Any, typical: Any) -> Channel:
         """Return the channel of a bandwidth (check, size, rail, by limit), told as time where the message is small."""
         check, size, _rail, by_limit = about
         x = 1 - speeds / reference.take(self.sweep.distances)
         small = check == "pair_latency"
-        sigma, threshold = self._noise(x, by_limit)
+        sigma, threshold = self._noise(x[self.sweep.between(typical)], by_limit)
         value, unit = (size / speeds / 1e3, "us") if small else (speeds, UNIT)
         expected = self._expected(check, size, reference)
-        return Channel(*about, unit, x, value, sigma, threshold, expected, reference)
+        return Channel(*about, unit, x, value, sigma, threshold, expected, reference, typical=typical)
 
     def _expected(self, check: str, size: int, reference: Any) -> float:
         floor = _median_of(reference, self.counts) * (1 - self.cohort.margin)
@@ -418,9 +451,21 @@ class _Channels:
         return x
 
 
-def _usual(sweep: Sweep, speeds: Any) -> Any:
-    """Return by distance what peers at that distance reach."""
+def _typical(sweep: Sweep, speeds: Any) -> Any:
+    """Return by node whether it tells what is usual, None if all do."""
+    less = sweep.settings.cohort.smallest / 2
+    if are_alike(sweep.distances, speeds, _usual(sweep, speeds).take(sweep.distances), less):
+        return None
+    found = sweep.met.typical(speeds, less)
+    # Racks that nobody declared differ in size, and those of small ones meet few nodes that are near.
+    return None if found.all() or len(_sets(sweep, speeds)) >= MOST_SETS else found
+
+
+def _usual(sweep: Sweep, speeds: Any, typical: Any = None) -> Any:
+    """Return by distance what the nodes that tell it reach at that distance."""
     known = ~np.isnan(speeds)
+    if typical is not None:
+        known &= sweep.between(typical)
     everywhere = float(median(speeds[known]))
     usual = np.full(DISTANCES, everywhere)
     for kind in range(DISTANCES):
@@ -446,48 +491,85 @@ def _undivided(sweep: Sweep, speeds: Any, rows: Any, kind: int) -> float | None:
     return float(np.quantile(medians, 0.75, method="higher")) if len(medians) > 2 else None
 
 
-def _two_units(sweep: Sweep, speeds: Any) -> tuple[list[str], bool]:
-    """Return whether two racks (or pods) are slow between each other: with two there is no third to compare with."""
+def _two_units(sweep: Sweep, at: int, speeds: Sequence[Any]) -> list[str]:
+    """Return in words that two racks (or pods) are slow between each other: there is no third to compare with."""
     cohort = sweep.settings.cohort
+    told = ~np.isnan(speeds[at])
+    if sweep.typical[at] is not None:
+        told &= sweep.between(sweep.typical[at])
     for level in ("rack", "pod"):
         unit, names = sweep.topology.units[level], sweep.topology.names[level]
         if len(names) != 2 or (level == "rack" and sweep.settings.nvlink_racks):
             continue
         one, other = unit[sweep.exchanges.one], unit[sweep.exchanges.other]
-        known = ~np.isnan(speeds) & (one >= 0) & (other >= 0)
-        within, between = speeds[known & (one == other)], speeds[known & (one != other)]
+        known = told & (one >= 0) & (other >= 0)
+        within, between = speeds[at][known & (one == other)], speeds[at][known & (one != other)]
         if min(len(within), len(between)) < cohort.peers:
             continue
         less = 1 - float(np.median(between) / np.median(within))
         if less > cohort.smallest / 2 and less > cohort.margin:
-            return [f"{less:.0%} slower between {level}s {' and '.join(names)} than within them"], level == "rack"
-    return [], False
+            return [f"{less:.0%} slower between {level}s {' and '.join(names)} than within them"]
+    return []
 
 
-def _few_fast(sweep: Sweep, channel: Channel) -> tuple[int, float]:
-    """Return how many nodes are faster with each other than everybody else, and by how much; 0 if there are none such.
+def _sets(sweep: Sweep, speeds: Any, typical: Any = None) -> list[Any]:
+    """Return sets of the nodes that tell what is usual which nothing declares: fast within, slow with each other."""
+    kind = int(np.argmax(np.bincount(sweep.distances, minlength=DISTANCES)))
+    rows = (sweep.distances == kind) & ~np.isnan(speeds)
+    if typical is not None:
+        rows &= sweep.between(typical)
+    return sets_apart(sweep.exchanges, rows, speeds, sweep.settings.cohort.smallest / 2)
+
+
+def _sets_apart(sweep: Sweep, speeds: Any, at: int) -> tuple[list[str], bool]:
+    """Return in words which sets of nodes are slow with each other though nothing declares them apart.
+
+    Of two sets at the largest size nothing tells which is at fault: that speaks against the fabric. Else they are racks
+    or pods which somebody ought to declare.
+    """
+    if are_alike(sweep.distances, speeds, sweep.usual[at].take(sweep.distances), sweep.settings.cohort.smallest / 2):
+        return [], False
+    sizes, nodes = sweep.settings.pairs.sizes_bytes, sweep.topology.nodes
+    found = _sets(sweep, speeds, sweep.typical[at])
+    if not found:
+        return [], False
+    names, size = [some_of(nodes, each) for each in found], size_text(sizes[at])
+    if len(found) == 2 and sizes[at] == max(sizes):
+        sides = f"{names[0]} on one side and {names[1]} on the other"
+        return [f"{sides} are fast among themselves and slow with each other at {size}"], True
+    said = f"nodes are fast at {size} with {names[0]}, or with {names[1]}, and slow with the rest"
+    return [f"{said}: declare their racks or pods"], False
+
+
+def _few_fast(sweep: Sweep, channel: Channel) -> list[str]:
+    """Return in words how many nodes are faster with each other than everybody else, and by how much.
 
     Then the many are slow, not the few fast. Several sets of such nodes are racks that are not declared, and no fault.
     """
+    known = channel.x[~np.isnan(channel.x)]
+    least = LEAST_OF_ALL * sweep.settings.cohort.smallest
+    if not (known < -least).any():
+        return []
     rows = np.flatnonzero(~np.isnan(channel.x))
-    pairs, gain = sweep.exchanges.pairs[rows], -channel.x[rows]
-    least = 0.75 * sweep.settings.cohort.smallest
-    if not sweep.repeated and not (gain > least).any():
-        return 0, 0.0
+    pairs = sweep.exchanges.pairs[rows]
     keys, inverse = np.unique(pairs, return_inverse=True)
     counts = np.bincount(inverse, minlength=len(keys))
     gain = -np.bincount(inverse, weights=channel.x[rows], minlength=len(keys)) / np.maximum(counts, 1)
     fast = gain > np.maximum(least, STRONG_SIGMAS * channel.sigma / np.sqrt(counts))
     if not fast.any():
-        return 0, 0.0
+        return []
     size = sweep.exchanges.count
     one, other = keys // size, keys % size
     among = np.zeros(size, dtype=bool)
     among[one[fast]] = among[other[fast]] = True
     both = among[one] & among[other]
     if among.sum() < 3 or among.sum() == sweep.peers or fast[both].mean() < 0.8:
-        return 0, 0.0
-    return int(among.sum()), float(np.median(gain[fast]))
+        return []
+    where = "" if channel.rail is None else f"rail {channel.rail}: "
+    return [
+        f"{where}{among.sum()} of {sweep.peers} nodes are {np.median(gain[fast]):.0%} faster with each other than all "
+        f"other nodes at {size_text(channel.size)}: the others may be slow, or hardware of two kinds wants two classes"
+    ]
 
 
 def partners_by_node(sweep: Sweep, rows: Any) -> Any:

@@ -23,6 +23,10 @@ MOST_VALUES, USUAL_VALUES = 17_000_000, 4_000_000
 STEADY_REPEATS = 8
 # The phase in which suspects are measured again, and the one in which nodes meet those of their rack alone.
 SUSPECTS_AGAIN, WITHIN_RACKS = "confirm", "racks"
+# The level of groups of two nodes each, which run every collective: the fewest others answer for one that is slow.
+TWOS = "twos"
+# The phase in which all meet all, and the first word of those in which nodes are asked again on whom a job hung.
+WALK_PHASE, HUNG_AGAIN = "walk", "hung"
 # A permutation is taken for hung after so many times what planning counts for it, and not before.
 HUNG_FACTOR, HUNG_SECONDS = 30, 30
 # The longest collective that is asked for, 16 GiB twenty times, takes seconds; making connections takes longer.
@@ -101,10 +105,12 @@ def sweep_shifts(count: int, settings: Settings, beside: int = 0) -> list[int]:
 
 def sweep_phase(shifts: Sequence[int], settings: Settings) -> dict[str, Any]:
     """Return the phase of a sweep over these permutations."""
-    return {"name": "walk", **_pairs(settings), "shifts": list(shifts)}
+    return {"name": WALK_PHASE, **_pairs(settings), "shifts": list(shifts)}
 
 
-def pairs_phase(steps: Sequence[Sequence[tuple[int, int]]], settings: Settings, name: str = "walk") -> dict[str, Any]:
+def pairs_phase(
+    steps: Sequence[Sequence[tuple[int, int]]], settings: Settings, name: str = WALK_PHASE
+) -> dict[str, Any]:
     """Return the phase of explicit permutations."""
     return {"name": name, **_pairs(settings), "pairs": [[list(pair) for pair in step] for step in steps]}
 
@@ -131,6 +137,29 @@ def inside_phase(settings: Settings) -> dict[str, Any] | None:
     }
 
 
+def hung_phases(
+    alone: Sequence[int], with_others: Mapping[int, str], repeats: int, settings: Settings
+) -> list[dict[str, Any]]:
+    """Return the phases of jobs (by number) of one node alone, or of two, that ask the first one again on whom it hung.
+
+    Of two the collective is told in which it did: that is asked as well, where it is none of pairs.
+    """
+    phases: list[dict[str, Any]] = []
+    inside, both = inside_phase(settings), sorted(with_others)
+    if inside and (alone or both):
+        phases.append({**inside, "name": f"{HUNG_AGAIN}:inside", "jobs": sorted([*alone, *both])})
+    if both:
+        phases.append({**sweep_phase([0] * repeats, settings), "name": HUNG_AGAIN, "jobs": both})
+    for collective in sorted(set(with_others.values()) & set(settings.groups.collectives)):
+        jobs = [job for job in both if with_others[job] == collective]
+        phases += [
+            {**each, "name": f"{HUNG_AGAIN}:{collective}", "jobs": jobs}
+            for each in group_phases({"all": [[0, 1]]}, settings)
+            if each["collective"] == collective
+        ]
+    return phases
+
+
 def _pairs(settings: Settings) -> dict[str, Any]:
     phase = settings.pairs
     return {
@@ -149,26 +178,47 @@ def group_phases(levels: Mapping[str, Sequence[Sequence[int]]], settings: Settin
     Parts of the topology run one collective, at the sizes that have a limit and the largest.
     """
     phase = settings.groups
-    limited = {floor.size_bytes for floor in settings.floors if floor.collective != SENDRECV}
-    limited |= {ceiling.size_bytes for ceiling in settings.latency if ceiling.collective != SENDRECV}
-    some = [size for size in phase.sizes_bytes if size in limited or size == max(phase.sizes_bytes)]
     phases = []
     for level, groups in levels.items():
         whole = level == "all"
         for collective in phase.collectives if whole else phase.collectives[:1]:
-            phases.append(
-                {
-                    "name": f"{level}:{collective}",
-                    "kind": "groups",
-                    "collective": collective,
-                    "sizes": list(phase.sizes_bytes if whole else some),
-                    "iterations": phase.iterations,
-                    "warmup": phase.warmup,
-                    "seconds": GROUP_SECONDS,
-                    "groups": [list(group) for group in groups],
-                }
-            )
+            sizes = phase.sizes_bytes if whole else judged_sizes(settings)
+            phases.append(_groups(f"{level}:{collective}", collective, sizes, groups, settings))
     return phases
+
+
+def twos_phases(
+    permutations: Sequence[Sequence[tuple[int, int]]], collectives: Sequence[str], settings: Settings
+) -> list[dict[str, Any]]:
+    """Return the phases of groups of two (positions), each permutation by every one of these collectives."""
+    return [
+        _groups(f"{TWOS}:{collective}:{at}", collective, judged_sizes(settings), groups, settings)
+        for collective in collectives
+        for at, groups in enumerate(permutations)
+    ]
+
+
+def judged_sizes(settings: Settings) -> list[int]:
+    """Return the sizes that have a limit, and the largest."""
+    limited = {floor.size_bytes for floor in settings.floors if floor.collective != SENDRECV}
+    limited |= {ceiling.size_bytes for ceiling in settings.latency if ceiling.collective != SENDRECV}
+    sizes = settings.groups.sizes_bytes
+    return [size for size in sizes if size in limited or size == max(sizes)]
+
+
+def _groups(
+    name: str, collective: str, sizes: Sequence[int], groups: Sequence[Sequence[int]], settings: Settings
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "kind": "groups",
+        "collective": collective,
+        "sizes": list(sizes),
+        "iterations": settings.groups.iterations,
+        "warmup": settings.groups.warmup,
+        "seconds": GROUP_SECONDS,
+        "groups": [list(group) for group in groups],
+    }
 
 
 def train_phase(settings: Settings) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class Settings:
     ``mini_clusters`` is what groups as large as those that serve one model have to keep, None: nothing.
     ``most_gb_per_s`` is what no bus bandwidth exceeds (see most_of), None where that is not known. ``nvlink_racks``:
     NVLink joins the hosts of a rack, so that they are several times as fast with each other as with any others.
+    ``far_floors`` says by how much all nodes could be slow together and reach every floor, if that is much.
     """
 
     ranks_per_node: int
@@ -66,6 +67,7 @@ class Settings:
     mini_clusters: LatencyProfile | None = None
     most_gb_per_s: float | None = None
     nvlink_racks: bool = False
+    far_floors: tuple[str, ...] = ()
 
     @classmethod
     def of(

@@ -1,32 +1,47 @@
-"""How groups of nodes did together, and each node by itself: against limits of the class, the baseline, like groups."""
+"""How groups of nodes did together, and each node by itself: against limits of the class, the baseline, like groups.
+
+What a group missed once is measured again before it holds anybody. The same collective at the same size missed in two
+rounds is a fault; two different ones are not. All together run a dozen operations: where one in fifty is late for no
+fault, every fifth round misses one, and one campaign in twenty misses some in two rounds, but one in two hundred the
+same twice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.confirmation import confirmed
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels import LEAST_SPREAD, MAD_SIGMA
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_programs import TWOS
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
     UNIT,
     Settings,
     bus_bandwidth,
     size_text,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import GroupResult, Matrix
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import INSIDE, GroupResult, Matrix
 
 # An outlier by the modified z-score (numbers.md section 9) lies 3.5 deviations out, of normal noise. The slowest of
 # many ranks strays farther: of 8 it passes 3.5 once in 600 times, 5 once in 20,000.
 OUTLIER = 5.0
+# What the fastest eighth of like groups reach is usual, not what most do: with every third node slow most groups of two
+# have one. A single one may be fast by chance. Near the fast is who is slower by less than these margins: twice the
+# margin has to be found, and noise of 3 % of each rank lies within.
+FAST_SHARE, LEAST_FAST, NEAR_MARGINS = 0.125, 2, 1.5
+
+Operation = tuple[str, str, int]
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """One collective at one size, judged; ``slowdown`` is by what part it is worse than ``expected``.
 
-    Without ``expected`` there is nothing to judge it by. ``by`` says what does. ``certain``: by a limit; like groups
-    tell the second time.
+    Without ``expected`` there is nothing to judge it by. ``by`` says what does. ``likes``: there were enough groups
+    like it to tell.
     """
 
     check: str
@@ -37,7 +52,12 @@ class Part:
     by: str
     slowdown: float
     bad: bool
-    certain: bool = True
+    likes: bool = False
+
+    @property
+    def operation(self) -> Operation:
+        """Return what is measured again where it was missed."""
+        return self.check, self.collective, self.size_bytes
 
     @property
     def measured(self) -> float:
@@ -65,24 +85,30 @@ class Part:
 
 @dataclass(frozen=True)
 class Judged:
-    """One group in one round; ``whole``: everything that was asked of it is there, and its job ended well."""
+    """One group in one round; ``whole``: everything that was asked of it is there, and its job ended well.
+
+    ``missed`` says, by what it missed in this round or before, in how many rounds; ``open`` is what it missed last.
+    ``last``: no later round measured it again.
+    """
 
     number: int
     level: str
     nodes: tuple[str, ...]
     parts: tuple[Part, ...]
     whole: bool
-    twice: bool = False
+    missed: Mapping[Operation, int] = field(default_factory=dict)
+    open: frozenset[Operation] = frozenset()
+    last: bool = True
 
     @property
     def bad(self) -> bool:
-        """Return whether it is bad for certain: by a limit, or by its likes in two rounds."""
-        return any(part.bad and (part.certain or self.twice) for part in self.parts)
+        """Return whether it is bad for certain: the same in two rounds."""
+        return any(confirmed(times) for times in self.missed.values())
 
     @property
     def doubtful(self) -> bool:
-        """Return whether it is worse than its likes, seen once."""
-        return not self.bad and any(part.bad for part in self.parts)
+        """Return whether it is to be measured again: it missed something, and not twice."""
+        return not self.bad and bool(self.open)
 
     def worst(self, check: str = "") -> Part | None:
         """Return the part that is worst against what it is judged by, of one check or of all."""
@@ -139,39 +165,95 @@ def possible(matrix: Matrix, settings: Settings) -> Matrix:
 
 def judged_groups(matrix: Matrix, settings: Settings, kind: str) -> list[Judged]:
     """Return how every group (``groups``) or node by itself (``inside``) did, in the order of rounds and levels."""
-    found: dict[tuple[int, str, tuple[str, ...]], list[tuple[GroupResult, float]]] = {}
-    alike: dict[tuple[int, str, int, int], list[float]] = {}
+    found: dict[tuple[int, str, tuple[str, ...]], list[tuple[GroupResult, float, tuple[Any, ...]]]] = {}
+    alike: dict[tuple[Any, ...], list[tuple[float, tuple[str, ...]]]] = {}
+    places = {node: _place(settings, node) for node in matrix.nodes}
     for result in matrix.groups:
         if result.kind != kind or not result.collective:
             continue
-        speed = _bandwidth(result, settings)
-        level = result.phase.split(":", maxsplit=1)[0]
-        found.setdefault((result.number, level, result.nodes), []).append((result, speed))
-        alike.setdefault(_like(result), []).append(speed)
-    limits: dict[tuple[int, str, int, int], tuple[Any, Any]] = {}
+        speed, like = _bandwidth(result, settings), _like(result, places)
+        found.setdefault((*like[:2], result.nodes), []).append((result, speed, like))
+        alike.setdefault(like, []).append((speed, result.nodes))
+    limits: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     judged = []
-    before: set[tuple[str, tuple[str, ...]]] = set()
+    # By node the round of its first slow group of two: later ones with it are no likes of others.
+    slow: dict[str, int] = {}
     owed = len(settings.groups.collectives) * len(settings.groups.sizes_bytes)
     for (number, level, nodes), results in found.items():
         parts = []
-        for result, speed in results:
-            like = _like(result)
+        for result, speed, like in results:
             if like not in limits:
-                speeds, what = alike[like], (result.collective, len(nodes), result.size_bytes)
+                what = result.collective, len(nodes), result.size_bytes
+                speeds = _likes(alike[like], slow, number)
+                if level == TWOS and len(speeds) < settings.cohort.peers:
+                    # Of few that are measured later, those of an earlier round tell.
+                    before = (other for other in alike if other[0] < number and other[1:] == like[1:])
+                    speeds = next((_likes(alike[other], slow, other[0]) for other in before), [])
                 usual = _usual(speeds, settings) if len(speeds) >= settings.cohort.peers else None
-                limits[like] = _limits(what, usual, len(speeds), settings), settings.ceiling(*what)
+                limits[like] = *_limits(what, usual, len(speeds), settings), settings.ceiling(*what), usual is not None
             parts += _parts(result, speed, *limits[like])
-        whole = level != "all" or len({(each.collective, each.size_bytes) for each, _speed in results}) == owed
+        whole = level != "all" or len({(each.collective, each.size_bytes) for each, *_of in results}) == owed
         whole = whole and not matrix.broken(number, nodes[0])
-        judged.append(Judged(number, level, nodes, tuple(parts), whole, (level, nodes) in before))
-        if any(part.bad for part in parts):
-            before.add((level, nodes))
-    return judged
+        judged.append(Judged(number, level, nodes, tuple(parts), whole))
+        if level == TWOS and any(part.bad for part in parts):
+            for node in nodes:
+                slow.setdefault(node, number)
+    return judged if kind == INSIDE else _over_rounds(judged)
 
 
-def _like(result: GroupResult) -> tuple[int, str, int, int]:
-    """Return what groups have in common that are held against each other."""
-    return result.number, result.phase, result.size_bytes, len(result.nodes)
+def _likes(alike: Sequence[tuple[float, tuple[str, ...]]], slow: Mapping[str, int], number: int) -> list[float]:
+    if not slow:
+        return [speed for speed, _nodes in alike]
+    return [speed for speed, nodes in alike if all(slow.get(node, number) >= number for node in nodes)]
+
+
+def _over_rounds(judged: Sequence[Judged]) -> list[Judged]:
+    """Return the groups with what each missed so far."""
+    found = list(judged)
+    # By level and node its latest group.
+    latest: dict[tuple[str, str], int] = {}
+    for at, group in enumerate(judged):
+        missed = frozenset(part.operation for part in group.parts if part.bad)
+        if group.level == TWOS:
+            # These tell about nodes, by all groups that each is in (see groups_of_two.py).
+            found[at] = replace(group, missed=Counter(missed), open=missed) if missed else group
+            continue
+        was = _same_group(found, [latest.get((group.level, node)) for node in group.nodes])
+        latest.update({(group.level, node): at for node in group.nodes})
+        if was is None:
+            found[at] = replace(group, missed=Counter(missed), open=missed) if missed else group
+            continue
+        earlier = found[was]
+        found[was] = replace(earlier, last=False)
+        if group.level != "all" and not earlier.missed and earlier.whole:
+            # It is there so that others have likes.
+            missed = frozenset()
+        met = {part.operation for part in group.parts if not part.bad} if group.whole else set()
+        # What it missed with somebody who is no longer in it may be that one's doing.
+        before = earlier.missed if set(earlier.nodes) <= set(group.nodes) else {}
+        found[at] = replace(group, missed=Counter(before) + Counter(missed), open=(earlier.open - met) | missed)
+    return found
+
+
+def _same_group(found: Sequence[Judged], before: Sequence[int | None]) -> int | None:
+    """Return which earlier group this one is, though some may have left it or come back, by the latest of each node."""
+    known = Counter(each for each in before if each is not None)
+    most = max(known, key=lambda each: known[each], default=None)
+    return most if most is not None and 2 * known[most] > min(len(before), len(found[most].nodes)) else None
+
+
+def _like(result: GroupResult, places: Mapping[str, tuple[Any, Any]]) -> tuple[Any, ...]:
+    """Return what groups have in common that are held against each other; of two nodes also how far apart they are."""
+    level, apart = result.phase.partition(":")[0], ""
+    if level == TWOS:
+        (rack, pod), (its_rack, its_pod) = (places[node] for node in result.nodes)
+        apart = "rack" if rack and rack == its_rack else "pod" if pod and pod == its_pod else ""
+    return result.number, level, result.collective, result.size_bytes, len(result.nodes), apart
+
+
+def _place(settings: Settings, node: str) -> tuple[Any, Any]:
+    place = settings.places.get(node) or {}
+    return place.get("rack"), place.get("pod")
 
 
 def _bandwidth(result: GroupResult, settings: Settings) -> float:
@@ -180,31 +262,31 @@ def _bandwidth(result: GroupResult, settings: Settings) -> float:
 
 
 def _usual(speeds: Sequence[float], settings: Settings) -> float:
-    """Return the least that a group may reach whose likes reached these."""
-    middle = float(np.median(speeds))
-    spread = max(MAD_SIGMA * float(np.median(np.abs(np.array(speeds) - middle))), LEAST_SPREAD * middle)
-    return min(middle * (1 - settings.cohort.margin), middle - OUTLIER * spread)
+    """Return the least that a group may reach whose likes reached these: the fast ones tell, and who is near them."""
+    ordered, margin = np.sort(speeds), settings.cohort.margin
+    fast = ordered[-max(LEAST_FAST, math.ceil(FAST_SHARE * len(ordered)))]
+    near = ordered[ordered > fast * (1 - NEAR_MARGINS * margin)]
+    middle = float(np.median(near))
+    spread = max(MAD_SIGMA * float(np.median(np.abs(near - middle))), LEAST_SPREAD * middle)
+    return min(middle * (1 - margin), middle - OUTLIER * spread)
 
 
-def _parts(
-    result: GroupResult, speed: float, limits: tuple[float | None, str, float | None], ceiling: float | None
-) -> list[Part]:
-    """Return the judged parts of a result; ``limits`` are the least speed, by what, and what is a limit for certain."""
-    expected, by, hard = limits
+def _parts(result: GroupResult, speed: float, *limits: Any) -> list[Part]:
+    """Return the judged parts of a result; ``limits`` are the least speed, by what, the ceiling, and if likes tell."""
+    expected, by, ceiling, likes = limits
     less = 0.0 if expected is None else 1 - speed / expected
     about = result.collective, result.size_bytes
-    certain = hard is not None and speed < hard
-    parts = [Part("group_bandwidth", *about, speed, expected, by, less, less > 0, certain)]
+    parts = [Part("group_bandwidth", *about, speed, expected, by, less, less > 0, likes)]
     if ceiling is not None:
         took = result.p99 * 1e6
-        parts.append(Part("group_latency", *about, took, ceiling, "", took / ceiling - 1, took > ceiling))
+        parts.append(Part("group_latency", *about, took, ceiling, "", took / ceiling - 1, took > ceiling, likes))
     return parts
 
 
 def _limits(
     like: tuple[str, int, int], usual: float | None, alike: int, settings: Settings
-) -> tuple[float | None, str, float | None]:
-    """Return the least speed of groups of one collective, number of nodes and size, by what, and a certain limit."""
+) -> tuple[float | None, str]:
+    """Return the least speed of groups of one collective, number of nodes and size, and by what."""
     limits = []
     floor = settings.floor(*like)
     if floor is not None:
@@ -212,7 +294,6 @@ def _limits(
     adopted = settings.baseline.get(like)
     if adopted is not None:
         limits.append((adopted * (1 - settings.cohort.margin), "the adopted baseline"))
-    hard = max((limit for limit, _by in limits), default=None)
     if usual is not None:
         limits.append((usual, f"{alike} groups like it"))
-    return (*max(limits, default=(None, "")), hard)
+    return max(limits, default=(None, ""))

@@ -6,10 +6,10 @@ why, so that nothing passes by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from ansible_collections.muster.cluster.plugins.module_utils.collectives.pairing import partner, rounds_of
@@ -18,7 +18,12 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.medians i
 
 # By round, what it was to do ({"kind", "groups", "program"}) and what one of its jobs showed.
 Seen = Sequence[tuple[int, Mapping[str, Any], Mapping[str, Any]]]
+# Whether what a phase of this name of this round showed of pairs is to be read.
+Chosen = Callable[[Mapping[str, Any], str], bool]
 ABSENT, ARRIVED = "absent", "arrived"
+INSIDE = "inside"
+# Of the slower side nanoseconds by (row, rail), median and p99, and by row how much longer the first side took (log).
+_Slower = tuple[Any, Any, Any]
 # The kind of what groups as large as those that serve one model showed, which their latency profile alone judges.
 MINI_CLUSTER = "mini_cluster"
 
@@ -34,8 +39,7 @@ class Wrong:
     where: str
 
 
-@dataclass(frozen=True)
-class GroupResult:
+class GroupResult(NamedTuple):
     """One group's operation at one size: seconds of its slowest rank (median and 99 % of its iterations).
 
     ``ratios`` are the p99 over p50 of the worst rank of each node; ``last`` says in how many iterations a node was the
@@ -62,7 +66,10 @@ class GroupResult:
 
 @dataclass(frozen=True)
 class Halt:
-    """A job that did not come to its end: who is to be asked first and why, whom they were to meet, how far it came."""
+    """A job that did not come to its end: who is to be asked first and why, whom they were to meet, how far it came.
+
+    Of those to be asked ``inside`` are who stood still by themselves, in a phase without other nodes.
+    """
 
     number: int
     group: tuple[str, ...]
@@ -73,6 +80,7 @@ class Halt:
     phase: str = ""
     step: int = 0
     partners: Mapping[str, str] = field(default_factory=dict)
+    inside: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -81,8 +89,9 @@ class Exchanges:
 
     ``one`` and ``other`` are the nodes, the lower first, ``number`` is the round, ``step`` the permutation, numbered on
     over the phases of a job. Of the two sides the slower counts. ``p99`` are its seconds and ``ratio`` its p99 over p50
-    by (row, size), medians over the rails. Of what was not measured at any size ``unmeasured`` are the two nodes, and
-    no row.
+    by (row, size), medians over the rails. ``lead`` is the logarithm of the seconds that ``one`` told over those that
+    ``other`` did, by (row, size), sums over the rails. Of what was not measured at any size ``unmeasured`` are the two
+    nodes, and no row.
     """
 
     count: int
@@ -93,6 +102,7 @@ class Exchanges:
     gb: Any
     p99: Any
     ratio: Any
+    lead: Any
     unmeasured: tuple[Any, Any]
 
     @cached_property
@@ -171,6 +181,17 @@ class Matrix:
         return {node: index for index, node in enumerate(self.nodes)}
 
 
+def phases_of(plan: Mapping[str, Any], group: Sequence[str]) -> list[Any]:
+    """Return the phases that a job of a round runs: all of its program, but those that are for other ``jobs`` of it."""
+    program = plan.get("program")
+    phases = _list(program.get("moves")) if isinstance(program, Mapping) else []
+    if not any(isinstance(phase, Mapping) and "jobs" in phase for phase in phases):
+        return phases
+    jobs = [list(job) for job in plan["groups"]]
+    number = jobs.index(list(group)) if list(group) in jobs else -1
+    return [phase for phase in phases if number in phase.get("jobs", (number,))]
+
+
 def permutation_pairs(count: int, shifts: Sequence[int]) -> tuple[Any, Any, Any]:
     """Return which permutation, and which two positions of ``count``, every pair of these shifts is: three arrays.
 
@@ -188,7 +209,10 @@ def permutation_pairs(count: int, shifts: Sequence[int]) -> tuple[Any, Any, Any]
 
 @dataclass
 class JobReading:
-    """What one job of a round showed; ``rows`` are the columns of its exchanges, one tuple for each of its phases."""
+    """What one job of a round showed; ``rows`` are the columns of its exchanges, one tuple for each of its phases.
+
+    The last column is the name of the phase.
+    """
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     wrong: list[Wrong] = field(default_factory=list)
@@ -226,8 +250,8 @@ class Readings:
             self._read[key] = item, reader.found
         return self._read[key][1]
 
-    def matrix(self, seen: Seen, exchanges: Seen | None = None) -> Matrix:
-        """Return everything that these rounds showed; only those in ``exchanges``, where given, of pairs."""
+    def matrix(self, seen: Seen, chosen: Chosen | None = None) -> Matrix:
+        """Return everything that these rounds showed; of pairs only what phases showed that are ``chosen``, if any."""
         found = [self.of(*each) for each in seen]
         unreadable: dict[str, str] = {}
         unavailable: dict[str, str] = {}
@@ -239,7 +263,7 @@ class Readings:
             self.nodes,
             self.sizes,
             self.rails,
-            self.exchanges(seen if exchanges is None else exchanges),
+            self.exchanges(seen, chosen),
             [wrong for each in found for wrong in each.wrong],
             [group for each in found for group in each.groups],
             [halt for each in found for halt in each.halts],
@@ -247,15 +271,17 @@ class Readings:
             unavailable,
         )
 
-    def exchanges(self, seen: Seen) -> Exchanges:
-        """Return the exchanges of pairs in these rounds."""
+    def exchanges(self, seen: Seen, chosen: Chosen | None = None) -> Exchanges:
+        """Return the exchanges of pairs in these rounds, or in those of their phases that are chosen."""
         shape = (0, len(self.sizes))
-        none = (*(np.zeros(0, np.int64),) * 4, np.zeros((*shape, self.rails)), *(np.zeros(shape),) * 2)
-        parts = [rows for each in seen for rows in self.of(*each).rows] or [(*none, none[:2])]
-        columns: list[Any] = list(parts[0][:7])
+        none = (*(np.zeros(0, np.int64),) * 4, np.zeros((*shape, self.rails)), *(np.zeros(shape),) * 3)
+        parts = [
+            rows for each in seen for rows in self.of(*each).rows if chosen is None or chosen(each[1], rows[-1])
+        ] or [(*none, none[:2])]
+        columns: list[Any] = list(parts[0][:8])
         if len(parts) > 1:
-            columns = [np.concatenate([part[column] for part in parts]) for column in range(7)]
-        columns.append(tuple(np.concatenate([part[7][side] for part in parts]) for side in range(2)))
+            columns = [np.concatenate([part[column] for part in parts]) for column in range(8)]
+        columns.append(tuple(np.concatenate([part[8][side] for part in parts]) for side in range(2)))
         return Exchanges(len(self.nodes), *columns)
 
 
@@ -284,8 +310,7 @@ class _Reader:
             found.note_unreadable(group, f"{where}: unavailable is {type(gone).__name__}, expected a mapping")
             gone = {}
         found.unavailable.update({str(node): str(why) for node, why in gone.items() if node in group})
-        program = plan.get("program")
-        phases = _list(program.get("moves")) if isinstance(program, Mapping) else []
+        phases = phases_of(plan, group)
         results: dict[tuple[str, int, int], Mapping[str, Any]] = {}
         known = {str(phase.get("name")) for phase in phases if isinstance(phase, Mapping)}
         for result in _list(item.get("results")):
@@ -338,28 +363,26 @@ class _Reader:
             self.found.note_unreadable(group, f"{where}: last is not a mapping of numbers")
             last = {}
         with np.errstate(invalid="ignore"):
-            ratios = (slowest / middle).max(axis=1).tolist()
-        middles, slowests = middle.max(axis=1).tolist(), slowest.max(axis=1).tolist()
-        unknown = set(np.flatnonzero(np.isnan(middle + slowest).any(axis=1)).tolist())
+            ratios = (slowest / middle).max(axis=1)
+        seconds, p99 = middle.max(axis=1) / 1e9, slowest.max(axis=1) / 1e9
+        unknown = set(np.flatnonzero(np.isnan(seconds + p99)).tolist())
+        members = [rows for rows in members if rows and unknown.isdisjoint(rows)]
+        if not members:
+            return
         name = str(phase["name"])
         kind = MINI_CLUSTER if name.startswith(PHASE_PREFIX) else str(phase["kind"])
-        asked = (name, kind, str(phase.get("collective", "")), int(result["bytes"]))
-        for rows in members:
-            if not unknown.isdisjoint(rows):
-                continue
-            nodes = tuple(group[index] for index in rows)
-            self.found.groups.append(
-                GroupResult(
-                    job.number,
-                    *asked,
-                    nodes,
-                    max(middles[index] for index in rows) / 1e9,
-                    max(slowests[index] for index in rows) / 1e9,
-                    tuple(ratios[index] for index in rows),
-                    {node: int(last[node]) for node in nodes if node in last} if last else {},
-                    int(phase.get("iterations") or 1),
-                )
-            )
+        about = job.number, name, kind, str(phase.get("collective", "")), int(result["bytes"])
+        iterations = int(phase.get("iterations") or 1)
+        # A group takes as long as the slowest node in it.
+        order = np.array([index for rows in members for index in rows])
+        starts = np.cumsum([0, *(len(rows) for rows in members[:-1])])
+        seconds, p99 = (np.maximum.reduceat(each[order], starts).tolist() for each in (seconds, p99))
+        by_node = ratios[order].tolist()
+        for rows, first, median, most in zip(members, starts.tolist(), seconds, p99, strict=True):
+            nodes = tuple([group[index] for index in rows])
+            its = {node: int(last[node]) for node in nodes if node in last} if last else {}
+            worst = tuple(by_node[first : first + len(rows)])
+            self.found.groups.append(GroupResult(*about, nodes, median, most, worst, its, iterations))
 
     def _pairs(self, job: _Job) -> None:
         phase, group = job.phase, job.group
@@ -380,36 +403,38 @@ class _Reader:
         p99 = ratio = np.full((len(one), len(self.sizes)), np.nan)
         if self.spread:
             p99, ratio = (np.full(p99.shape, np.nan, dtype=np.float32) for _each in range(2))
+        lead = np.full((len(one), len(self.sizes)), np.nan, dtype=np.float32)
+        turned = np.where(least == mapping[one], np.float32(1), np.float32(-1))
         for size in asked:
-            column, (ns, ns_p99) = self.sizes.index(size), slower[size]
+            column, (ns, ns_p99, first) = self.sizes.index(size), slower[size]
             np.divide(np.float32(size), ns.T, out=gb[column])
+            lead[:, column] = first * turned
             if ns_p99 is not None:
                 p99[:, column] = median_across(ns_p99.T) / 1e9
                 ratio[:, column] = median_across((ns_p99 / ns).T)
         nothing = np.isnan(gb[:, 0]).all(axis=0)
         number, step = np.full(len(least), job.number), step + job.before
-        columns: list[Any] = [least, most, number, step, gb.transpose(2, 0, 1), p99, ratio]
+        columns: list[Any] = [least, most, number, step, gb.transpose(2, 0, 1), p99, ratio, lead]
         unmeasured = least[nothing], most[nothing]
         if nothing.any():
             columns = [each[~nothing] for each in columns]
             columns[4] = np.ascontiguousarray(gb[:, :, ~nothing]).transpose(2, 0, 1)
-        self.found.rows.append((*columns, unmeasured))
+        self.found.rows.append((*columns, unmeasured, str(phase["name"])))
 
-    def _slower(self, job: _Job, sizes: Sequence[int], met: Any, sides: tuple[Any, Any]) -> dict[int, tuple[Any, Any]]:
-        """Return by size the nanoseconds by (row, rail) of the slower side, median and p99; nothing if any is amiss.
+    def _slower(self, job: _Job, sizes: Sequence[int], met: Any, sides: tuple[Any, Any]) -> dict[int, _Slower]:
+        """Return by size the slower side; nothing if any is amiss.
 
-        Neither is done before the other has sent it everything. Of p99, which is asked for nothing but the spread of
-        times, it is None otherwise.
+        Neither is done before the other has sent it everything.
         """
-        found: dict[int, tuple[Any, Any]] = {}
+        found: dict[int, _Slower] = {}
         for size in sizes:
-            pair = []
+            blocks = []
             for key in ("ns", "ns_p99"):
                 block = self._block(job, (size, key), met.shape)
                 if block is None or not _is_sound(block, sides, met, job.finished):
                     return {}
-                pair.append(_slower_of(block, sides) if self.spread or key == "ns" else None)
-            found[size] = pair[0], pair[1]
+                blocks.append(block)
+            found[size] = self._slower_of(blocks[0], blocks[1], sides)
         if any(result.get("wrong") != {} for result in job.results.values()):
             for at in range(len(met)):
                 for size in sizes:
@@ -436,7 +461,7 @@ class _Reader:
 
     def _result_by_result(
         self, job: _Job, sizes: Sequence[int], met: Any, sides: tuple[Any, Any]
-    ) -> dict[int, tuple[Any, Any]]:
+    ) -> dict[int, _Slower]:
         """Return the same, NaN for what cannot be read, and note of whom that is."""
         blocks = {size: np.full((2, *met.shape, self.rails), np.nan, np.float32) for size in sizes}
         for at in range(len(met)):
@@ -451,11 +476,16 @@ class _Reader:
                     continue
                 blocks[size][:, at] = self._times(result, job.group, took, job.finished, where)
                 self._wrong_of_pairs(job, at, size, met[at])
-        found = {}
-        for size, both in blocks.items():
-            ns, ns_p99 = (_slower_of(each, sides) for each in both)
-            found[size] = ns, ns_p99 if self.spread else None
-        return found
+        return {size: self._slower_of(both[0], both[1], sides) for size, both in blocks.items()}
+
+    def _slower_of(self, ns: Any, ns_p99: Any, sides: tuple[Any, Any]) -> _Slower:
+        """Return what the slower side told; of p99, which is asked for the spread of times alone, None otherwise."""
+        one, other = (ns.reshape(-1, self.rails).take(side, axis=0) for side in sides)
+        longest = None
+        if self.spread:
+            longest = np.maximum(*(ns_p99.reshape(-1, self.rails).take(side, axis=0) for side in sides))
+        # A sum over a few columns takes a tenth of the time that the rails of each row take.
+        return np.maximum(one, other), longest, np.log(sum(one.T) / sum(other.T))
 
     def _wrong_of_pairs(self, job: _Job, at: int, size: int, met: Any) -> None:
         result = job.results.get((job.phase["name"], at, size))
@@ -516,10 +546,6 @@ class _Job:
     before: int
 
 
-def _slower_of(block: Any, sides: tuple[Any, Any]) -> Any:
-    return np.maximum(*(block.reshape(-1, block.shape[2]).take(side, axis=0) for side in sides))
-
-
 def _is_sound(block: Any, sides: tuple[Any, Any], met: Any, finished: bool) -> bool:
     """Return whether all that took part have their times, or may have none, and who sat out has none or sound ones."""
     if block.min() > 0 and block.max() < np.inf:
@@ -570,7 +596,7 @@ def _steps(phase: Mapping[str, Any]) -> int:
 
 def _members(phase: Mapping[str, Any], count: int) -> list[list[int]]:
     """Return the positions of those that a phase has together."""
-    if phase["kind"] == "inside":
+    if phase["kind"] == INSIDE:
         return [[index] for index in range(count)]
     if phase["kind"] == "groups":
         return [[index for index in nodes if index < count] for nodes in phase["groups"]]
@@ -631,7 +657,7 @@ def _halt(number: int, item: Mapping[str, Any], group: tuple[str, ...], phases: 
     """Return why the job ended early, and whom that speaks against.
 
     A node that never reached a permutation kept its partner waiting. If both arrived and neither continued, it may be
-    either.
+    either. Who stands still inside itself, where no other node takes part, does so by its own doing if others went on.
     Who waits for a node that is still busy with an earlier permutation is merely waiting. Whoever was silent beside a
     node that Slurm lost, or with everybody else, may have been ended with it: that speaks against nobody.
     """
@@ -652,47 +678,101 @@ def _halt(number: int, item: Mapping[str, Any], group: tuple[str, ...], phases: 
         ok = ok and 0 <= place[1] < _steps(phases[order[place[0]]])
         if node in group and ok and place[2] in (ABSENT, ARRIVED):
             stands[node] = (order[place[0]], place[1], place[2])
+    alone = _alone(group, phases, stands, silent) - ended
+    suspects.update({node: f"it did not come out of {phases[stands[node][0]]['name']}" for node in sorted(alone)})
     for node, stand in stands.items():
         if stand[2] == ABSENT and node not in ended:
             suspects.setdefault(node, f"it never reached {phases[stand[0]]['name']} {stand[1]}")
     first = min((stand[:2] for stand in stands.values()), default=(0, 0))
-    waited: dict[str, str] = {}
     meets = _pair_map(phases, group, stands)
-    for node, stand in stands.items():
-        other = meets.get(node)
-        if other is None or stand[2] != ARRIVED:
-            continue
-        if stands.get(other) == stand and not {node, other} & set(suspects):
-            waited[node] = other
-    for node, other in waited.items():
+    for node, other in _both_arrived(phases, meets, stands, suspects, _crowd(group)).items():
         suspects[node] = f"it and {other} both arrived and neither continued"
     suspects = suspects or _failed(item, group)
     phase = str(phases[first[0]]["name"]) if phases else ""
-    met = {other: node for node, other in meets.items() if other in suspects}
-    return Halt(number, group, True, error, suspects, unavailable, phase, first[1], met)
+    # Who waits in a later permutation, for one that is not through with an earlier one, tells nothing of it.
+    here = {node: stand[:2] for node, stand in stands.items()}
+    met = {
+        other: node for node, other in meets.items() if other in suspects and here.get(other, here[node]) == here[node]
+    }
+    met |= _met_in_groups(phases, stands, suspects.keys() - met.keys())
+    return Halt(number, group, True, error, suspects, unavailable, phase, first[1], met, frozenset(alone))
+
+
+def _alone(
+    group: tuple[str, ...],
+    phases: Sequence[Mapping[str, Any]],
+    stands: Mapping[str, tuple[int, int, str]],
+    silent: Iterable[str],
+) -> set[str]:
+    """Return who stands still inside itself; nobody where no other node went on: all of them were given the same."""
+    found = {node for node, stand in stands.items() if phases[stand[0]]["kind"] == INSIDE}
+    return set() if len(group) > 1 and found.union(silent).issuperset(group) else found
+
+
+def _both_arrived(
+    phases: Sequence[Mapping[str, Any]],
+    meets: Mapping[str, str],
+    stands: Mapping[str, tuple[int, int, str]],
+    suspects: Mapping[str, str],
+    crowd: int,
+) -> dict[str, str]:
+    """Return by node whom it met, of two that arrived and did not continue though neither is suspected.
+
+    In groups of two it is nobody where somebody is, or where more than a ``crowd`` stand still at once.
+    """
+    found = {
+        node: other
+        for node, other in meets.items()
+        if stands[node][2] == ARRIVED
+        and stands.get(other) == stands[node]
+        and suspects.keys().isdisjoint((node, other))
+    }
+    in_groups = {node for node in found if phases[stands[node][0]]["kind"] != "pairs"}
+    if suspects or len(in_groups) > crowd:
+        found = {node: other for node, other in found.items() if node not in in_groups}
+    return found
+
+
+def _met_in_groups(
+    phases: Sequence[Mapping[str, Any]], stands: Mapping[str, tuple[int, int, str]], nodes: Iterable[str]
+) -> dict[str, str]:
+    """Return one of those that wait for each of these nodes in a group or a training step."""
+    found = {}
+    for node in nodes:
+        phase, step, _how = stands.get(node, (0, 0, ""))
+        waiting = [other for other, stand in stands.items() if stand == (phase, step, ARRIVED) and other != node]
+        if node in stands and waiting and phases[phase]["kind"] not in ("pairs", INSIDE):
+            found[node] = waiting[0]
+    return found
 
 
 def _failed(item: Mapping[str, Any], group: tuple[str, ...]) -> dict[str, str]:
     """Return whose ranks told an error; one that most of them have is what all were given, not who has it."""
     failed = [rank for rank in _list(item.get("ranks")) if isinstance(rank, Mapping) and rank.get("error")]
     names = {str(rank.get("node")): str(rank["error"])[:200] for rank in failed if rank.get("node") in group}
-    return names if len(names) <= max(2, len(group) // 5) else {}
+    return names if len(names) <= _crowd(group) else {}
+
+
+def _crowd(group: Sequence[str]) -> int:
+    """Return of how many nodes it may be the doing of each; of more it is what all were given."""
+    return max(2, len(group) // 5)
 
 
 def _pair_map(
     phases: Sequence[Mapping[str, Any]], group: tuple[str, ...], stands: Mapping[str, tuple[int, int, str]]
 ) -> dict[str, str]:
-    """Return with whom each node was to exchange data where it stands."""
+    """Return with whom each node was to exchange data where it stands, in a pair or a group of two."""
     found: dict[str, str] = {}
     explicit: dict[tuple[int, int], dict[int, int]] = {}
     for index, node in enumerate(group):
         place = stands[node][:2] if node in stands else None
-        if place is None or phases[place[0]]["kind"] != "pairs":
+        if place is None or phases[place[0]]["kind"] not in ("pairs", "groups"):
             continue
         phase = phases[place[0]]
-        if "pairs" in phase:
+        if "shifts" not in phase:
             if place not in explicit:
-                met = [(int(one), int(other)) for one, other in phase["pairs"][place[1]]]
+                groups = phase["pairs"][place[1]] if "pairs" in phase else phase["groups"]
+                met = [(int(each[0]), int(each[1])) for each in groups if len(each) == 2]
                 explicit[place] = {**dict(met), **{other: one for one, other in met}}
             other = explicit[place].get(index)
         else:

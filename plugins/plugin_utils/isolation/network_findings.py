@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.below_floor import MOST_BELOW, BelowFloor
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.blame import (
+    CLEARED,
     HELD,
     OPEN,
     REJECTED,
@@ -26,6 +27,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
     CONFIDENCE,
     INTERMITTENT_SHARE,
     SHOWINGS,
+    TWOS,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import (
     UNIT,
@@ -56,7 +58,8 @@ def conclusion_of(judgement: Judgement, mini_clusters: MiniClusters, stopped: st
     table = _Table(judgement, mini_clusters, stopped)
     checks = facts.settings.checks()
     findings = {node: tuple(table.finding(node, check) for check in checks) for node in facts.members}
-    remarks = [*facts.sweep.remarks, *_coverage(facts), *judgement.remarks, *mini_clusters.remarks()]
+    remarks = [*facts.sweep.remarks, *_coverage(facts), *_about_groups(judgement), *judgement.remarks]
+    remarks += mini_clusters.remarks()
     return Conclusion(findings, table.held, dict(judgement.reference.doubted), tuple(dict.fromkeys(remarks)))
 
 
@@ -82,6 +85,29 @@ def _coverage(facts: Facts) -> list[str]:
     if 0 < sweep.peers < enough:
         what = "the class floors and the adopted baseline" if facts.settings.baseline else "the class floors alone"
         remarks.append(f"{sweep.peers} nodes are too few for a cohort (from {enough}): judged by {what}")
+    return [*remarks, *facts.settings.far_floors]
+
+
+def _about_groups(judgement: Judgement) -> list[str]:
+    """Return in words what groups missed once and not again, and by what collectives are judged where few are alike."""
+    facts, remarks = judgement.facts, []
+    for group in facts.groups:
+        if group.last or not any(part.bad for part in group.parts):
+            continue
+        its = [each for each in facts.groups if each.last and each.level == group.level]
+        later = [each for each in its if not set(group.nodes).isdisjoint(each.nodes)]
+        once = [part for part in group.parts if part.bad and not any(part.operation in each.open for each in later)]
+        if once and not any(each.bad for each in later):
+            told = replace(group, parts=tuple(once)).text
+            remarks.append(f"round {group.number}: {told}; not so when it was measured again")
+    cleared = {blame.node for blame in judgement.blames if blame.verdict == CLEARED and blame.kind == TWOS}
+    if cleared:
+        remarks.append(f"{len(cleared)} nodes were in a slow group of two, and not slow in others")
+    unlike = len(facts.of_two.unlike) if facts.of_two.planned else len(facts.members)
+    if unlike and any(group.level == "all" for group in facts.groups):
+        enough = facts.settings.cohort.peers
+        said = f"fewer than {enough} groups of two could be held against each other"
+        remarks.append(f"{unlike} nodes: {said}, so the class' limits alone judge their collectives")
     return remarks
 
 
@@ -128,6 +154,9 @@ class _Table:
         for group in self.facts.groups:
             if group.level == "all":
                 self.together.update(dict.fromkeys(group.nodes, group))
+        of_two = self.facts.of_two
+        lacking = {node: of_two.owed(node, self.facts.owed_of_two) for node in self.facts.members if of_two.planned}
+        self.not_of_two = {node: operations[0] for node, operations in lacking.items() if operations}
         # The worst verdict first; a node that is blamed for anything answers for no group's slowness besides.
         self.blamed = {verdict: by_node(judgement.blames, verdict) for verdict in (REJECTED, HELD, OPEN)}
         self.checked: dict[tuple[str, str], list[Blame]] = {}
@@ -159,7 +188,7 @@ class _Table:
                 if node not in self.blamed[REJECTED]:
                     held.setdefault(node, blames[0].reason)
         for node, found in self.together.items():
-            if found.bad and not self._unsettled(node) and node in self.facts.tested:
+            if (found.bad or found.doubtful) and not self._unsettled(node) and node in self.facts.tested:
                 held.setdefault(node, self._slow_together(found))
         if not self.stopped:
             for node, why in self.mini_clusters.held().items():
@@ -168,12 +197,10 @@ class _Table:
         return held
 
     def _slow_together(self, group: Judged) -> str:
-        worst = group.worst()
-        said = worst.text if worst else "nothing measured"
-        return (
-            f"{len(group.nodes)} nodes together: {said}, although all of them passed in pairs: "
-            "suspect the fabric, no node is blamed"
-        )
+        if group.doubtful:
+            return f"{group.text}; it was not measured again, so no node is blamed"
+        said = f"{group.text}, although all of them passed in pairs"
+        return f"{said}: suspect the fabric, no node is blamed"
 
     def finding(self, node: str, check: str) -> Finding:
         """Return one check's finding about one node."""
@@ -197,6 +224,10 @@ class _Table:
             return self._train(node)
         if check == MINI_CLUSTER_CHECK:
             return self.mini_clusters.finding(node)
+        if node in self.not_of_two:
+            _check, collective, size = self.not_of_two[node]
+            what = f"{collective.replace('_', '-')} of {size_text(size)}"
+            return self._incomplete(check, f"{what} was not measured in a group of two")
         return self._group(self.together.get(node), check)
 
     def _unsettled(self, node: str) -> str:
@@ -248,7 +279,7 @@ class _Table:
         if group is None or not group.whole:
             return self._incomplete(check, "the group of all that passed was not measured")
         worst = group.worst(check)
-        if group.bad:
+        if group.bad or group.doubtful:
             said = self._slow_together(group)
             if worst is None:
                 return self._incomplete(check, said)

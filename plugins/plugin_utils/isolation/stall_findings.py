@@ -18,14 +18,15 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.confirmati
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.blame import LEAST_CONFIRMED
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import SENDRECV, Settings
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Seen, phase_pairs
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.suspects import SHARE_NOW_AND_THEN
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import Seen, phase_pairs, phases_of
 
 SUBJECT, UNIT = "network", "stalls"
 # What is shorter counts as no stall, whatever the class asks: less than the shortest time after which something on the
 # way sends again (67 ms: 4.096 us times 2 to the 14th, perftest's timeout of RDMA; 200 ms: TCP_RTO_MIN of Linux), and
 # more than what idle hosts pause. Measured: four ranks on two cores with a load of 14 lost 82 ms at the most.
 LEAST_MS = 50.0
+# Of the meetings of a group so many may be stalled.
+MOST_STALLED = 0.1
 _NAMED = 4
 
 
@@ -84,7 +85,7 @@ class Stalled:
             for one, other in {(nodes[0], nodes[-1]), (nodes[-1], nodes[0])} if count else ():
                 mine = self.pairs.setdefault(one, {})
                 mine[other] = mine.get(other, 0) + count
-        elif count >= LEAST_CONFIRMED and count > SHARE_NOW_AND_THEN * meetings:
+        elif count >= LEAST_CONFIRMED and count > MOST_STALLED * meetings:
             said = f"{count} of {meetings} meetings of {len(nodes)} nodes in {move} {self._long(longest)}"
             for node in nodes:
                 self.together.setdefault(node, f"{said}: suspect what they share, no node is blamed")
@@ -159,7 +160,7 @@ def with_stalls(conclusion: Conclusion, seen: Seen, settings: Settings) -> Concl
 def _exchanges(plan: Mapping[str, Any], group: Sequence[str]) -> dict[str, int]:
     """Return how many exchanges of pairs each node of a job was to have."""
     counts = np.zeros(len(group), dtype=np.int64)
-    for phase in (plan.get("program") or {}).get("moves", ()):
+    for phase in phases_of(plan, group):
         if phase.get("kind") == "pairs":
             _step, one, other, _steps = phase_pairs(phase, len(group))
             each = len(phase["sizes"]) * int(phase["iterations"])

@@ -34,10 +34,15 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels 
     partners_by_node,
 )
 
-# A node that is slow now and then: so often at the least, in more than this share of its exchanges, with so many
-# others, and by chance in less than one fleet of these.
-INTERMITTENT_SHOWN, SHARE_NOW_AND_THEN, INTERMITTENT_PARTNERS = 5, 0.1, 3
-INTERMITTENT_CHANCE = 1e-3
+# A node that is slow now and then, or with some: with so many others at the least, and by chance in less than one fleet
+# of these.
+INTERMITTENT_PARTNERS, INTERMITTENT_CHANCE = 3, 1e-3
+# From this share of slow exchanges on it is not a few nodes that make them: a fifth of all, slow in 30 %, make 11 %.
+OFTEN = 0.08
+# Pairs that are slow each of so many times, with so many others: no chance, they have a node in common.
+STEADY = ((3, 2), (2, 3))
+# Two sides of a boundary are slow with each other: who is so with more than this part of the others is so by itself.
+BY_ITSELF = 0.2
 
 
 def explain(sweep: Sweep, names: Sequence[str]) -> tuple[Suspect, ...]:
@@ -114,8 +119,8 @@ class _Explained:
             self._nodes()
             for suspect in undeclared_between(self.at, self.channel, self.left, self.slow, self.names):
                 self._take(suspect)
-            for node in self._intermittent():
-                self._add(Suspect(INTERMITTENT, (node,), self.at, 0, 0, 0))
+            for node, partners, strong in self._intermittent():
+                self._add(Suspect(INTERMITTENT, (node,), self.at, 0, 0, 0, strong, partners=partners))
             for suspect in self.found:
                 if suspect.kind == INTERMITTENT:
                     self.left = self.left.without(self.exchanges.rows_of(suspect.members[0]))
@@ -148,13 +153,25 @@ class _Explained:
         nodes = self._peel()
         apart = undeclared(self.channel, self.left, nodes)
         if len(apart) > 1:
-            self._add(undeclared_boundary(self.at, self.left, self.slow, apart, self.names))
+            boundary = undeclared_boundary(self.at, self.left, self.slow, apart, self.names)
+            if self._slow_by_themselves(boundary):
+                apart = []
+            else:
+                self._add(boundary)
         kind = NODE if self.channel.rail is None else LINK
         for node in nodes:
             if node not in apart:
                 self._add(Suspect(kind, (node,), self.at, 0, 0, 0))
         if nodes:
             self.left = self.left.without(self.exchanges.touching(nodes))
+
+    def _slow_by_themselves(self, boundary: Suspect) -> bool:
+        """Return whether those on one side are slow with others as well: each is slow with many, by chance the same."""
+        if not boundary.beyond:
+            return False
+        rows = self.left.of(self.exchanges.across(boundary.members))
+        rows = rows[~self.exchanges.touching(boundary.beyond)[rows]]
+        return bool(len(rows)) and float((self.channel.x[rows] > self.channel.threshold).mean()) > BY_ITSELF
 
     def _peel(self) -> list[int]:
         """Return the nodes that are slow with most others, beginning with those that are with nearly all.
@@ -175,33 +192,40 @@ class _Explained:
             found += nodes
             left = left.without(self.exchanges.touching(nodes))
 
-    def _intermittent(self) -> list[int]:
-        """Return the nodes that were slow more often than the rest makes likely, each time with another partner."""
+    def _intermittent(self) -> list[tuple[int, tuple[int, ...], bool]]:
+        """Return the nodes that were slow more often than the rest makes likely, with whom, and whether for certain.
+
+        It is certain where even all slow exchanges, dealt out by chance, would not give it so many. Pairs that are slow
+        each time are no matter of chance.
+        """
         sweep, channel, exchanges = self.sweep, self.channel, self.exchanges
         clear = self.left.of(self.slow)
         clear = clear[channel.x[clear] > max(channel.threshold, 3 * channel.sigma)]
-        if exchanges.of_nodes(clear).max(initial=0) < INTERMITTENT_SHOWN:
+        if exchanges.of_nodes(clear).max(initial=0) < INTERMITTENT_PARTNERS:
             return []
-        rows = self.left.mask & ~self._steady_pairs()
+        found = [each for least, needed in STEADY for each in self._hubs(least, needed)] if sweep.repeated else []
+        rows = self.left.mask & ~self._steady_pairs() & ~exchanges.touching([node for node, *_others in found])
         slow = np.zeros(len(rows), dtype=bool)
         slow[clear] = True
         slow &= rows
-        found: list[int] = []
+        # Of a single rail there are so many channels in which somebody may stand out.
+        most = INTERMITTENT_CHANCE / exchanges.count / (1 if channel.rail is None else exchanges.gb.shape[2])
+        others = partners_by_node(sweep, rows) // 2 + 1
+        many = slow.sum() > OFTEN * rows.sum()
         while True:
             every, bad = exchanges.of_nodes(rows), exchanges.of_nodes(slow)
             # The rest: exchanges in which the node took no part.
             base = (slow.sum() - bad + 0.5) / (rows.sum() - every + 1.0)
             share = bad / np.maximum(every, 1)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                spread = share * np.log(np.where(share > 0, share, 1) / base) + (1 - share) * np.log(
-                    np.where(share < 1, 1 - share, 1) / np.maximum(1 - base, 1e-9)
-                )
-            chance = np.exp(-every * np.where(share > base, spread, 0))
-            likely = (bad >= INTERMITTENT_SHOWN) & (share > SHARE_NOW_AND_THEN)
-            likely &= (chance < INTERMITTENT_CHANCE / exchanges.count) & sweep.members
+            if many:
+                # The better half tells how often those are slow that are not so by themselves.
+                better = share <= np.median(share[every > 0])
+                among = rows & better[exchanges.one] & better[exchanges.other]
+                base = np.minimum(base, (slow[among].sum() + 0.5) / (among.sum() + 1.0))
+            chance = _chance_of_more(every, share, base)
+            likely = (chance < most) & sweep.members
             if likely.any():
                 # With one partner alone it is the pair.
-                others = partners_by_node(sweep, rows) // 2 + 1
                 likely &= partners_by_node(sweep, slow) >= np.minimum(INTERMITTENT_PARTNERS, others)
             if not likely.any():
                 return found
@@ -211,10 +235,29 @@ class _Explained:
             # A little slow all the time is not very slow now and then. Whoever met an intermittent node looks a little
             # so: take the clearest first.
             if usual <= channel.threshold / 2 + channel.sigma / 2:
-                found.append(node)
+                total = slow.sum()
+                dealt = _chance_of_more(total, bad[node] / total, every[node] / rows.sum())
+                found.append((node, self._partners(node, mine[slow[mine]]), bool(dealt < most)))
             rows[mine] = slow[mine] = False
 
-    def _steady_pairs(self) -> Any:
+    def _hubs(self, least: int, needed: int) -> list[tuple[int, tuple[int, ...], bool]]:
+        """Return the nodes that several pairs have in common which are slow each time, with whom, and that it is so."""
+        found: list[tuple[int, tuple[int, ...], bool]] = []
+        left = np.flatnonzero(self._steady_pairs(least))
+        while len(left):
+            partners = np.where(self.sweep.members, partners_by_node(self.sweep, left), 0)
+            node = int(np.argmax(partners))
+            if partners[node] < needed:
+                break
+            mine = (self.exchanges.one[left] == node) | (self.exchanges.other[left] == node)
+            found.append((node, self._partners(node, left[mine]), True))
+            left = left[~mine]
+        return found
+
+    def _partners(self, node: int, rows: Any) -> tuple[int, ...]:
+        return tuple(np.unique(self.exchanges.one[rows] + self.exchanges.other[rows] - node).tolist())
+
+    def _steady_pairs(self, least: int = 3) -> Any:
         """Return the rows of pairs that were measured several times and nearly always slow: no matter of chance."""
         rows, pairs = self.left.mask, self.exchanges.pairs
         if not self.sweep.repeated:
@@ -222,7 +265,7 @@ class _Explained:
         keys, inverse = np.unique(pairs[rows], return_inverse=True)
         slow = np.bincount(inverse, weights=self.channel.x[rows] > self.channel.threshold, minlength=len(keys))
         counts = np.bincount(inverse, minlength=len(keys))
-        return rows & np.isin(pairs, keys[(counts >= 3) & (slow >= SHARE_BETWEEN * counts)])
+        return rows & np.isin(pairs, keys[(counts >= least) & (slow >= SHARE_BETWEEN * counts)])
 
     def _pair_medians(self, rows: Rows, least: float) -> tuple[Any, Any, Any]:
         """Return the pairs that were ever slower than ``least`` in these rows (one number each), the lower median of
@@ -264,3 +307,12 @@ class _Explained:
             Suspect(PAIR, (one, other), self.at, slowdown, 1.0, count, certain)
             for one, other, slowdown, count, certain in zip(*(each[found].tolist() for each in columns), strict=True)
         ]
+
+
+def _chance_of_more(count: Any, share: Any, base: Any) -> Any:
+    """Return how likely so large a share of so many is at the most, where each has this likelihood (Chernoff)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = share * np.log(np.where(share > 0, share, 1) / base) + (1 - share) * np.log(
+            np.where(share < 1, 1 - share, 1) / np.maximum(1 - base, 1e-9)
+        )
+    return np.exp(-count * np.where(share > base, spread, 0))

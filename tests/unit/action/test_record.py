@@ -340,3 +340,30 @@ def test_in_state_reads_the_ledger(tmp_path: Path) -> None:
         writer.move({"gpu-0001": ("admitted", "acceptance", "")}, "me", NOW, compared=True)
     assert lookup.run(["admitted"]) == ["gpu-0001"]
     assert lookup.run(["rejected", "held"]) == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "admitted", "found"),
+    [("pass", True, ["gpu-0001"]), ("fail", True, []), ("incomplete", True, []), ("pass", False, [])],
+)
+def test_in_state_tells_spares_that_are_proven(tmp_path: Path, verdict: str, admitted: bool, found: list[str]) -> None:
+    fleet = variables_of(small_fleet(2), f"sqlite:///{tmp_path}/ledger.sqlite")
+    ledger = Ledger.create(fleet["ledger"]["url"], LEDGER_ID, "lab")
+    stages = small_fleet(2).policy.stages
+    with ledger.writing() as writer:
+        writer.declare({"gpu-0001": "hgx_h100", "gpu-0002": "hgx_h100"}, NOW)
+        if admitted:
+            writer.move({"gpu-0001": ("admitted", "acceptance", "")}, "me", NOW, compared=True)
+        for node in ("gpu-0001", "gpu-0002"):
+            writer.decide(node, "spare", "kept back", "me", NOW)
+        for stage in stages:
+            last = verdict if stage == stages[-1] else "pass"
+            findings = (Finding("data", "network", last),)
+            given = replace(EVIDENCE, id=stage, node="gpu-0001", stage=stage, findings=findings)
+            assert writer.add_evidence([given], NOW) == []
+    lookup = in_state.LookupModule()
+    lookup.set_options = lambda **_given: None  # type: ignore[method-assign]
+    lookup.get_option = {"fleet": fleet, "proven": True}.get  # type: ignore[method-assign]
+    assert lookup.run(["spare"]) == found
+    lookup.get_option = {"fleet": fleet, "proven": False}.get  # type: ignore[method-assign]
+    assert lookup.run(["spare"]) == ["gpu-0001", "gpu-0002"]

@@ -423,6 +423,54 @@ def test_nothing_follows_a_step_that_ended_early(slurm: Slurm, tmp_path: Path) -
     assert fine["group"] == ["c", "d"]
 
 
+HUNG = {**WALK, "name": "hung", "jobs": [1]}
+OF_FIRST = ({**INSIDE, "jobs": [0]}, {**WALK, "jobs": [0]}, {**GROUPS, "jobs": [0]})
+
+
+@pytest.mark.parametrize(
+    ("driver", "container", "parts"), [("torch", None, 2), ("torch", "image.sqsh", 3), ("nccl_tests", None, 5)]
+)
+def test_each_job_runs_the_phases_that_are_for_it(
+    slurm: Slurm, tmp_path: Path, driver: str, container: str | None, parts: int
+) -> None:
+    groups = (("a", "b"), ("c", "d"))
+    codec = replace(CODEC, program={"moves": [*OF_FIRST, HUNG]}, groups=groups)
+    asked = CollectiveRequest(driver, container, "/image/python3", "acceptance", 8, 20, codec)
+    jobs = [Job(f"muster-round-c-1-{at}", group, {}, 29400 + at) for at, group in enumerate(groups)]
+    for job in jobs:
+        asked.check(job.group)
+    first, second = run_phases(slurm, jobs, asked, 5)
+    assert (first["ok"], second["ok"]) == (True, True), (first["error"], second["error"])
+    assert [each["move"] for each in first["results"]] == ["inside", "walk", "all"]
+    assert [each["move"] for each in second["results"]] == ["hung"]
+    assert len(started(tmp_path)) == parts
+
+
+def test_job_that_no_phase_is_for_is_refused() -> None:
+    codec = replace(CODEC, program={"moves": [{**WALK, "jobs": [0]}]}, groups=(("a", "b"), ("c", "d")))
+    assert [phase.name for phase in codec.program_for(("a", "b"))] == ["walk"]
+    with pytest.raises(ValueError, match=r"program\.moves"):
+        codec.program_for(("c", "d"))
+
+
+def test_first_observation_says_which_partners_are_idle(
+    slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", slurm.environment["PATH"])
+    (tmp_path / "sinfo").write_text("#!/bin/sh\nprintf 'a|idle\\nb|idle\\nc|planned\\nd|mixed\\ne|drained\\n'\n")
+    answer = run_module(
+        "collective_round",
+        **{"campaign": "c", "number": 1, "groups": [["a", "b"]], "port": 29400, "addresses": {}},
+        **{"user": slurm.user, "environment": slurm.environment, "partners": ["d", "c", "e", "z"]},
+        **{"program": {"moves": [WALK]}, "deadline_seconds": 20, "gpus_per_node": 0, "python": "python3"},
+        collective={
+            **{"driver": "torch", "container": None, "container_python": "/image/python3"},
+            **{"backend": "gloo", "ranks_per_node": 1},
+        },
+    )
+    assert [each["idle"] for each in answer["observations"]] == [["c"]]
+
+
 def test_each_round_has_a_secret_that_no_command_line_shows(
     slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

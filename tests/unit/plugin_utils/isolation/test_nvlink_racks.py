@@ -30,6 +30,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.retests i
 
 from tests.fleets import collectives
 from tests.isolation.campaign import plan_of
+from tests.isolation.faults import Hangs
 from tests.isolation.fleet import Fleet, Spec, expectations
 from tests.placed import PLACED
 from tests.typed import typed
@@ -421,7 +422,7 @@ def test_trays_of_several_racks_train_without_their_mates() -> None:
 @pytest.mark.parametrize("patience", [0, 30, 36, 45])
 def test_rack_is_met_although_the_sweep_hung(hung: int, patience: int) -> None:
     fleet = NvLinkFleet(replace(SPEC, hosts=144))
-    fleet.hung, fleet.patience = hung, patience
+    fleet.add(Hangs((fleet.nodes[hung],), patience))
     conclusion, seen, settings = played(fleet, budget_minutes=10)
     assert rounds(seen) <= 4
     passing, failing, open_ = told_by_rails(fleet, conclusion, seen, settings)
@@ -432,7 +433,7 @@ def test_rack_is_met_although_the_sweep_hung(hung: int, patience: int) -> None:
 
 def test_tray_whose_mates_under_test_hang_is_tested_with_those_in_service() -> None:
     fleet = NvLinkFleet(SPEC)
-    fleet.hung = fleet.index["h20"]
+    fleet.add(Hangs(("h20",)))
     partners = [node for node in fleet.nodes if node not in ("h20", "h21", "h01")]
     conclusion, seen, settings = played(fleet, ["h01", "h20", "h21"], partners)
     passing, _failing, _open = told_by_rails(fleet, conclusion, seen, settings)

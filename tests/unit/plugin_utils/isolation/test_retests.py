@@ -36,10 +36,20 @@ def test_what_noise_makes_costs_little_time() -> None:
     weak = [Retest(nodes[index % 232], nodes[(index * 7 + 1 + index // 232) % 232], 4, True) for index in range(900)]
     weak = [each for each in weak if each.node != each.other]
     assert len(permutations_of(weak, nodes, {})) == STEADY_REPEATS + 1
-    strong = [Retest(each.node, each.other, 4) for each in weak]
+    strong = [Retest(each.node, each.other, 12) for each in weak]
     assert len(permutations_of(strong, nodes, {})) == MOST_PERMUTATIONS
 
 
 def test_nobody_to_meet_is_no_permutation() -> None:
     assert permutations_of([Retest("s1", None, 8)], [], {}) == []
     assert permutations_of([Retest("s1", None, 8)], ["s1"], {}) == []
+
+
+def test_who_was_slow_with_some_meets_these_first_and_then_others() -> None:
+    nodes = [f"t{number:02}" for number in range(12)]
+    steps = permutations_of([Retest("s1", None, 8, partners=frozenset(nodes[:2]))], nodes, {})
+    met = [other for step in steps for pair in step for other in pair if "s1" in pair and other != "s1"]
+    assert Counter(met[:4]) == {"t00": 2, "t01": 2}
+    assert len(set(met[4:]) - {"t00", "t01"}) == 4
+    only = permutations_of([Retest("s1", None, 4, partners=frozenset(nodes[:2]))], nodes[:2], {})
+    assert len(only) == 4, "where there are no others, it meets these again"
