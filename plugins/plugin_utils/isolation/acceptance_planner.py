@@ -9,6 +9,7 @@ cleared, the rest of a sweep that hung, those on whom it hung.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -530,11 +531,13 @@ class Campaign:
     def _twos(self) -> tuple[Sequence[str], list[list[tuple[str, str]]]]:
         """Return the groups of two that are to be measured, in permutations, and by which collectives.
 
-        Everybody is in one. Whoever was in a slow one is measured with others, who are proven.
+        Everybody is in one, of few nodes in several, so that there are enough alike. Whoever was in a slow one is
+        measured with others, who are proven.
         """
         seen, every = self.facts.of_two, self.settings.groups.collectives
         eligible = [node for node in self._usable(self.members) if node in self.eligible]
-        if not seen.planned and len(eligible) < 2 * self.settings.cohort.peers:
+        peers = self.settings.cohort.peers
+        if not seen.planned and len(eligible) < peers:
             return (), []
         owed = {node for node in eligible if seen.owed(node, self.facts.owed_of_two)}
         fresh = [node for node in eligible if node in owed and seen.planned.get(node, 0) < IN_VAIN]
@@ -545,7 +548,8 @@ class Campaign:
         sound = {node for node, of_two in self._open.items() if not of_two}.union(eligible) - owed
         proven = self._usable(sound)
         repeats = programs.STEADY_REPEATS if proven else LEAST_IN_GROUPS
-        steps = couples_of({**dict.fromkeys(fresh, 1), **dict.fromkeys(slow, repeats)}, proven, self.order)
+        times = 1 if seen.planned else math.ceil(peers / (len(eligible) // 2))
+        steps = couples_of({**dict.fromkeys(fresh, times), **dict.fromkeys(slow, repeats)}, proven, self.order)
         return [each for each in every if fresh or each in names], steps
 
     def _bounded(self) -> set[str]:

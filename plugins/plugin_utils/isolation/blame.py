@@ -161,14 +161,17 @@ def _confirmed_nodes(facts: Facts, reference: Reference, suspects: Mapping[int, 
     control_is_bad = bool(bad) and _control_is_bad(facts, reference)
     found: list[Blame] = []
     for node, mine in suspects.items():
-        answers = first[node] if node in bad else [_again(facts, reference, each, theirs) for each in mine]
-        worst = next(
-            (each for each in (REJECTED, HELD, OPEN) if any(blame.verdict == each for blame in answers)), CLEARED
-        )
-        told = [blame for blame in answers if blame.verdict == worst]
+        told = _heaviest(first[node] if node in bad else [_again(facts, reference, each, theirs) for each in mine])
         # Confirmed by who is bad as well is not confirmed.
-        found += [replace(blame, verdict=HELD) for blame in told] if worst == REJECTED and control_is_bad else told
+        confirmed_by_bad = told[0].verdict == REJECTED and control_is_bad
+        found += [replace(blame, verdict=HELD) for blame in told] if confirmed_by_bad else told
     return found
+
+
+def _heaviest(blames: Sequence[Blame]) -> list[Blame]:
+    """Return those of one node's blames that decide what becomes of it."""
+    verdict = min((blame.verdict for blame in blames), key=(REJECTED, HELD, OPEN, CLEARED).index)
+    return [blame for blame in blames if blame.verdict == verdict]
 
 
 def _control_is_bad(facts: Facts, reference: Reference) -> bool:
@@ -693,11 +696,7 @@ def slow_in_groups_of_two(facts: Facts) -> list[Blame]:
         elif 2 * missed > tries or _chance_of(missed, tries, usually) * len(doubts) < GROUPS_CHANCE:
             blame = blame.but(HELD, f"{again}, so no node is blamed")
         found.setdefault(node, []).append(blame)
-    worst = []
-    for its in found.values():
-        verdict = next(each for each in (REJECTED, HELD, OPEN, CLEARED) if any(blame.verdict == each for blame in its))
-        worst += [blame for blame in its if blame.verdict == verdict]
-    return worst
+    return [blame for its in found.values() for blame in _heaviest(its)]
 
 
 def _noisy_in_groups_of_two(facts: Facts) -> set[Operation]:
