@@ -11,8 +11,8 @@ description:
   - Measures all-reduce collectives between nodes through Slurm, in rounds of disjoint groups, until every node has
     either passed, been found at fault, or cannot be settled.
   - Each round is a Slurm step whose ranks are started once and run a program. The first is a pairwise sweep of all
-    nodes. The next measures suspects again with reference nodes, and at the same time groups of all other nodes: of
-    two, along the topology, and all together. A node is rejected only for what speaks against it alone; a pair, a
+    nodes. The next measures suspects again with reference nodes, and at the same time groups of all other nodes, of
+    two, along the topology and all together. A node is rejected only for what speaks against it alone; a pair, a
     boundary or many slow nodes at once are held and no node is blamed.
   - Where the fleet's policy names a latency profile, groups as large as its mini-clusters run beside the others, and a
     node that was in none that kept the limit does not pass.

@@ -4,7 +4,8 @@ Pure: the same nodes and observations always give the same answer, so an interru
 First one step in which every node meets every other (the pairwise sweep); then one that measures what is suspected
 again, with partners that are proven, and beside that the groups along the topology of everyone else, and racks that
 NVLink joins where somebody met too few of its own. A third only where something is still open: the groups of who was
-cleared, the rest of a sweep that hung, those on whom it hung.
+cleared, and those that missed something once. After a sweep that hung the next step is the rest of it, and beside it
+those on whom it hung.
 """
 
 from __future__ import annotations

@@ -233,7 +233,7 @@ def _now_and_then(facts: Facts, reference: Reference, suspect: Suspect, rows: An
     of a pod, what lies between may be.
     """
     channel, node = facts.channels[suspect.channel], suspect.members[0]
-    least = max(channel.threshold, 3 * channel.sigma)
+    least = channel.beyond_noise
     bad = channel.again[rows] > least
     chance = _chance_of(int(bad.sum()), len(bad), _usually(facts, channel, least))
     again = f"again in {int(bad.sum())} of {len(bad)} with trusted nodes"
@@ -387,7 +387,7 @@ def slow_pairs(facts: Facts, rejected: frozenset[str] = frozenset()) -> list[Bla
             text = "could not be measured again, so no node is blamed"
             found += _both(facts, blame_of(facts, suspect, OPEN, values, text), names)
             continue
-        least = max(channel.threshold, 3 * channel.sigma)
+        least = channel.beyond_noise
         sigmas, slowdown = usually * math.sqrt(late) / (MEDIAN_ERROR * channel.sigma), usually
         certain = slowdown > margin and (channel.limit or sigmas > PAIR_SIGMAS)
         rows = facts.measured_again[suspect.members]

@@ -178,7 +178,7 @@ def undeclared_between(at: int, channel: Channel, rows: Rows, slow: Any, names: 
     exchanges = rows.sweep.exchanges
     found: list[Suspect] = []
     left = rows
-    clear = slow[channel.x[slow] > max(channel.threshold, 3 * channel.sigma)]
+    clear = slow[channel.x[slow] > channel.beyond_noise]
     for _each in range(MOST_BETWEEN):
         seeds = left.of(clear)
         node = _most_entangled(rows.sweep, seeds)

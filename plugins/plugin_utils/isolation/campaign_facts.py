@@ -375,6 +375,6 @@ def _good_exchanges(facts: Facts, blamed: Any) -> Any:
         for exchanges, again in ((facts.sweep.exchanges, False), (facts.again, True)):
             fine = exchanges.known & ~blamed[exchanges.one] & ~blamed[exchanges.other]
             for channel in channels:
-                fine &= (channel.again if again else channel.x) <= max(channel.threshold, 3 * channel.sigma)
+                fine &= (channel.again if again else channel.x) <= channel.beyond_noise
             met[exchanges.one[fine]] = met[exchanges.other[fine]] = True
     return met

@@ -78,6 +78,11 @@ class Channel:
     again_value: Any = field(default_factory=_nothing)
     typical: Any = None
 
+    @property
+    def beyond_noise(self) -> float:
+        """Return from which slowdown on a single exchange is slow, and not by noise."""
+        return max(self.threshold, 3 * self.sigma)
+
 
 class Suspect(NamedTuple):
     """What might explain slow exchanges: of which ``members`` (two of a pair, all of a boundary, else one).

@@ -92,7 +92,7 @@ def sweep_shifts(count: int, settings: Settings, beside: int = 0) -> list[int]:
     values = count * settings.ranks_per_node * len(settings.pairs.sizes_bytes)
     most = max(1, (USUAL_VALUES if settings.budget_minutes is None else MOST_VALUES) // values)
     if settings.budget_minutes is not None:
-        # Three steps are the most that a campaign without a hang needs.
+        # More than three steps are needed only by hangs, or by groups that miss something else each time.
         seconds = settings.budget_minutes * 60 - 3 * settings.step_seconds
         spare = STEADY_REPEATS + 1
         most = min(most, max(1, int(seconds / settings.pairs.seconds) - spare))

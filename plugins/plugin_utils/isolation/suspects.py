@@ -200,7 +200,7 @@ class _Explained:
         """
         sweep, channel, exchanges = self.sweep, self.channel, self.exchanges
         clear = self.left.of(self.slow)
-        clear = clear[channel.x[clear] > max(channel.threshold, 3 * channel.sigma)]
+        clear = clear[channel.x[clear] > channel.beyond_noise]
         if exchanges.of_nodes(clear).max(initial=0) < INTERMITTENT_PARTNERS:
             return []
         found = [each for least, needed in STEADY for each in self._hubs(least, needed)] if sweep.repeated else []
@@ -222,7 +222,7 @@ class _Explained:
                 better = share <= np.median(share[every > 0])
                 among = rows & better[exchanges.one] & better[exchanges.other]
                 base = np.minimum(base, (slow[among].sum() + 0.5) / (among.sum() + 1.0))
-            chance = _chance_of_more(every, share, base)
+            chance = _chance_at_most(every, share, base)
             likely = (chance < most) & sweep.members
             if likely.any():
                 # With one partner alone it is the pair.
@@ -236,7 +236,7 @@ class _Explained:
             # so: take the clearest first.
             if usual <= channel.threshold / 2 + channel.sigma / 2:
                 total = slow.sum()
-                dealt = _chance_of_more(total, bad[node] / total, every[node] / rows.sum())
+                dealt = _chance_at_most(total, bad[node] / total, every[node] / rows.sum())
                 found.append((node, self._partners(node, mine[slow[mine]]), bool(dealt < most)))
             rows[mine] = slow[mine] = False
 
@@ -309,7 +309,7 @@ class _Explained:
         ]
 
 
-def _chance_of_more(count: Any, share: Any, base: Any) -> Any:
+def _chance_at_most(count: Any, share: Any, base: Any) -> Any:
     """Return how likely so large a share of so many is at the most, where each has this likelihood (Chernoff)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = share * np.log(np.where(share > 0, share, 1) / base) + (1 - share) * np.log(
