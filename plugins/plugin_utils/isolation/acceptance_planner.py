@@ -543,7 +543,7 @@ class Campaign:
         owed = {node for node in eligible if seen.owed(node, self.facts.owed_of_two)}
         fresh = [node for node in eligible if node in owed and seen.planned.get(node, 0) < IN_VAIN]
         slow = self._usable(node for node, of_two in self._open.items() if of_two)
-        slow = [node for node in slow if seen.planned[node] <= IN_VAIN]
+        slow = [node for node in slow if seen.planned.get(node, 0) <= IN_VAIN]
         names = {name for (node, (_check, name, _size)) in seen.doubts if node in slow}
         # Who is in a slow rack is good with others.
         sound = {node for node, of_two in self._open.items() if not of_two}.union(eligible) - owed

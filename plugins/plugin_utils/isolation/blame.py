@@ -30,6 +30,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels 
     MAD_SIGMA,
     NODE,
     PAIR,
+    STRONG_SIGMAS,
     Channel,
     Suspect,
 )
@@ -204,7 +205,7 @@ def _again(facts: Facts, reference: Reference, suspect: Suspect, theirs: Any) ->
     if len(x) < LEAST_CONFIRMED or others < min(WITNESSES, len(reference.nodes)):
         return blame_of(facts, suspect, OPEN, channel.value[mine], NOT_ASKED)
     if suspect.kind == INTERMITTENT:
-        return _now_and_then(facts, reference, suspect, rows, mates[counts])
+        return _now_and_then(facts, reference, suspect, rows, theirs)
     slowdown = float(np.median(x))
     sigmas = slowdown * math.sqrt(len(x)) / (MEDIAN_ERROR * channel.sigma)
     least = facts.least_slowdown(suspect.channel)
@@ -214,8 +215,10 @@ def _again(facts: Facts, reference: Reference, suspect: Suspect, theirs: Any) ->
         return blame_of(facts, suspect, REJECTED, channel.again_value[rows], again)
     if suspect.share < NEARLY_ALL and not channel.limit:
         # With some of them it was slow, and those with whom it is measured again may be the others.
-        found, calm = _now_and_then(facts, reference, suspect, rows, mates[counts]), x[x <= channel.threshold]
+        found, calm = _now_and_then(facts, reference, suspect, rows, theirs), x[x <= channel.threshold]
         if found.verdict == REJECTED and len(calm) and float(np.median(calm)) <= channel.threshold / 2:
+            return found
+        if found.verdict == HELD and (x > channel.beyond_noise).any():
             return found
     before = channel.x[mine[~theirs[mine]]]
     before = before[~np.isnan(before)]
@@ -223,16 +226,29 @@ def _again(facts: Facts, reference: Reference, suspect: Suspect, theirs: Any) ->
     if was > least and was * math.sqrt(len(before)) / (MEDIAN_ERROR * channel.sigma) > CERTAIN_SIGMAS:
         again = f"not in {len(x)} with trusted nodes afterwards, so no node is blamed"
         return blame_of(facts, suspect, HELD, channel.value[mine], again)
+    return _cleared(facts, suspect, mates[counts], theirs)
+
+
+def _cleared(facts: Facts, suspect: Suspect, mates: Any, theirs: Any) -> Blame:
+    """Return that a node is sound, if it was measured again with some of those with whom it was slow."""
+    exchanges, channel, node = facts.sweep.exchanges, facts.channels[suspect.channel], suspect.members[0]
+    mine = exchanges.rows_of(node)
+    slow = mine[(channel.x[mine] > channel.beyond_noise) & ~theirs[mine]]
+    partners = np.unique(exchanges.one[slow] + exchanges.other[slow] - node)
+    if len(partners) >= INTERMITTENT_PARTNERS and np.isin(mates, partners).sum() < LEAST_CONFIRMED:
+        text = "not measured again with those with whom it was slow, so no node is blamed"
+        return blame_of(facts, suspect, HELD, channel.value[mine], text)
     return Blame(facts.matrix.nodes[node], CLEARED, kind=suspect.kind)
 
 
-def _now_and_then(facts: Facts, reference: Reference, suspect: Suspect, rows: Any, mates: Any) -> Blame:
+def _now_and_then(facts: Facts, reference: Reference, suspect: Suspect, rows: Any, theirs: Any) -> Blame:
     """Return what a node showed that is slow now and then, or with some: in later rounds with reference nodes.
 
     It is to blame if it is so with several of them, more often than noise makes it. If all are in one rack, or are most
     of a pod, what lies between may be.
     """
     channel, node = facts.channels[suspect.channel], suspect.members[0]
+    mates = facts.again.one[rows] + facts.again.other[rows] - node
     least = channel.beyond_noise
     bad = channel.again[rows] > least
     chance = _chance_of(int(bad.sum()), len(bad), _usually(facts, channel, least))
@@ -243,7 +259,7 @@ def _now_and_then(facts: Facts, reference: Reference, suspect: Suspect, rows: An
         again += f" and {int(bad[~same].sum())} of {int((~same).sum())} with other trusted nodes"
     slow = np.unique(mates[bad])
     if chance > NO_CHANCE and not suspect.strong:
-        return Blame(facts.matrix.nodes[node], CLEARED, kind=INTERMITTENT)
+        return _cleared(facts, suspect, mates, theirs)
     if chance >= NOW_AND_THEN_CHANCE or len(slow) < min(WITNESSES, len(reference.nodes)):
         mine = facts.sweep.exchanges.rows_of(node)
         return blame_of(facts, suspect, HELD, channel.value[mine], f"{again}, so no node is blamed")
@@ -264,7 +280,10 @@ def _one_unit(facts: Facts, node: int, others: Any) -> str:
     for level, part in (("rack", 0.0), ("pod", 0.5)):
         unit = topology.units[level]
         (its,) = np.unique(unit[others]) if len(np.unique(unit[others])) == 1 else (-1,)
-        if its not in (-1, unit[node]) and len(others) > part * int((unit == its).sum()):
+        if its == unit[node] and (level == "pod" or facts.settings.nvlink_racks):
+            # NVLink joins each node of a rack to all others by what is its own.
+            continue
+        if its != -1 and len(others) > part * int((unit == its).sum()):
             return f"{level} {topology.names[level][its]}"
     return ""
 
@@ -352,16 +371,37 @@ def slow_boundaries(facts: Facts, reference: Reference, rejected: frozenset[str]
         names = facts.names(suspect.behind)
         if suspect.beyond and any(rejected.issuperset(facts.names(side)) for side in (suspect.members, suspect.beyond)):
             found += [Blame(name, CLEARED, kind=BOUNDARY) for name in names if name not in rejected]
+            found += _slow_beside(facts, suspect)
             continue
         enough = len(late) >= LEAST_CONFIRMED
         if enough and float(np.median(late)) <= channel.threshold:
             found += [Blame(name, CLEARED, kind=BOUNDARY) for name in names]
+            found += _slow_beside(facts, suspect)
             continue
         text = f"again in {len(late)} exchanges" if enough else "could not be measured again"
         values = channel.value[facts.sweep.exchanges.across(suspect.members, suspect.beyond)]
         said = f"{text}: suspect what lies between, no node is blamed"
         blame = blame_of(facts, suspect, HELD, values, said)
         found += [replace(blame, node=name) for name in dict.fromkeys(names) if name in facts.tested]
+    return found
+
+
+def _slow_beside(facts: Facts, suspect: Suspect) -> list[Blame]:
+    """Hold both of each slow pair that a boundary explained which is none, but those of nodes slow by themselves."""
+    channel, exchanges = facts.channels[suspect.channel], facts.sweep.exchanges
+    rows = exchanges.across(suspect.members, suspect.beyond)
+    alone = exchanges.touching([each.members[0] for each in facts.single])
+    sure = max(channel.threshold, STRONG_SIGMAS * channel.sigma)
+    rows = rows[(channel.x[rows] > sure) & ~alone[rows]]
+    found: list[Blame] = []
+    for row in np.unique(rows).tolist():
+        pair = int(exchanges.one[row]), int(exchanges.other[row])
+        again = channel.again[facts.measured_again.get(pair, [])]
+        if len(again) >= LEAST_CONFIRMED and float(np.median(again)) <= channel.threshold:
+            continue
+        slow = suspect._replace(kind=PAIR, members=pair, beyond=(), unit="", slowdown=float(channel.x[row]))
+        blame = blame_of(facts, slow, HELD, channel.value[[row]], "not measured again, so no node is blamed")
+        found += _both(facts, blame, facts.names(pair))
     return found
 
 
@@ -475,9 +515,11 @@ def _of_themselves(facts: Facts, suspect: Suspect) -> float:
     """Return how slow the slower one of a pair is with all others."""
     exchanges, channel = facts.sweep.exchanges, facts.channels[suspect.channel]
     found = 0.0
+    # What it showed with those who are slow by themselves says nothing about it.
+    left_out = [*suspect.members, *(each.members[0] for each in facts.single)]
     for node in suspect.members:
         mine = exchanges.rows_of(node)
-        x = channel.x[mine[~np.isin(exchanges.one[mine] + exchanges.other[mine] - node, suspect.members)]]
+        x = channel.x[mine[~np.isin(exchanges.one[mine] + exchanges.other[mine] - node, left_out)]]
         x = x[~np.isnan(x)]
         found = max(found, float(np.median(x)) if len(x) else 0.0)
     return found

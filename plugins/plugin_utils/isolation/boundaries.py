@@ -35,7 +35,7 @@ def boundaries(level: str, rows: Rows, slow: Any) -> list[tuple[list[int], str]]
     names, outwards = sweep.topology.names[level], rows.outwards(level)
     late = outwards.of(slow)
     every, bad = outwards.by_node, sweep.exchanges.of_nodes(late)
-    if len(names) < 3 or not (2 * bad > every).any():
+    if len(sweep.units_met[level]) < 3 or not (2 * bad > every).any():
         return []
     inside = _mostly_slow_inside(level, rows, slow)
     if inside.any():
@@ -48,6 +48,7 @@ def boundaries(level: str, rows: Rows, slow: Any) -> list[tuple[list[int], str]]
     there, is_slow = outwards.mask.copy(), np.zeros(len(outwards.mask), dtype=bool)
     is_slow[late] = True
     found: list[tuple[list[int], str]] = []
+    taken: set[int] = set()
     hosts = [np.flatnonzero(unit == each) for each in range(len(names))]
     while True:
         share, met = bad / np.maximum(every, 1), (every > 0) & (unit >= 0)
@@ -57,17 +58,26 @@ def boundaries(level: str, rows: Rows, slow: Any) -> list[tuple[list[int], str]]
         # may all be in a single large one.
         likely = (several > 1) & (mostly / np.maximum(several, 1) >= 0.8) & between.slow_with_most() & ~inside
         if not likely.any():
+            # Where all but one are slow outwards, the last is slow with everybody as well.
+            left = sorted(set(sweep.units_met[level]) - taken)
+            found += [_named(level, rows, hosts, each) for each in left if found and len(left) == 1]
             return found
         shares = np.bincount(unit[met], weights=share[met], minlength=len(names)) / np.maximum(several, 1)
         best = int(np.argmax(np.where(likely, shares, -1)))
-        members = hosts[best][rows.by_node[hosts[best]] > 0].tolist()
-        found.append((members, f"{level} {names[best]}"))
+        found.append(_named(level, rows, hosts, best))
+        taken.add(best)
         gone = np.concatenate([sweep.exchanges.rows_of(node) for node in hosts[best].tolist()])
         gone = gone[there[gone]]
         there[gone] = False
         every -= sweep.exchanges.of_nodes(gone)
         bad -= sweep.exchanges.of_nodes(gone[is_slow[gone]])
         between.leave_out(best)
+
+
+def _named(level: str, rows: Rows, hosts: Sequence[Any], unit: int) -> tuple[list[int], str]:
+    """Return those of a unit that were measured, and its name."""
+    members = hosts[unit][rows.by_node[hosts[unit]] > 0].tolist()
+    return members, f"{level} {rows.sweep.topology.names[level][unit]}"
 
 
 class _BetweenUnits:
@@ -112,7 +122,7 @@ def between_two(level: str, at: int, rows: Rows, slow: Any) -> tuple[list[Suspec
     unit, names = sweep.topology.units[level], sweep.topology.names[level]
     outwards = rows.outwards(level)
     late = outwards.of(slow)
-    if len(names) < 3 or len(late) < SHARE_BETWEEN * LEAST_BETWEEN:
+    if len(sweep.units_met[level]) < 3 or len(late) < SHARE_BETWEEN * LEAST_BETWEEN:
         return [], late[:0]
     bad = _between_units(sweep, level, late)
     if bad.max() < SHARE_BETWEEN * LEAST_BETWEEN:

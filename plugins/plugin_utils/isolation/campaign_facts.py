@@ -281,7 +281,8 @@ class Facts:
         """Return how far apart sound nodes lie by themselves in a channel: one is an outlier only beyond a multiple."""
         if at not in self._spreads:
             exchanges, x = self.sweep.exchanges, self.channels[at].x
-            told = ~self.explained & ~np.isnan(x)
+            suspected = exchanges.touching([each.members[0] for each in self.single])
+            told = ~self.explained & ~suspected & ~np.isnan(x)
             if self.channels[at].typical is not None:
                 told &= self.sweep.between(self.channels[at].typical)
             rows = np.flatnonzero(told)

@@ -172,6 +172,12 @@ class Sweep:
         return {level: (one >= 0) & (other >= 0) & (one != other) for level, (one, other) in sides.items()}
 
     @cached_property
+    def units_met(self) -> dict[str, Sequence[int]]:
+        """Return by level its units of which anybody was measured."""
+        met = self.exchanges.of_nodes(self.exchanges.known) > 0
+        return {level: np.unique(unit[met & (unit >= 0)]).tolist() for level, unit in self._units}
+
+    @cached_property
     def blocks(self) -> dict[str, Any]:
         """Return by level one number for the two units of each row."""
         sides = {level: (unit[self.exchanges.one], unit[self.exchanges.other]) for level, unit in self._units}
@@ -437,6 +443,16 @@ class _Channels:
             found.append(replace(channel, again=x, again_value=value, expected=expected))
         return tuple(found)
 
+    @cached_property
+    def _rows_before(self) -> Any:
+        """Return by later row one of the sweep of the same two nodes, or the number of these rows if there is none."""
+        pairs, count = self.sweep.exchanges.pairs, len(self.sweep.exchanges.one)
+        if not count:
+            return np.zeros(len(self.later.one), dtype=np.int64)
+        order = np.argsort(pairs, kind="stable")
+        rows = order[np.minimum(np.searchsorted(pairs[order], self.later.pairs), count - 1)]
+        return np.where(pairs[rows] == self.later.pairs, rows, count)
+
     def _steadied(self, channel: Channel, x: Any) -> Any:
         """Return the slowdowns with what a later round as a whole was slower than the sweep taken out.
 
@@ -448,6 +464,9 @@ class _Channels:
         rows = self.sweep.measured(channel)
         plain = rows.slow_shares(np.flatnonzero(channel.x > self.cohort.smallest / 2)) <= 0.5
         late &= plain[self.later.one] & plain[self.later.other]
+        # What was slow in the sweep may be so again.
+        swept = np.append(channel.x, 0)[self._rows_before]
+        late &= ~(swept > self.cohort.smallest / 2)
         for number in np.unique(self.later.number[late]):
             rows_of_it = late & (self.later.number == number)
             if rows_of_it.sum() >= self.cohort.peers:
@@ -477,6 +496,10 @@ def _usual(sweep: Sweep, speeds: Any, typical: Any = None) -> Any:
         here = known & (sweep.distances == kind)
         if here.sum() >= sweep.settings.cohort.peers:
             usual[kind] = _undivided(sweep, speeds, here, kind) or float(median(speeds[here]))
+    # What is nearer is no slower: where it is, most of what is near is slow.
+    for near in range(DISTANCES - 2, -1, -1):
+        if usual[near] < usual[near + 1] * (1 - sweep.settings.cohort.smallest / 2):
+            usual[near] = usual[near + 1]
     return usual
 
 
@@ -503,7 +526,8 @@ def _two_units(sweep: Sweep, at: int, speeds: Sequence[Any]) -> list[str]:
     if sweep.typical[at] is not None:
         told &= sweep.between(sweep.typical[at])
     for level in ("rack", "pod"):
-        unit, names = sweep.topology.units[level], sweep.topology.names[level]
+        unit = sweep.topology.units[level]
+        names = [sweep.topology.names[level][each] for each in sweep.units_met[level]]
         if len(names) != 2 or (level == "rack" and sweep.settings.nvlink_racks):
             continue
         one, other = unit[sweep.exchanges.one], unit[sweep.exchanges.other]

@@ -189,6 +189,12 @@ def judged_groups(matrix: Matrix, settings: Settings, kind: str) -> list[Judged]
                     # Of few that are measured later, those of an earlier round tell.
                     before = (other for other in alike if other[0] < number and other[1:] == like[1:])
                     speeds = next((_likes(alike[other], slow, other[0]) for other in before), [])
+                if level == TWOS and len(speeds) < settings.cohort.peers:
+                    # Too few lie as far apart: who lies farther apart in this round is no faster.
+                    others = (
+                        other for other in alike if other[:5] == like[:5] and _as_far(other[5], like[5], settings)
+                    )
+                    speeds = [speed for other in others for speed in _likes(alike[other], slow, number)]
                 usual = _usual(speeds, settings) if len(speeds) >= settings.cohort.peers else None
                 limits[like] = *_limits(what, usual, len(speeds), settings), settings.ceiling(*what), usual is not None
             parts += _parts(result, speed, *limits[like])
@@ -249,6 +255,12 @@ def _like(result: GroupResult, places: Mapping[str, tuple[Any, Any]]) -> tuple[A
         (rack, pod), (its_rack, its_pod) = (places[node] for node in result.nodes)
         apart = "rack" if rack and rack == its_rack else "pod" if pod and pod == its_pod else ""
     return result.number, level, result.collective, result.size_bytes, len(result.nodes), apart
+
+
+def _as_far(other: str, one: str, settings: Settings) -> bool:
+    """Return whether two that lie so far apart are no faster than two that lie as ``one`` tells: without NVLink all."""
+    order = ("rack", "pod", "")
+    return not settings.nvlink_racks or order.index(other) >= order.index(one)
 
 
 def _place(settings: Settings, node: str) -> tuple[Any, Any]:

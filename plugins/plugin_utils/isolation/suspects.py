@@ -298,8 +298,8 @@ class _Explained:
         least = np.where(counts >= 3, channel.threshold, floor)
         found = np.flatnonzero(medians > least)
         found = found[np.argsort(-medians[found], kind="stable")]
-        # One wild measurement of one rank is not certain, however wild.
-        robust = channel.rail is None and self.exchanges.gb.shape[2] > 2
+        # One wild measurement of a single rail is not certain, however wild.
+        robust = channel.rail is None
         sure = np.maximum(STRONG_SIGMAS * channel.sigma / np.sqrt(counts), channel.threshold)
         strong = (medians > sure) & (robust | (counts > 2))
         columns = (keys // self.exchanges.count, keys % self.exchanges.count, medians, counts, strong)
