@@ -266,6 +266,7 @@ def job_argv(stage: str, arguments: Mapping[str, Any], groups: Sequence[Sequence
         "executable": "/usr/libexec/muster/muster",
         "deadline_seconds": 300,
         "timeout_seconds": 60,
+        "groups": groups,
         **arguments,
     }
     jobs = [
