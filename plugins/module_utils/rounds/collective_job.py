@@ -76,8 +76,8 @@ class CollectiveCodec:
         ]
 
     def moves_of(self, group: Sequence[str]) -> list[Mapping[str, Any]]:
-        """Return the part of the program that a group's job runs."""
-        number = self.groups.index(tuple(group)) if tuple(group) in self.groups else 0
+        """Return the part of the program that a group's job runs: nothing that is for other jobs of the round."""
+        number = self.groups.index(tuple(group)) if tuple(group) in self.groups else -1
         return [move for move in self.program["moves"] if runs(move, number)]
 
     def program_for(self, group: Sequence[str]) -> tuple[Phase, ...]:
