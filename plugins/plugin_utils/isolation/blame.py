@@ -275,7 +275,10 @@ def _now_and_then(facts: Facts, reference: Reference, suspect: Suspect, rows: An
 
 
 def _one_unit(facts: Facts, node: int, others: Any) -> str:
-    """Return the rack, or the pod of which they are most, that all these nodes and not this one are in, if any."""
+    """Return the rack, or the pod of which they are most, that all these nodes are in, if any.
+
+    That may be the node's own rack, and not its own pod.
+    """
     topology = facts.sweep.topology
     for level, part in (("rack", 0.0), ("pod", 0.5)):
         unit = topology.units[level]
