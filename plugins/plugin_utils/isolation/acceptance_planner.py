@@ -24,16 +24,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.confirmati
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.planner import Conclusion, Round, across_racks
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation import collective_programs as programs
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.blame import (
-    CLEARED,
-    GROUP,
-    HELD,
-    LEAST_IN_GROUPS,
-    OPEN,
-    PARTS_OF_TOPOLOGY,
-    hangs_again,
-    judged,
-)
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.blame import CLEARED, HELD, OPEN
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.broken_nodes import hangs_again
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.campaign_facts import (
     APART,
     CONFIRM,
@@ -58,6 +50,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.clocks im
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_settings import SENDRECV, Settings
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import possible
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.groups_of_two import couples_of
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judgement import judged
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import (
     INSIDE,
     Halt,
@@ -74,6 +67,11 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.retests i
     is_answered,
     permutations_of,
     retests_of,
+)
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.slow_groups import (
+    GROUP,
+    LEAST_IN_GROUPS,
+    PARTS_OF_TOPOLOGY,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.suspects import explain
 

@@ -18,13 +18,13 @@ MOST_BELOW = 0.1
 
 
 def often_below(facts: Facts) -> list[str]:
-    """Return who was below in too many of the sweep's exchanges with nodes not suspected, on all rails together."""
+    """Return who was below in too many of the sweep's exchanges with nodes not suspected, on all rails or on one."""
     exchanges = facts.sweep.exchanges
     suspected = [node for suspect in facts.suspects if suspect.kind != PAIR for node in suspect.behind]
     sound, count = ~exchanges.touching(suspected), np.zeros(exchanges.count)
     for channel in facts.channels:
         floor = facts.settings.floor(SENDRECV, 2, channel.size)
-        if channel.rail is None and floor is not None and len(channel.reference):
+        if floor is not None and len(channel.reference):
             least = floor if channel.unit == UNIT else channel.size / floor / 1e3
             low = channel.value < least if channel.unit == UNIT else channel.value > least
             count = np.maximum(count, exchanges.of_nodes(low & sound))

@@ -481,8 +481,12 @@ def _typical(sweep: Sweep, speeds: Any) -> Any:
     if are_alike(sweep.distances, speeds, _usual(sweep, speeds).take(sweep.distances), less):
         return None
     found = sweep.met.typical(speeds, less)
-    # Racks that nobody declared differ in size, and those of small ones meet few nodes that are near.
-    return None if found.all() or len(_sets(sweep, speeds)) >= MOST_SETS else found
+    if found.all():
+        return None
+    # Racks that nobody declared differ in size, and those of small ones meet few nodes that are near. Beside one set of
+    # most nodes the others are no racks: of bad nodes some met well by chance.
+    sizes = [int(each.sum()) for each in _sets(sweep, speeds)]
+    return None if len(sizes) >= MOST_SETS and 2 * max(sizes) <= sweep.peers else found
 
 
 def _usual(sweep: Sweep, speeds: Any, typical: Any = None) -> Any:

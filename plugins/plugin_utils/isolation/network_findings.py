@@ -18,7 +18,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.blame imp
     OPEN,
     REJECTED,
     Blame,
-    Judgement,
     by_node,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.campaign_facts import Facts
@@ -35,6 +34,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
     size_text,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.grouping import Judged
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.judgement import Judgement
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.medians import medians_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.mini_cluster import MiniClusters
 

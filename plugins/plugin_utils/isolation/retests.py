@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ansible_collections.muster.cluster.plugins.plugin_utils.campaign.confirmation import best_of
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.below_floor import often_below
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.blame import LEAST_CONFIRMED, NEARLY_ALL
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.blame import LEAST_CONFIRMED
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.campaign_facts import (
     Facts,
     Reference,
@@ -21,9 +21,13 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels 
     Suspect,
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_programs import STEADY_REPEATS
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.slow_nodes import NEARLY_ALL
 
-# Repeats of one that is slow now and then, of a pair, of a pair beside hundreds.
-RARE_REPEATS, PAIR_REPEATS, CROWDED_REPEATS = 24, 6, 4
+# Repeats of one that is slow now and then, of a pair, of a pair beside hundreds. A permutation takes a second: it is
+# worth it to tell 2 % of late exchanges from 30 % for certain.
+RARE_REPEATS, PAIR_REPEATS, CROWDED_REPEATS = 96, 6, 4
+# Repeats of one that was below the class' floor too often: not so many that what was seen counts for nothing.
+BELOW_REPEATS = 24
 # Few nodes have few partners: what is asked again is asked oftener.
 FEW_NODES, FEW_REPEATS = 8, 12
 # A permutation takes a second, another step minutes: where exchanges of 1,024 nodes take longer in 2 % of all, 10,000
@@ -107,7 +111,7 @@ def _repeats(facts: Facts) -> dict[str, int]:
             found[node] = max(found.get(node, 0), RARE_REPEATS if rare else steady)
     # Where exchanges take longer now and then, some nodes had more of these than the class lets pass.
     for node in often_below(facts):
-        found.setdefault(node, RARE_REPEATS)
+        found.setdefault(node, BELOW_REPEATS)
     return found
 
 

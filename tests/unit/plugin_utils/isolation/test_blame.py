@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation import blame
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.blame import (
-    CLEARED,
-    HELD,
-    OPEN,
-    REJECTED,
-    Blame,
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation import (
+    blame,
+    broken_nodes,
+    judgement,
+    slow_boundaries,
+    slow_groups,
+    slow_nodes,
+    slow_pairs,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.blame import CLEARED, HELD, OPEN, REJECTED, Blame
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.campaign_facts import (
     Facts,
     Reference,
@@ -99,7 +101,7 @@ SLOW_AGAIN = [(0, other) for other in (2, 3, 4, 5)]
 
 def test_node_that_is_slow_again_with_proven_ones_is_rejected_and_says_how_often() -> None:
     facts = made([node(0)], SLOW_AGAIN, {0: 0.2})
-    (found,) = blame.slow_nodes(facts, reference_of(facts))
+    (found,) = slow_nodes.slow_nodes(facts, reference_of(facts))
     assert (found.node, found.verdict, found.check) == ("n0", REJECTED, "pair_bandwidth")
     assert "again in 4 of 4 with 4 trusted nodes" in found.reason
     assert (found.measured, found.expected) == (36.8, 43.7)
@@ -108,18 +110,18 @@ def test_node_that_is_slow_again_with_proven_ones_is_rejected_and_says_how_often
 @pytest.mark.parametrize("again", [NO_PAIRS, SLOW_AGAIN[:2], [(0, 2)] * 4])
 def test_node_that_was_hardly_measured_again_or_with_one_alone_is_open(again: Pairs) -> None:
     facts = made([node(0)], again, {0: 0.2})
-    assert verdicts(blame.slow_nodes(facts, reference_of(facts))) == {"n0": OPEN}
+    assert verdicts(slow_nodes.slow_nodes(facts, reference_of(facts))) == {"n0": OPEN}
 
 
 def test_node_that_was_not_slow_again_is_cleared_if_the_sweep_was_not_certain() -> None:
     facts = made([node(0)], SLOW_AGAIN)
-    assert verdicts(blame.slow_nodes(facts, reference_of(facts))) == {"n0": CLEARED}
+    assert verdicts(slow_nodes.slow_nodes(facts, reference_of(facts))) == {"n0": CLEARED}
 
 
 def test_node_in_service_gets_no_blame() -> None:
     facts = made([node(0)], SLOW_AGAIN, {0: 0.2}, members=NAMES[1:], partners=NAMES[:1])
     facts.sweep.members[0] = False
-    assert blame.slow_nodes(facts, reference_of(facts)) == []
+    assert slow_nodes.slow_nodes(facts, reference_of(facts)) == []
     assert reference_of(facts).doubted == {"n0": "slow with nodes that are not with others"}
 
 
@@ -128,34 +130,34 @@ def test_confirmed_by_nodes_in_service_that_are_good_with_nobody_is_held() -> No
     chosen = np.ones(8, dtype=bool)
     chosen[0] = False
     reference = Reference(frozenset(), NAMES[2:6], chosen, {})
-    assert verdicts(blame.slow_nodes(facts, reference)) == {"n0": HELD}
+    assert verdicts(slow_nodes.slow_nodes(facts, reference)) == {"n0": HELD}
 
 
 def test_members_behind_a_boundary_are_held_and_cleared_once_it_is_fast() -> None:
     boundary = Suspect(BOUNDARY, (0, 1), 0, 0.2, 1.0, 12, unit="rack r1")
     again = [(0, 4), (1, 5), (0, 6)]
     facts = made([boundary], again, {0: 0.2, 1: 0.2})
-    found = blame.slow_boundaries(facts, reference_of(facts))
+    found = slow_boundaries.slow_boundaries(facts, reference_of(facts))
     assert verdicts(found) == {"n0": HELD, "n1": HELD}
     assert "rack r1 is 20.0% worse than 8 peers" in found[0].reason
     facts = made([boundary], again)
-    assert verdicts(blame.slow_boundaries(facts, reference_of(facts))) == {"n0": CLEARED, "n1": CLEARED}
+    assert verdicts(slow_boundaries.slow_boundaries(facts, reference_of(facts))) == {"n0": CLEARED, "n1": CLEARED}
 
 
 def test_both_of_a_pair_are_held_if_neither_is_slow_with_others() -> None:
     facts = made([Suspect(PAIR, (0, 1), 0, 0.2, 1.0, 1)], [(0, 1)] * 4)
     channel = replace(facts.channels[0], again=np.full(4, 0.2), again_value=np.full(4, 36.8))
     facts = replace(facts, channels=(channel,))
-    assert verdicts(blame.slow_pairs(facts)) == {"n0": HELD, "n1": HELD}
+    assert verdicts(slow_pairs.slow_pairs(facts)) == {"n0": HELD, "n1": HELD}
     slow_node = made([Suspect(PAIR, (0, 1), 0, 0.2, 1.0, 1)], [(0, 1)] * 4, {0: 0.2})
-    assert verdicts(blame.slow_pairs(slow_node)) == {"n0": CLEARED, "n1": CLEARED}
+    assert verdicts(slow_pairs.slow_pairs(slow_node)) == {"n0": CLEARED, "n1": CLEARED}
 
 
 def test_pair_whose_later_exchanges_cannot_be_read_was_not_sound_in_them() -> None:
     facts = made([Suspect(PAIR, (0, 1), 0, 0.2, 1.0, 1, True)], [(0, 1)] * 4)
     unread = np.full(4, np.nan)
     facts = replace(facts, channels=(replace(facts.channels[0], again=unread, again_value=unread),))
-    assert verdicts(blame.slow_pairs(facts)) == {"n0": OPEN, "n1": OPEN}
+    assert verdicts(slow_pairs.slow_pairs(facts)) == {"n0": OPEN, "n1": OPEN}
 
 
 @pytest.mark.parametrize(("strong", "found"), [(True, {"n0": OPEN, "n1": OPEN}), (False, {})])
@@ -163,8 +165,8 @@ def test_pair_that_was_not_measured_again_is_open_if_noise_does_not_make_it(
     strong: bool, found: dict[str, str]
 ) -> None:
     facts = made([Suspect(PAIR, (0, 1), 0, 0.2, 1.0, 1, strong)])
-    assert verdicts(blame.slow_pairs(facts)) == found
-    assert blame.weak_pairs(facts) == ["1 pairs were slow once, as noise makes them, and not measured again"]
+    assert verdicts(slow_pairs.slow_pairs(facts)) == found
+    assert slow_pairs.weak_pairs(facts) == ["1 pairs were slow once, as noise makes them, and not measured again"]
 
 
 def with_wrong(*pairs: tuple[str, str]) -> Facts:
@@ -176,16 +178,16 @@ def with_wrong(*pairs: tuple[str, str]) -> Facts:
 def test_wrong_data_with_several_proven_rejects_their_common_node() -> None:
     facts = with_wrong(("n1", "n0"), ("n2", "n0"))
     assert in_common(facts.wrong) == (["n0"], [])
-    assert verdicts(blame.wrong_data(facts, reference_of(facts), frozenset())) == {"n0": REJECTED}
+    assert verdicts(broken_nodes.wrong_data(facts, reference_of(facts), frozenset())) == {"n0": REJECTED}
     nobody = replace(reference_of(facts), good=frozenset(), nodes=())
-    assert verdicts(blame.wrong_data(facts, nobody, frozenset())) == {"n0": OPEN}
+    assert verdicts(broken_nodes.wrong_data(facts, nobody, frozenset())) == {"n0": OPEN}
 
 
 def test_wrong_data_between_two_alone_holds_both_but_who_is_rejected_anyway() -> None:
     facts = with_wrong(("n1", "n0"))
     reference = reference_of(facts)
-    assert verdicts(blame.wrong_data(facts, reference, frozenset())) == {"n0": HELD, "n1": HELD}
-    assert verdicts(blame.wrong_data(facts, reference, frozenset({"n0"}))) == {"n0": REJECTED, "n1": HELD}
+    assert verdicts(broken_nodes.wrong_data(facts, reference, frozenset())) == {"n0": HELD, "n1": HELD}
+    assert verdicts(broken_nodes.wrong_data(facts, reference, frozenset({"n0"}))) == {"n0": REJECTED, "n1": HELD}
 
 
 def inside(seconds: float, *numbers: int) -> list[GroupResult]:
@@ -199,14 +201,14 @@ def inside(seconds: float, *numbers: int) -> list[GroupResult]:
 def test_slow_inside_is_rejected_the_second_time(numbers: tuple[int, ...], verdict: str) -> None:
     facts = made()
     facts = replace(facts, matrix=replace(facts.matrix, groups=inside(1.0, *numbers)))
-    assert verdicts(blame.bad_inside(facts)) == {"n0": verdict}
+    assert verdicts(slow_groups.bad_inside(facts)) == {"n0": verdict}
     assert facts.ask_inside == {"n0"}
 
 
 def test_wrong_data_inside_a_node_rejects_it_at_once() -> None:
     facts = made()
     facts = replace(facts, matrix=replace(facts.matrix, wrong=[Wrong(1, "n3", None, (0,), "inside")]))
-    assert verdicts(blame.bad_inside(facts)) == {"n3": REJECTED}
+    assert verdicts(slow_groups.bad_inside(facts)) == {"n3": REJECTED}
 
 
 def halts(*groups: tuple[int, tuple[str, ...], Mapping[str, str]]) -> list[Halt]:
@@ -224,7 +226,7 @@ def test_hang_rejects_only_after_it_hung_again_with_proven_ones(last: str, verdi
     waiting = {"n0": "n1"} if last != "once" else {}
     stopped = halts((1, NAMES, waiting), *([(3, ("n0", "n2"), {})] if last in ("once", "again") else []))
     facts = replace(facts, plans=plans, matrix=replace(facts.matrix, halts=stopped))
-    assert verdicts(blame.hung_nodes(facts, reference_of(facts))) == {"n0": verdict}
+    assert verdicts(broken_nodes.hung_nodes(facts, reference_of(facts))) == {"n0": verdict}
 
 
 def many(count: int) -> list[Blame]:
@@ -234,8 +236,8 @@ def many(count: int) -> list[Blame]:
 def test_share_of_bad_nodes_holds_from_the_class_share_on() -> None:
     facts = made()
     # A fifth of eight: one may be bad, two are too many.
-    assert blame.bad_share(facts, many(1)) == (1, 8, False)
-    assert blame.bad_share(facts, many(2)) == (2, 8, True)
+    assert judgement.bad_share(facts, many(1)) == (1, 8, False)
+    assert judgement.bad_share(facts, many(2)) == (2, 8, True)
     held = blame.held_instead([Blame("n0", HELD, "data", "first"), *many(2)], "too many")
     assert [(each.node, each.verdict, each.reason) for each in held] == [
         ("n0", HELD, "first"),
@@ -246,8 +248,8 @@ def test_share_of_bad_nodes_holds_from_the_class_share_on() -> None:
 
 def test_held_nodes_count_as_bad_only_where_they_were_slow_by_themselves() -> None:
     pairs = [Blame(name, HELD, kind=PAIR) for name in NAMES[:4]]
-    assert blame.bad_share(made(), pairs) == (0, 8, False)
-    assert blame.bad_share(made([node(each) for each in range(4)]), pairs) == (4, 8, True)
+    assert judgement.bad_share(made(), pairs) == (0, 8, False)
+    assert judgement.bad_share(made([node(each) for each in range(4)]), pairs) == (4, 8, True)
 
 
 def test_bad_nodes_are_a_part_of_all_that_were_measured_or_are_bad() -> None:
@@ -255,17 +257,17 @@ def test_bad_nodes_are_a_part_of_all_that_were_measured_or_are_bad() -> None:
     # Three hang before anything is measured: they are three of three, not of nobody.
     nothing = replace(facts.sweep, exchanges=exchanges(NO_PAIRS, 1), peers=0, channels=())
     unmeasured = replace(facts, sweep=nothing, again=exchanges(NO_PAIRS, 2), channels=())
-    assert blame.bad_share(unmeasured, many(3)) == (3, 3, True)
+    assert judgement.bad_share(unmeasured, many(3)) == (3, 3, True)
 
 
 def test_suspect_fabric_holds_every_member_and_rejects_nobody() -> None:
     facts = made()
     facts = replace(facts, sweep=replace(facts.sweep, fabric=("rail 2 is slow",)))
-    found = blame.held_for_fabric(facts, many(1))
+    found = judgement.held_for_fabric(facts, many(1))
     assert {each.node for each in found} == set(NAMES)
     assert {each.verdict for each in found} == {HELD}
     assert found[-1].reason == "slow; the fabric as a whole is suspect"
-    assert [each.node for each in blame.held_for_fabric(facts, [])] == list(NAMES)
+    assert [each.node for each in judgement.held_for_fabric(facts, [])] == list(NAMES)
 
 
 @pytest.mark.parametrize(("rounds", "verdict"), [((2,), OPEN), ((2, 3), HELD)])
@@ -274,13 +276,13 @@ def test_slow_rack_holds_its_members_the_second_time(rounds: Sequence[int], verd
     about = ("racks:all_reduce", "groups", "all_reduce", 2**30, NAMES[:3], 1.0, 1.0, (1.0,) * 3, {}, 20)
     slow = [GroupResult(number, *about) for number in rounds]
     facts = replace(facts, matrix=replace(facts.matrix, groups=slow))
-    found = blame.slow_groups(facts, frozenset())
+    found = slow_groups.slow_groups(facts, frozenset())
     assert verdicts(found) == dict.fromkeys(NAMES[:3], verdict)
     assert ("suspect what they share" in found[0].reason) == (verdict == HELD)
     # One of them who is slow explains it once, and answers for himself the second time.
     alone = {} if verdict == OPEN else {"n0": HELD, "n2": HELD}
-    assert verdicts(blame.slow_groups(facts, frozenset({"n1"}))) == alone
+    assert verdicts(slow_groups.slow_groups(facts, frozenset({"n1"}))) == alone
 
 
 def test_nothing_suspected_blames_nobody() -> None:
-    assert blame.judged(made()).blames == ()
+    assert judgement.judged(made()).blames == ()

@@ -21,9 +21,11 @@ from tests.isolation.fleet import SIZES, Fleet, Spec, expectations
 MOST_ROUNDS = 8
 
 
-def concluded(hosts: int, faults: Sequence[Fault], seed: int = 3) -> tuple[Conclusion, dict[str, str]]:
+def concluded(
+    hosts: int, faults: Sequence[Fault] | None, seed: int = 3, named: str = "clean"
+) -> tuple[Conclusion, dict[str, str]]:
     """Play a campaign; return how it ended, and what became of all that did not pass."""
-    fleet = Fleet(Spec.usual(hosts, "clean", 0.01), seed, faults)
+    fleet = Fleet(Spec.usual(hosts, named, 0.01), seed, faults)
     planner = Planner(fleet.nodes, (), Settings.of(collectives(expectations(fleet.spec)), fleet.places()))
     seen = []
     while not isinstance(step := planner.next_round(seen), Conclusion):
@@ -49,7 +51,7 @@ def reasons(found: Conclusion, node: str) -> str:
 def test_node_that_is_slow_with_some_is_rejected_and_they_pass(hosts: int, hub: str, peers: tuple[str, ...]) -> None:
     found, bad = concluded(hosts, [Slow((hub,), 0.2, to=peers)])
     assert bad == {hub: REJECTED}
-    assert f"with {len(peers)} nodes; again in 12 of 12 with these and 0 of 12 with other" in reasons(found, hub)
+    assert f"with {len(peers)} nodes; again in 48 of 48 with these and 0 of 48 with other" in reasons(found, hub)
 
 
 def test_two_nodes_that_are_slow_with_some_of_the_same_are_no_boundary() -> None:
@@ -82,6 +84,12 @@ def test_node_that_is_slow_in_a_seventh_of_its_exchanges_does_not_pass(hosts: in
     for seed in range(3):
         bad = concluded(hosts, [Slow((who,), 0.2, when=0.15)], seed)[1]
         assert set(bad) == {who}
+
+
+@pytest.mark.parametrize("seed", [7000749, 9000048000274, 9000048000166, 9000048000255])
+def test_what_happens_to_all_exchanges_now_and_then_is_no_nodes_fault(seed: int) -> None:
+    # Of few exchanges one node had far more of these by chance: it is measured again, also where it was so on one rail.
+    assert concluded(8, None, seed, "heavy_tail")[1] == {}
 
 
 @pytest.mark.parametrize("pair", [(), ("h020", "h133")])

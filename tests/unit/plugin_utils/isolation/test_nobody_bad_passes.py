@@ -40,6 +40,7 @@ def _rack(number: int) -> range:
 
 SOME = nodes(6, 8, 11, 17, 20, 24, 43, 48, 52, 54, 55, 63)
 MANY = nodes(1, 4, 5, 7, 9, 13, 14, 15, 16, 21, 24, 25, 26, 29, 30, 33)
+NEARLY_ALWAYS = nodes(3, 7, 9, 14, 17, 19, 20, 23, 25, 26, 27, 31, 32, 33, 35, 36, 38, 41, 42, 44)
 BESIDE = nodes(1, 2, 4, 7, 8, 9, 10, 12, 13, 14, 16, 18)
 
 
@@ -92,6 +93,11 @@ BESIDE = nodes(1, 2, 4, 7, 8, 9, 10, 12, 13, 14, 16, 18)
             spec(32, 4),
             [Slow(nodes(1, 2, 4, 5, 7, 8, 10, 11, 16, 23, 30, 32), 0.2, when=0.3, expect=EITHER)],
             id="a third slow now and then",
+        ),
+        pytest.param(
+            spec(48, 4),
+            [Slow(NEARLY_ALWAYS, 0.12, when=0.95, operations=("sendrecv",), expect=HELD)],
+            id="many slow nearly always, of whom some met well by chance",
         ),
         pytest.param(
             spec(64, rails=1),
