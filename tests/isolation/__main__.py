@@ -33,9 +33,9 @@ from .scores import Tally, shown
 from .table import PAGE, keep, page_with
 
 LARGEST = 4096
-# What a campaign may take: steps, more for a hang without partners in service and for groups that are measured again
-# and again; minutes of the modelled clock.
-STEPS, MORE_STEPS, MINUTES = 3, {"hang": 4, "heavy_tail": 5}, 10.0
+# What a campaign may take: steps, more for a hang without partners in service, for a node that is lost in a sweep and
+# for groups that are measured again and again; minutes of the modelled clock.
+STEPS, MORE_STEPS, MINUTES = 3, {"hang": 5, "dead": 4, "heavy_tail": 6}, 10.0
 
 
 def planning(hosts: int, seed: int) -> dict[str, Any]:

@@ -145,7 +145,7 @@ class Planner:
         seen = sorted(seen, key=lambda each: each[0])
         plans = {number: plan for number, plan, _item in seen}
         sweeps = {number for number, plan in plans.items() if _sweeps(plan)}
-        matrix = possible(self._readings.matrix(seen, _of_sweep), self.settings)
+        matrix = possible(self._readings.matrix(seen, _of_sweep), self.settings, swept=True)
         again = self._readings.exchanges(seen, lambda plan, phase: not _of_sweep(plan, phase))
         clocks = odd_clocks(matrix.exchanges, self.settings)
         if clocks:

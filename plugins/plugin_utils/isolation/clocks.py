@@ -20,6 +20,8 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.medians i
 # what is slow is so at some sizes. Where a host's way out is slow, its partners count twice the time at 2 MiB and five
 # times at 64 KiB (measured with gloo).
 OUTLIER, ALIKE = 5.0, 0.25
+# A logarithm: what counts a hundred times as much or as little at every size times nothing, however alike.
+FAR_OFF = 4.6
 
 
 def odd_clocks(exchanges: Exchanges, settings: Settings) -> dict[int, float]:
@@ -49,7 +51,7 @@ def odd_clocks(exchanges: Exchanges, settings: Settings) -> dict[int, float]:
     for node in suspected.tolist():
         its = medians[np.searchsorted(nodes, node)] - middle
         low, high = np.abs(its).min(), np.abs(its).max()
-        alike = len(set(np.sign(its))) == 1 and high - low <= ALIKE * high
+        alike = len(set(np.sign(its))) == 1 and (high - low <= ALIKE * high or low > FAR_OFF)
         if alike and (np.abs(its) > np.maximum(least, OUTLIER * apart)).all():
             found[node] = float(np.exp(np.median(its)))
     return found

@@ -24,7 +24,12 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collectiv
     bus_bandwidth,
     size_text,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import INSIDE, GroupResult, Matrix
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.matrix import (
+    INSIDE,
+    Exchanges,
+    GroupResult,
+    Matrix,
+)
 
 # An outlier by the modified z-score (numbers.md section 9) lies 3.5 deviations out, of normal noise. The slowest of
 # many ranks strays farther: of 8 it passes 3.5 once in 600 times, 5 once in 20,000.
@@ -33,6 +38,11 @@ OUTLIER = 5.0
 # have one. A single one may be fast by chance. Near the fast is who is slower by less than these margins: twice the
 # margin has to be found, and noise of 3 % of each rank lies within.
 FAST_SHARE, LEAST_FAST, NEAR_MARGINS = 0.125, 2, 1.5
+# GB/s that no hardware of today reaches by far: a GPU takes in up to 1.8 TB/s by its NVLinks (sixth generation), and
+# bus bandwidth counts up to twice that. It is the limit of classes that tell no NVLink.
+BEYOND_HARDWARE = 20_000.0
+# Nodes of a class are alike inside. Near pairs may well be faster than far ones, but not so many times.
+INSIDE_BEYOND, PAIR_BEYOND = 3.0, 10.0
 
 Operation = tuple[str, str, int]
 
@@ -145,22 +155,80 @@ class Judged:
         return worst.slowdown if (worst := self.worst()) else 0.0
 
 
-def possible(matrix: Matrix, settings: Settings) -> Matrix:
-    """Return the matrix without groups that were faster than what carries their data, whose nodes cannot be read."""
-    most = settings.most_gb_per_s
+def possible(matrix: Matrix, settings: Settings, swept: bool = False) -> Matrix:
+    """Return the matrix without what was faster than can be, whose nodes cannot be read.
+
+    Nothing is faster than what carries its data. Of a whole sweep (``swept``) no node is so inside than several times
+    the one in the middle, and no pair than several times the best quarter: the slower side counts, so both told it.
+    """
+    most, what = settings.most_gb_per_s, "which NVLinks and PCIe do not carry"
     if most is None:
-        return matrix
+        most, what = BEYOND_HARDWARE, "which no hardware carries"
     groups, unreadable = [], dict(matrix.unreadable)
+    usual = _usual_inside(matrix, settings) if swept else {}
     for group in matrix.groups:
         speed = _bandwidth(group, settings) if group.collective else 0.0
-        if speed <= most:
+        limit, said = most, what
+        if group.kind == INSIDE and (likely := INSIDE_BEYOND * usual.get(_operation(group), most)) < most:
+            limit, said = likely, f"more than {INSIDE_BEYOND:g} times what nodes reach"
+        if speed <= limit:
             groups.append(group)
             continue
-        what = f"round {group.number}: {group.phase} of {size_text(group.size_bytes)}"
-        why = f"{what} reached {speed:.4g} {UNIT}, which NVLinks and PCIe do not carry ({most:.4g} at most)"
+        where = f"round {group.number}: {group.phase} of {size_text(group.size_bytes)}"
         for node in group.nodes:
-            unreadable.setdefault(node, why)
-    return replace(matrix, groups=groups, unreadable=unreadable)
+            unreadable.setdefault(node, f"{where} reached {speed:.4g} {UNIT}, {said} ({limit:.4g} at most)")
+    exchanges, told = _possible_pairs(matrix.exchanges, most, what, settings, swept)
+    for at, why in told.items():
+        unreadable.setdefault(matrix.nodes[at], why)
+    return replace(matrix, groups=groups, unreadable=unreadable, exchanges=exchanges)
+
+
+def _possible_pairs(
+    exchanges: Exchanges, most: float, what: str, settings: Settings, swept: bool
+) -> tuple[Exchanges, dict[int, str]]:
+    """Return the exchanges that were not faster than can be, and by node of the others why it cannot be read."""
+    impossible = np.zeros(len(exchanges.one), dtype=bool)
+    told: dict[int, str] = {}
+    # Of few, and where NVLink joins racks, most pairs can be slower than the sound or the near ones by more than that.
+    compared = swept and not settings.nvlink_racks
+    compared = compared and int((exchanges.of_nodes(exchanges.known) > 0).sum()) >= settings.cohort.peers
+    for at, size in enumerate(settings.pairs.sizes_bytes):
+        speeds = exchanges.gb[:, at].T
+        if speeds.max(initial=0) <= min(most, PAIR_BEYOND * speeds.min(initial=most)):
+            # As nearly always.
+            continue
+        known = speeds[~np.isnan(speeds)]
+        limit, said = most, what
+        if compared and len(known):
+            # With half of all nodes slow a quarter of all pairs is fast, and of bad nodes no more meet each other.
+            best = 3 * len(known) // 4
+            known.partition(best)
+            if (likely := PAIR_BEYOND * float(known[best])) < most:
+                limit, said = likely, f"more than {PAIR_BEYOND:g} times what pairs reach"
+        beyond = np.zeros_like(impossible)
+        for speed in speeds:
+            beyond |= speed > limit
+        for row in np.flatnonzero(beyond).tolist():
+            speed = float(np.nanmax(exchanges.gb[row, at]))
+            why = f"a pair reached {speed:.4g} {UNIT} at {size_text(size)}, {said} ({limit:.4g} at most)"
+            for node in (int(exchanges.one[row]), int(exchanges.other[row])):
+                told.setdefault(node, f"round {exchanges.number[row]}: {why}")
+        impossible |= beyond
+    return exchanges.without(impossible) if told else exchanges, told
+
+
+def _usual_inside(matrix: Matrix, settings: Settings) -> dict[tuple[str, int], float]:
+    """Return by operation what the node in the middle reached inside, each by its best."""
+    best: dict[tuple[str, int], dict[str, float]] = {}
+    for group in matrix.groups:
+        if group.kind == INSIDE and group.collective:
+            its = best.setdefault(_operation(group), {})
+            its[group.nodes[0]] = max(its.get(group.nodes[0], 0.0), _bandwidth(group, settings))
+    return {what: float(np.median(list(its.values()))) for what, its in best.items()}
+
+
+def _operation(group: GroupResult) -> tuple[str, int]:
+    return group.collective, group.size_bytes
 
 
 def judged_groups(matrix: Matrix, settings: Settings, kind: str) -> list[Judged]:

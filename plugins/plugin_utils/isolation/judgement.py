@@ -31,7 +31,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.campaign_
     Reference,
     reference_of,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels import NODE
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels import BOUNDARY, NODE
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.collective_programs import TWOS
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.slow_boundaries import (
     perhaps_slow_inside,
@@ -61,7 +61,7 @@ def judged(facts: Facts) -> Judgement:
     """Return everything that speaks against nodes under test, and what people have to know besides."""
     reference = reference_of(facts)
     found = odd_clocks(facts) + slow_nodes(facts, reference)
-    alone = frozenset(by_node(found, REJECTED))
+    alone = frozenset(each.node for each in found if each.verdict == REJECTED or each.kind == BOUNDARY)
     found += slow_boundaries(facts, reference, alone)
     found += slow_pairs(facts, alone)
     found += wrong_data(facts, reference, frozenset(by_node(found, REJECTED)))

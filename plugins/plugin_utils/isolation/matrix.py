@@ -140,6 +140,14 @@ class Exchanges:
         chosen[list(nodes)] = True
         return chosen[self.one] | chosen[self.other]
 
+    def without(self, rows: Any) -> Exchanges:
+        """Return all but these (a mask), which measured nothing."""
+        columns: list[Any] = [self.one, self.other, self.number, self.step, self.gb, self.p99, self.ratio, self.lead]
+        columns = [each[~rows] for each in columns]
+        sides = zip(self.unmeasured, (self.one[rows], self.other[rows]), strict=True)
+        columns.append(tuple(np.concatenate(each) for each in sides))
+        return Exchanges(self.count, *columns)
+
     def across(self, members: Sequence[int], beyond: Sequence[int] = ()) -> Any:
         """Return the rows between the members and those beyond, or everybody else."""
         inside, outside = (np.zeros(self.count, dtype=bool) for _each in range(2))
@@ -691,9 +699,7 @@ def _halt(number: int, item: Mapping[str, Any], group: tuple[str, ...], phases: 
     phase = str(phases[first[0]]["name"]) if phases else ""
     # Who waits in a later permutation, for one that is not through with an earlier one, tells nothing of it.
     here = {node: stand[:2] for node, stand in stands.items()}
-    met = {
-        other: node for node, other in meets.items() if other in suspects and here.get(other, here[node]) == here[node]
-    }
+    met = {other: node for node, other in meets.items() if other in suspects and here.get(other) == here[node]}
     met |= _met_in_groups(phases, stands, suspects.keys() - met.keys())
     return Halt(number, group, True, error, suspects, unavailable, phase, first[1], met, frozenset(alone))
 

@@ -31,7 +31,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.chances i
     chance_of,
     usual_share,
 )
-from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels import INTERMITTENT, Suspect
+from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.channels import BOUNDARY, INTERMITTENT, Suspect
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.suspects import INTERMITTENT_PARTNERS
 
 # A node that is slow now and then is so again by less than this chance; what happens to others as well with more than
@@ -54,14 +54,14 @@ def slow_nodes(facts: Facts, reference: Reference) -> list[Blame]:
 
 def confirmed_nodes(facts: Facts, reference: Reference, suspects: Mapping[int, Sequence[Suspect]]) -> list[Blame]:
     nobody = np.zeros(len(facts.sweep.exchanges.one), dtype=bool)
-    first = {node: [_again(facts, reference, each, nobody) for each in mine] for node, mine in suspects.items()}
+    first = {node: [_told(facts, reference, each, nobody) for each in mine] for node, mine in suspects.items()}
     bad = [node for node, answers in first.items() if any(blame.verdict == REJECTED for blame in answers)]
     # What a node showed with those who are to blame says nothing about itself.
     theirs = facts.sweep.exchanges.touching(bad)
     control_is_bad = bool(bad) and _control_is_bad(facts, reference)
     found: list[Blame] = []
     for node, mine in suspects.items():
-        told = heaviest(first[node] if node in bad else [_again(facts, reference, each, theirs) for each in mine])
+        told = heaviest(first[node] if node in bad else [_told(facts, reference, each, theirs) for each in mine])
         # Confirmed by who is bad as well is not confirmed.
         confirmed_by_bad = told[0].verdict == REJECTED and control_is_bad
         found += [replace(blame, verdict=HELD) for blame in told] if confirmed_by_bad else told
@@ -84,6 +84,16 @@ def _control_is_bad(facts: Facts, reference: Reference) -> bool:
         if rows.any():
             return False
     return True
+
+
+def _told(facts: Facts, reference: Reference, suspect: Suspect, theirs: Any) -> Blame:
+    """Return what becomes of a node: held for a boundary if what it is bad for is its rack's, or its pod's."""
+    blame = _again(facts, reference, suspect, theirs)
+    unit = _own_unit(facts, suspect) if blame.verdict == REJECTED else ""
+    if not unit:
+        return blame
+    text = f"so are most of {unit}, and seldom with each other: suspect what lies before it, no node is blamed"
+    return replace(blame.but(HELD, text), kind=BOUNDARY)
 
 
 def _again(facts: Facts, reference: Reference, suspect: Suspect, theirs: Any) -> Blame:
@@ -185,6 +195,27 @@ def _one_unit(facts: Facts, node: int, others: Any) -> str:
             # NVLink joins each node of a rack to all others by what is its own.
             continue
         if its != -1 and len(others) > part * int((unit == its).sum()):
+            return f"{level} {topology.names[level][its]}"
+    return ""
+
+
+def _own_unit(facts: Facts, suspect: Suspect) -> str:
+    """Return the pod or rack of a node, if most of its nodes are suspected, and are slow half as often within, or less.
+
+    Of two that are slow by themselves now and then an exchange between them is slow more often than others.
+    """
+    exchanges, topology, channel = facts.sweep.exchanges, facts.sweep.topology, facts.channels[suspect.channel]
+    known, late = ~np.isnan(channel.x), channel.x > channel.beyond_noise
+    suspected = {each.members[0] for each in facts.single}
+    for level in ("pod", "rack"):
+        unit, its = topology.units[level], int(topology.units[level][suspect.members[0]])
+        there = (unit == its) & (exchanges.of_nodes(known) > 0)
+        its_suspected = suspected.intersection(np.flatnonzero(there).tolist())
+        if its == -1 or len(its_suspected) < 2 or 2 * len(its_suspected) <= there.sum():
+            continue
+        one, other = there[exchanges.one], there[exchanges.other]
+        within, outwards = (float(late[rows].sum() / max(1, known[rows].sum())) for rows in (one & other, one ^ other))
+        if 2 * within < outwards:
             return f"{level} {topology.names[level][its]}"
     return ""
 

@@ -20,6 +20,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.isolation import (
 )
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.blame import CLEARED, HELD, OPEN, REJECTED, Blame
 from ansible_collections.muster.cluster.plugins.plugin_utils.isolation.campaign_facts import (
+    CONFIRM,
     Facts,
     Reference,
     in_common,
@@ -175,12 +176,15 @@ def with_wrong(*pairs: tuple[str, str]) -> Facts:
     return replace(facts, matrix=replace(facts.matrix, wrong=wrong))
 
 
-def test_wrong_data_with_several_proven_rejects_their_common_node() -> None:
+def test_wrong_data_again_with_several_proven_rejects_their_common_node() -> None:
     facts = with_wrong(("n1", "n0"), ("n2", "n0"))
     assert in_common(facts.wrong) == (["n0"], [])
+    all_three = {"n0": HELD, "n1": HELD, "n2": HELD}
+    assert verdicts(broken_nodes.wrong_data(facts, reference_of(facts), frozenset())) == all_three
+    facts = replace(facts, plans={1: {"kind": CONFIRM, "groups": []}})
     assert verdicts(broken_nodes.wrong_data(facts, reference_of(facts), frozenset())) == {"n0": REJECTED}
     nobody = replace(reference_of(facts), good=frozenset(), nodes=())
-    assert verdicts(broken_nodes.wrong_data(facts, nobody, frozenset())) == {"n0": OPEN}
+    assert verdicts(broken_nodes.wrong_data(facts, nobody, frozenset())) == all_three
 
 
 def test_wrong_data_between_two_alone_holds_both_but_who_is_rejected_anyway() -> None:
