@@ -290,6 +290,8 @@ SICK: tuple[Sick, ...] = (
     _unowed(_xml("gpu_power", "temperature/gpu_temp_tlimit", "55 C", "-3 C")),
     _xml("gpu_power", "temperature/gpu_temp", "32 C", "Unknown Error"),
     _xml("gpu_power", "gpu_power_readings/power_draw", r"70\.00 W", "ERR!"),
+    _unowed(_xml("gpu_power", "clocks/sm_clock", "[^<]+", "Unknown Error")),
+    _unowed(_xml("gpu_power", "utilization/gpu_util", "[^<]+", "ERR!")),
     Sick("gpu_power", "nvidia_smi", r"(<gpu_temp>)[^<]+", r"\g<1>N/A", verdict=INCOMPLETE),
     Sick("gpu_power", "nvidia_smi", r"(<power_draw>)70[^<]+", r"\g<1>N/A", verdict=INCOMPLETE),
     _xml("gpu_settings", "compute_mode", "Default", "Prohibited"),
@@ -311,6 +313,7 @@ SICK: tuple[Sick, ...] = (
     Sick("gpu_nvlink_errors", "dcgmi_nvlink", r'("Link 0": {"children": .*?"Replay Error": {"value": )"0"', r'\1"900"'),
     _xml("gpu_fabric", "fabric/state", "Completed", "In Progress"),
     _xml("gpu_fabric", "fabric/status", "Success", "Insufficient Resources"),
+    _unowed(_xml("gpu_fabric", "fabric/cliqueId", "0", "1")),
     Sick(
         "fabric_manager",
         "fabric_manager",
@@ -401,6 +404,15 @@ SICK: tuple[Sick, ...] = (
     Sick("dcgm_diag", "dcgm_diag", r'("name" : "memory",\n[^}]+"status" : )"Pass"', r'\1"Fail"'),
     Sick("dcgm_diag", "dcgm_diag", r'("entity_id" : 5,\s+"status" : )"Pass"', r'\1"Fail"'),
     Sick("dcgm_diag", "dcgm_diag", r'("entity_id" : 5,\s+"status" : )"Pass"', r'\1"Skip"', verdict=INCOMPLETE),
+    # Nobody was told of a line that is lost.
+    Sick(
+        "dcgm_diag",
+        "dcgm_diag",
+        r'(\{\s*"DCGM Diagnostic")',
+        r'{"error": "GPU 3 was lost", "DCGM Diagnostic"',
+        log=True,
+        verdict=INCOMPLETE,
+    ),
     Sick("gpu_bandwidth", "nvbandwidth", r'"55\.42"', '"24.1"'),
     Sick("gpu_bandwidth", "nvbandwidth", r'"55\.13"', '"24.1"'),
     Sick("gpu_bandwidth", "nvbandwidth", r'"396\.03"', '"120"'),
@@ -456,6 +468,24 @@ SICK: tuple[Sick, ...] = (
     _logged("machine_check", "mce: [Hardware Error]: CPU 0: Machine Check: 0 Bank 7: be00000000800400"),
     _logged("machine_check", "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0 (channel:0 slot:0)"),
     _rung("machine_check", "Memory failure: 0x12345: recovery action for dirty page: Failed"),
+    *(
+        _logged("filesystem_log", text)
+        for text in (
+            "Aborting journal on device md0-8.",
+            "EXT4-fs (md0): error count since last fsck: 12",
+            "XFS (md127): log mount/recovery failed: error -117",
+            "BTRFS info (device sdb): forced readonly",
+            "sd 0:0:0:0: [sda] tag#12 Sense Key : Hardware Error [current]",
+            "md/raid:md0: raid level 5 active with 7 out of 8 devices, algorithm 2",
+        )
+    ),
+    _rung("kernel_crash", "BUG: kernel NULL pointer dereference, address: 0000000000000008"),
+    _logged("kernel_crash", "divide error: 0000 [#1] SMP"),
+    _logged("machine_check", "MCE: Killing python3:4711 due to hardware memory corruption fault at 7f0a"),
+    _logged("machine_check", "[Hardware Error]: CPU:2 (19:11:1) MC17_STATUS[Over|UE|MiscV|-|PCC|-|UECC]: 0xfe2a"),
+    _logged("pcie_errors", "nvidia 0000:0b:00.0: AER: aer_uncor_severity: 0x00462030"),
+    _logged("pcie_errors", "pci 0000:0b:00.0: unknown header type 7f, ignoring device"),
+    _logged("gpu_log", "nvidia: disagrees about version of symbol module_layout"),
     _logged("nic_log", "mlx5_core 0000:1a:00.0: Port module event[error]: module 0, Cable error, High Temperature"),
     *(
         _logged("nic_log", text)
@@ -469,13 +499,19 @@ SICK: tuple[Sick, ...] = (
             "mlx5_core.rdma: probe of mlx5_core.rdma.0 failed with error -12",
             "mlx5_core 0000:1a:00.0: wait_fw_init:199:(pid 7): Firmware over 120000 MS in pre-initializing state, "
             "aborting",
+            "mlx5_core 0000:1a:00.0: mlx5_pci_init:901: Cannot enable PCI device, aborting",
         )
     ),
     _rung("nic_log", "NETDEV WATCHDOG: rdma0 (mlx5_core): transmit queue 3 timed out"),
+    _logged("nic_log", "bond0: now running without any active interface!", INCOMPLETE),
     _logged("nvme_log", "nvme nvme3: I/O 23 QID 4 timeout, aborting"),
+    _logged("nvme_log", "nvme3n1: Read(0x2) @ LBA 8, 8 blocks, Internal Error (sct 0x0 / sc 0x6) DNR "),
+    _logged("nvme_log", "nvme nvme9: Reconnecting in 10 seconds...", INCOMPLETE),
+    _logged("nvme_log", "nvme nvme9: Removing controller..."),
     _logged("nvme_log", "nvme 0000:03:00.0: probe with driver nvme failed with error -5"),
     _rung("nvme_log", "critical medium error, dev nvme3n1, sector 4711 op 0x0:(READ) flags 0x0"),
     _logged("mount_log", "nfs: server nfs-1 not responding, still trying", INCOMPLETE),
+    _logged("mount_log", "LustreError: 99:0:(osc_cache.c:1141:osc_extent_make_ready()) LBUG"),
     _logged("oom_log", "Out of memory: Killed process 4711 (python3) total-vm:1kB, anon-rss:1kB"),
     _logged("filesystem_log", "EXT4-fs error (device md0): ext4_find_entry:1455: inode #2: comm ls: reading directory"),
     _rung("filesystem_log", "XFS (md1): Metadata corruption detected at xfs_agf_read_verify, xfs_agf block 0x1"),
@@ -589,6 +625,7 @@ SICK: tuple[Sick, ...] = (
         )
         for said in (
             "Power Supply PS2 Status | Power Supply AC lost",
+            "Power Supply PS2 Status | Power Supply Fan Fail",
             "Power Supply PS Redundancy | Non-Redundant: Sufficient from Redundant",
             "Battery VBAT | Failed",
             "Slot / Connector #0x21 | Fault Status",
@@ -636,6 +673,15 @@ SICK: tuple[Sick, ...] = (
     ),
     Sick("power_supplies", "ipmi_sdr", r"^PS6 Status.*\n", ""),
     Sick("power_supplies", "redfish", r'("Name": "PSU3"[^}]*?"Health": )"OK"', r'\1"Critical"', variant="redfish"),
+    # What a supply says beside its health, which it need not.
+    Sick(
+        "power_supplies",
+        "redfish",
+        r'("Name": "PSU3",)',
+        r'\1\n   "LineInputStatus": "LossOfInput",',
+        log=True,
+        variant="redfish",
+    ),
     Sick("inlet_temperature", "ipmi_sdr", r"(?<=7\.1 \| )23 degrees C", "41 degrees C"),
     Sick("inlet_temperature", "redfish", r'("ReadingCelsius": )23', r"\g<1>41", variant="redfish"),
     Sick("airflow", "ipmi_sdr", r"(?<=7\.1 \| )39 degrees C", "61 degrees C"),
@@ -674,6 +720,9 @@ SICK: tuple[Sick, ...] = (
     Sick("nic_physical", "mlxlink", r'"Effective Physical BER" : "15E-255"', '"Effective Physical BER" : "3E-9"'),
     Sick("nic_physical", "mlxlink", r'"Raw Physical BER" : "5E-10"', '"Raw Physical BER" : "4E-4"'),
     Sick("nic_physical", "mlxlink", r'"State" : "Active"', '"State" : "Polling"'),
+    Sick("nic_physical", "mlxlink", r'"Speed" : "400G"', '"Speed" : "200G"'),
+    Sick("nic_physical", "mlxlink", r'"Ready state"', '"LowPwr state"', log=True, verdict=INCOMPLETE),
+    Sick("nic_physical", "mlxlink", r'"DPActivated"', '"DPInit"', log=True),
     Sick("nic_physical", "mlxlink", r'"Temperature \[C\]" : "58', '"Temperature [C]" : "79'),
     Sick("nic_physical", "mlxlink", r'("\[15\]",\s+)"0"', r'\1"77"'),
     # Flags and limits of the module itself, which not every module or version tells.
@@ -787,6 +836,13 @@ SICK: tuple[Sick, ...] = (
         r"\Z",
         "Nov 20 08:00:00 h nvidia-fabricmanager-start.sh[9]: request to query NVSwitch device information from "
         "NVSwitch driver failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]\n",
+        log=True,
+    ),
+    Sick(
+        "fabric_manager_log",
+        "fabric_manager_log",
+        r"\Z",
+        "[Nov 20 2026 08:00:00] [WARNING] [tid 841] GPU physical id 4 is working in degraded mode\n",
         log=True,
     ),
     # --- NCCL

@@ -273,6 +273,25 @@ TOLD: tuple[Told, ...] = (
     Told(
         "nvidia_smi", _SMI, "corrupted InfoROM", r"\Z", "WARNING: infoROM is corrupted at gpu 0000:04:00.0\n", NOT_PASS
     ),
+    Told(
+        "nvidia_smi",
+        ("gpu_fabric",),
+        "a GPU in another clique than the others",
+        r"(<cliqueId>)0",
+        r"\g<1>3",
+        SICK,
+    ),
+    Told("nvidia_smi", ("gpu_fabric",), "no clique told", r"(<cliqueId>)0", r"\g<1>N/A", NOT_FAIL),
+    *(
+        Told(
+            "nvidia_smi", ("gpu_power",), f"{tag}: the driver cannot read it", rf"(<{tag}>)[^<]+", rf"\g<1>{said}", SICK
+        )
+        for tag, said in (("graphics_clock", "Unknown Error"), ("mem_clock", "ERR!"), ("gpu_util", "Unknown Error"))
+    ),
+    *(
+        Told("nvidia_smi", ("gpu_power",), f"{tag} not told", rf"(<{tag}>)[^<]+", r"\g<1>N/A", NOT_FAIL)
+        for tag in ("graphics_clock", "mem_clock", "gpu_util")
+    ),
     Told("nvidia_smi", ("gpu_pcie",), "idle link asleep", r"(<current_link_gen>)5", r"\g<1>1", NOT_FAIL),
     Told(
         "nvidia_smi",
@@ -298,6 +317,9 @@ TOLD: tuple[Told, ...] = (
         r"(Link 17: 26\.562 GB/s\n)",
         r"\g<1>\t Link 18: <inactive>\n",
         ANY,
+    ),
+    Told(
+        "nvlink", ("gpu_nvlink",), "a link that cannot be asked, beside all others", r"\Z", "NVML: failed\n", NOT_PASS
     ),
     Told(
         "nvlink",

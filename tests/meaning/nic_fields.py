@@ -96,6 +96,7 @@ FIELDS: tuple[Field, ...] = (
         ("Polling", "Disable", "Down", "Close port", "Port PLR"),
         wrong=("Not Active", "Inactive"),
     ),
+    Field("mlxlink", ("nic_physical",), r'"Speed" : "([^"]*)"', ("200G", "100G", "25G"), ("-400G", "400", "fast")),
     Field(
         "mlxlink",
         ("nic_physical",),

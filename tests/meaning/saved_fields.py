@@ -93,6 +93,25 @@ _SMI = """\
 +-----------------------------------------+------------------------+----------------------+
 """
 
+_LINK_ERRORS = """\
+GPU 0: NVIDIA B200 (UUID: GPU-00000000-0000-0000-0000-000000000001)
+\t Link 0: Malformed packet Errors: 0
+\t Link 0: Buffer overrun Errors: 0
+\t Link 0: Link recovery failed events: 0
+\t Link 0: Effective Errors: 0
+\t Link 1: Malformed packet Errors: 0
+\t Link 1: Buffer overrun Errors: 0
+\t Link 1: Link recovery failed events: 0
+\t Link 1: Effective Errors: 0
+"""
+_WATCHES = """\
++---------------------------+----------------------------------------------------------+
+| Health Monitor Report                                                                |
++===========================+==========================================================+
+| Overall Health            | Healthy                                                  |
++---------------------------+----------------------------------------------------------+
+"""
+
 _LUSTRE = "health_check=healthy\n"
 
 TABLE: tuple[Saved, ...] = (
@@ -123,6 +142,7 @@ TABLE: tuple[Saved, ...] = (
             (" 65536 ", " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n 65536 ", SICK),
             (" 65536      1000             392.11             391.84             0.747374\n", "", NOT_PASS),
             ("---\n #bytes", "---\nCouldn't connect to 10.0.0.2:18515\n #bytes", SICK),
+            (" 65536 ", " Checking the data: failed\n 65536 ", NOT_PASS),
         ),
         (("391.84", "391,84", NOT_FAIL),),
     ),
@@ -133,6 +153,7 @@ TABLE: tuple[Saved, ...] = (
             ("[PortXmitWait == 12]", "[SymbolErrorCounter == 65535] [LinkDownedCounter == 12]", SICK),
             ("[PortXmitWait == 12]", "[LocalLinkIntegrityErrors == 900]", NOT_PASS),
             ("[PortXmitWait == 12]", "[PortRcvErrors == 900]", NOT_PASS),
+            ("[PortXmitWait == 12]", "[PortUncorrectableErrors == 900]", SICK),
             ("## Summary", "## 7 PMA query failures\n## Summary", NOT_PASS),
         ),
         (("[PortXmitWait == 12]", "[PortXmitWait == 99999]", NOT_FAIL),),
@@ -144,6 +165,7 @@ TABLE: tuple[Saved, ...] = (
             ("[2/2] [UU]", "[2/1] [U_]", SICK),
             ("[2/2] [UU]", "[2/1] [_U]", SICK),
             ("md0 : active", "md0 : inactive", SICK),
+            ("md0 : active", "md0 : broken", SICK),
             ("[2/2] [UU]", "[2/2] [U_]", NOT_PASS),
             ("[2/2] [UU]", "[2/1] [UU]", NOT_PASS),
         ),
@@ -188,6 +210,30 @@ TABLE: tuple[Saved, ...] = (
             ("|                    0 |", "|                    3 |", SICK),
             ("|                    0 |", "|                 ERR! |", NOT_PASS),
             ("+---", "Unable to determine the device handle for GPU0000:8C:00.0: GPU is lost.\n+---", SICK),
+        ),
+    ),
+    Saved(
+        "nvlink_error_counters",
+        _LINK_ERRORS,
+        (
+            ("failed events: 0", "failed events: 1", SICK),
+            ("packet Errors: 0", "packet Errors: 3", SICK),
+            ("overrun Errors: 0", "overrun Errors: 5", SICK),
+            ("Effective Errors: 0", "Effective Errors: 88012", SICK),
+            ("Effective Errors: 0", "Effective Errors: Unknown Error", NOT_PASS),
+        ),
+        (
+            ("Effective Errors: 0", "Effective Errors: 4", NOT_FAIL),
+            ("0: Buffer", "0: FEC Errors - 0: 99\n\t Link 0: Buffer", NOT_FAIL),
+        ),
+    ),
+    Saved(
+        "dcgm_health",
+        _WATCHES,
+        (
+            ("Healthy", "Failure", SICK),
+            ("| Overall Health            | Healthy", "| Overall Health            | Warning", NOT_PASS),
+            ("| Overall Health            | Healthy", "| Overall Health            |        ", NOT_PASS),
         ),
     ),
 )

@@ -10,7 +10,7 @@ from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "bmc_log"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ()
 # The one that the class does not declare has no value; without a value of either no part is judged.
 OPTIONAL_PROBES: tuple[str, ...] = ("ipmi_sel", "redfish")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..formats.bmc import ABSENT, CRITICAL, UNKNOWN, WARNING, Sensor
+from ..formats.bmc import ABSENT, CRITICAL, OK, UNKNOWN, WARNING, Sensor, fans_of
 from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "bmc_sensors"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ()
 # The one that the class does not declare has no value; without a value of either no part is judged.
 OPTIONAL_PROBES: tuple[str, ...] = ("ipmi_sdr", "redfish")
@@ -43,7 +43,8 @@ def _all(sensors: Sequence[Sensor], count: int, unread: Mapping[str, str]) -> Fi
         why = f"{len(live)} sensors with a reading, class floor {count}"
     if why:
         return Finding(NAME, "bmc", INCOMPLETE, len(live), count, "sensors", why, "investigate")
-    odd = [f"{item.name}: {item.text}" for item in sensors if item.state in (WARNING, UNKNOWN)]
+    still = [item for item in fans_of(sensors) if item.reading == 0 and item.state == OK]
+    odd = [f"{item.name}: {item.text}" for item in sensors if item.state in (WARNING, UNKNOWN) or item in still]
     if odd:
         why = f"to be watched: {', '.join(odd[:5])}" + (f" and {len(odd) - 5} more" if len(odd) > 5 else "")
         return Finding(NAME, "bmc", PASS, len(live), count, "sensors", why, "investigate")

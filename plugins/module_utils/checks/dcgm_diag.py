@@ -21,7 +21,7 @@ from ..words.expectations import Dcgm, Expectations, gpu_subjects, stated
 from ..words.finding import ACTIONS, FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "dcgm_diag"
-RULES = 3
+RULES = 4
 PROBES: tuple[str, ...] = ("dcgm_diag",)
 HOST = "host"
 # The status of a failure that a version of DCGM is known to report of sound parts: it proves nothing.
@@ -118,7 +118,7 @@ def _host(diagnosis: Diagnosis, required: Sequence[str]) -> Finding:
         result
         for result in results
         if result.gpu is None
-        and (result.status == UNKNOWN or (result.test == SOFTWARE and (result.status != PASSED or _in_doubt(result))))
+        and (result.status == UNKNOWN or _in_doubt(result) or (result.test == SOFTWARE and result.status != PASSED))
     ]
     told += [result for result in results if result.status == _KNOWN and result.gpu not in known]
     # GPUs that cannot be told say the same.

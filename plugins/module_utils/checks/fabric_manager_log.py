@@ -1,7 +1,8 @@
 """Has the fabric manager logged an error since its last start: of an NVSwitch (SXid), of a GPU, of the topology?
 
-Wordings: leptonai/gpud 4a8de33, its component for the fabric manager. An error line that is not among them is not
-passed over: it is ``incomplete``. Owed on the host; a switch with an error has a finding under its PCI address.
+Wordings: leptonai/gpud 4a8de33, its component for the fabric manager. An error line that is not among them, or a
+warning of something that does not work, is not passed over: it is ``incomplete``. Owed on the host; a switch with an
+error has a finding under its PCI address.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..words.expectations import Expectations, pci_address
 from ..words.finding import FAIL, INCOMPLETE, Finding
 
 NAME = "fabric_manager_log"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("fabric_manager_log",)
 
 _SXID = re.compile(
@@ -44,9 +45,16 @@ _RULES = (
          FAIL, "investigate"),
     rule(r"version \S+ do(?:n't|es not|esn't) match", "versions do not match: {text}", FAIL, "investigate"),
     rule(r"aborting fabric manager", "gave up: {text}", FAIL, "investigate"),
+    rule(r"\b[Tt]raining .*\bfail|[Ff]ailed to train|\bnot trained\b", "a link did not come up: {text}",
+         FAIL, "reset_gpu"),
+    rule(r"\bdegraded\b", "the fabric works with less than it has: {text}", FAIL, "investigate"),
 )  # fmt: skip
-# A level that is not among these is an error's.
+# A level that is not among these is an error's. Of a warning its words say whether something does not work.
 _QUIET = ("", "DEBUG", "INFO", "NOTICE", "WARNING")
+_TROUBLE = re.compile(
+    r"\b(?:fail\w*|errors?|timed?[ -]?out|lost|unable|cannot|missing|unreachable|not respond\w*|inactive)\b",
+    re.IGNORECASE,
+)
 
 
 def subjects(expect: Expectations) -> Sequence[str]:
@@ -69,7 +77,7 @@ def _fault(entry: Entry) -> Fault | None:
     for item in _RULES:
         if item.pattern.search(entry.text):
             return Fault(HOST, item.what.format(text=text), item.verdict, item.action, entry.stamp)
-    if entry.level in _QUIET:
+    if entry.level in _QUIET and not (entry.level == "WARNING" and _TROUBLE.search(entry.text)):
         return None
     return Fault(HOST, f"{entry.level} not in the catalogue: {text!r}", INCOMPLETE, "investigate", entry.stamp)
 

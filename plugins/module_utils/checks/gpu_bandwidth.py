@@ -20,7 +20,7 @@ from ..words.finding import FAIL, INCOMPLETE, PASS, VERDICTS, Finding
 Pair = tuple[int, int]
 
 NAME = "gpu_bandwidth"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("nvbandwidth",)
 HOST = "host"
 UNIT = "GB/s"
@@ -45,15 +45,19 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     whole = "data arrive as sent"
     if run.corrupt:
         # No address is printed, and the fault can lie in either GPU, the switches, or how they are partitioned.
-        why = f"nvbandwidth found wrong data after a copy: {run.corrupt}"
-        host = Finding(NAME, HOST, FAIL, "wrong data", whole, "", why, "investigate")
-        rest = f"nvbandwidth stopped at wrong data ({run.corrupt})"
+        hardware = "CUDA_ERROR" in run.corrupt
+        what = "a fault of the hardware" if hardware else "wrong data"
+        why = f"nvbandwidth found {what} {'in' if hardware else 'after'} a copy: {run.corrupt}"
+        host = Finding(NAME, HOST, FAIL, what, whole, "", why, "investigate")
+        rest = f"nvbandwidth stopped at {what} ({run.corrupt})"
         return [
             host,
             *(Finding(NAME, part, INCOMPLETE, reason=rest, action="investigate") for part in declared.values()),
         ]
     floors = stated(expect.nvbandwidth).floors
     lacking = [floor.testcase for floor in floors if floor.testcase not in run.matrices]
+    # A test case that nobody asked for and that failed is a failure all the same; one that was waived cannot run here.
+    lacking += [name for name, why in run.troubles.items() if name not in lacking and not why.startswith("Waived")]
     if lacking or not floors:
         why = "; ".join(f"{name}: {run.troubles.get(name, 'not reported')}" for name in lacking) or "no test case asked"
         host = Finding(NAME, HOST, INCOMPLETE, None, whole, "", why, "investigate")

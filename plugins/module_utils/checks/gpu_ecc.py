@@ -17,7 +17,7 @@ from ..words.expectations import Ecc, Expectations, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_ecc"
-RULES = 3
+RULES = 4
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 
@@ -45,9 +45,13 @@ def _judged(subject: str, gpu: Gpu, limits: Ecc | None) -> Finding:
     if most is not None and ever.sram_uncorrectable is not None and ever.sram_uncorrectable > most:
         why = f"{ever.sram_uncorrectable} uncorrectable SRAM errors in the GPU's life, class limit {most}: ask for RMA"
         return fail(ever.sram_uncorrectable, most, "errors", why, "rma")
-    for memory, count in (("SRAM", now.sram_uncorrectable), ("HBM", now.dram_uncorrectable)):
+    for memory, count in (
+        ("SRAM ", now.sram_uncorrectable),
+        ("HBM ", now.dram_uncorrectable),
+        ("", now.uncorrectable),
+    ):
         if count:
-            why = f"{count} uncorrectable {memory} errors since the driver was loaded, class limit 0: reset, test again"
+            why = f"{count} uncorrectable {memory}errors since the driver was loaded, class limit 0: reset, test again"
             return fail(count, 0, "errors", why, "reset_gpu")
     if gpu.repair_pending:
         why = "a repair of memory channel or processor cluster takes effect at the next reset"

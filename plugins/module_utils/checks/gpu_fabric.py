@@ -1,11 +1,13 @@
-"""Has each GPU joined the NVSwitch fabric?
+"""Has each GPU joined the NVSwitch fabric, and all of the host the same part of it?
 
 Without it CUDA does not start (error 802, system not yet initialized), though every GPU looks healthy by itself.
-States: Not Started, In Progress, Completed; only then does the status say how it ended.
+States: Not Started, In Progress, Completed; only then does the status say how it ended. GPUs whose cluster and clique
+differ have no NVLink between them (NVML, nvmlGpuFabricInfo).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +17,7 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_fabric"
-RULES = 3
+RULES = 4
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 _HEALTHY = ("healthy", "full", "false", "no", "none")
 
@@ -28,6 +30,8 @@ def subjects(expect: Expectations) -> Sequence[str]:
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Judge state, status, and what the driver says of the fabric's health."""
     domain = expect.nvlink and expect.nvlink.domain
+    places = Counter(filter(None, map(_place, values["nvidia_smi"].gpus)))
+    usual, most = places.most_common(1)[0] if places else ("", 0)
     manager = "the fabric manager of the rack's NVSwitches" if domain else "the fabric manager"
 
     def judge(subject: str, gpu: Gpu) -> Finding:
@@ -44,9 +48,19 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
         if sick:
             why = "fabric health: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in sick.items())
             return Finding(NAME, subject, FAIL, found, wanted, "", why, "reset_gpu")
+        place = _place(gpu)
+        # Which domain the GPUs of a rack must be in is for nvlink_domain to say.
+        if place and place != usual and not domain:
+            why = f"in {place} of the fabric, {most} GPUs of the host are in {usual}: no NVLink between them"
+            return Finding(NAME, subject, FAIL, place, usual, "", why, "investigate")
         why = missing(fabric_state=state, fabric_status=status)
         if why:
             return unread(NAME, subject, why, wanted)
         return Finding(NAME, subject, PASS, found, wanted)
 
     return each_gpu(NAME, values, expect, judge)
+
+
+def _place(gpu: Gpu) -> str | None:
+    """Return cluster and clique, None where the driver tells no clique."""
+    return None if gpu.clique_id is None else f"clique {gpu.clique_id} of cluster {gpu.cluster_uuid}"

@@ -18,7 +18,7 @@ from ..words.expectations import Expectations, gpu_subjects
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "gpu_log"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 _ADDRESS = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
@@ -30,6 +30,11 @@ _DRIVER = re.compile(r"(?:NVRM|nvidia(?![-_](?:modeset|drm))[\w-]*)\b")
 # arguments, no memory, not supported, not found.
 _CALLERS = r"0x0*(?:1[a-f]|[23][0-9a-f]|51|56|57)\b"
 _RULES = (
+    # A kernel without the peer memory API needs it no more (dma-buf); where a fleet asks for it rdma_modules judges.
+    rule(r"nvidia[-_]peermem: (?:disagrees about version of symbol|Unknown symbol) ib_(?:un)?register_peer_memory",
+         "nvidia-peermem cannot be loaded", PASS, "investigate"),
+    rule(r"^ *nvidia(?![-_](?:modeset|drm))[\w-]*: (?:disagrees about version of symbol|Unknown symbol|version magic)",
+         "a module of the driver does not fit the kernel", FAIL, "investigate"),
     rule(r"nvidia[-_]peermem .*(?:ERROR|[Ff]ailed)",
          "GPUDirect RDMA (nvidia-peermem) reports errors", FAIL, "investigate"),
     rule(r"NVRM: " + _GPU + r".*RmInitAdapter failed! \((?P<code>[^)]*)\)",
@@ -45,6 +50,10 @@ _RULES = (
     rule(r"nvidia " + _ADDRESS + r": probe with driver nvidia failed with error", "driver could not start the GPU",
          FAIL, "reboot"),
     rule(r"nvidia: probe of " + _ADDRESS + r" failed with error", "driver could not start the GPU", FAIL, "reboot"),
+    rule(r"NVRM: " + _GPU + r".*does not have the necessary power cables connected", "auxiliary power is not connected",
+         FAIL, "reseat"),
+    rule(r"NVRM: " + _GPU + r" is already bound to (?P<driver>[\w-]+)", "driver {driver} holds the GPU",
+         FAIL, "investigate"),
     rule(r"NVRM: API mismatch", "kernel driver and user-space driver have different versions", FAIL, "investigate"),
     rule(r"nvidia-nvswitch\d*: Version mismatch", "kernel driver and fabric manager have different versions",
          FAIL, "investigate"),
@@ -69,13 +78,15 @@ _RULES = (
          "GSP refused an allocation (status {status})", FAIL, "reset_gpu"),
     rule(r"NVRM.*\bGspRm\w+ failed: .*\bstatus=0x0*65\b", "GSP does not answer (NV_ERR_TIMEOUT)", FAIL, "reset_gpu"),
     rule(r"NVRM.*\[NV_ERR_TIMEOUT\]", "the driver waited in vain (NV_ERR_TIMEOUT)", INCOMPLETE, "investigate"),
+    rule(r"NVRM.*\*\* GSP Timeout \*\*", "GSP does not answer", FAIL, "reset_gpu"),
     rule(r"NVRM.*[Hh]eartbeat timed out", "GSP does not answer (heartbeat)", FAIL, "reset_gpu"),
     rule(r"NVRM.*\b_?(?:kgsp|kfsp|kflcn|gspFsp|rpcRecvPoll|_issueRpcAndWait)\w*.*(?:[Tt]imed ?out|[Tt]imeout waiting)",
          "GSP or FSP does not answer", FAIL, "reset_gpu"),
     rule(r"NVRM.*(?:GSP-CrashCat Report|GSP task (?:panic|exception|timeout)|RC all channels for critical error)",
          "GSP crashed", FAIL, "reset_gpu"),
-    rule(r"NVRM.*(?:WPR2 already up|likely in a bad state|GFW_BOOT|[Cc]annot initialize GSP|cannot proceed with booting"
-         r"|GSP(?:-FMC|-RM)? (?:boot|init\w*).*fail|[Ff]ailed to boot GSP)", "GSP did not start", FAIL, "reset_gpu"),
+    rule(r"NVRM.*(?:WPR2 already up|in a bad state|GFW[_ ](?:BOOT|boot)|[Cc]annot initialize GSP|RM cannot boot"
+         r"|cannot proceed with booting|Fatal GSP-FMC Error|GSP(?:-FMC|-RM)? (?:boot|init\w*).*fail"
+         r"|[Ff]ailed to boot GSP)", "GSP did not start", FAIL, "reset_gpu"),
     rule(r"(?:NVRM|nvidia-nvlink).*\bk?nvlink\w*: .*(?:[Ff]ail|[Ee]rror|[Tt]imed? ?out|[Cc]ould not|[Cc]annot)",
          "driver cannot manage NVLink: nvidia-smi may hang", FAIL, "reset_gpu"),
     rule(r"(?:NVRM|nvidia-uvm).*global fatal error", "unified memory met a fatal error, which a reboot alone ends",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,10 +13,12 @@ from ..words.expectations import Expectations, NvLink, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_nvlink"
-RULES = 3
+RULES = 4
 PROBES: tuple[str, ...] = ("nvlink",)
 # Tells which of its GPUs is which by UUID; without it, the order does.
 OPTIONAL_PROBES: tuple[str, ...] = ("nvidia_smi",)
+# What the tool says beside links, of one that it could not ask.
+_TROUBLE = re.compile(r"\b(?:fail\w*|unable|errors?|lost|unknown)\b", re.IGNORECASE)
 
 
 def subjects(expect: Expectations) -> Sequence[str]:
@@ -55,7 +58,7 @@ def _judged(subject: str, gpu: Links, wanted: NvLink) -> Finding:
         why = f"NVLinks {_numbers(slow)} run at {min(slow.values()):g} GB/s at the least, class floor {speed:g} GB/s"
         return Finding(NAME, subject, FAIL, min(slow.values()), speed, "GB/s", why, "reset_gpu")
     unknown = [number for number, found in gpu.speeds.items() if found is None]
-    if unknown or (not gpu.speeds and gpu.said):
+    if unknown or (gpu.said and (not gpu.speeds or _TROUBLE.search(gpu.said))):
         why = f"the speed of NVLinks {_numbers(unknown)} could not be read" if unknown else gpu.said
         return unread(NAME, subject, why, count, "links up")
     if len(gpu.speeds) != count:

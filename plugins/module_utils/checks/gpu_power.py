@@ -15,7 +15,7 @@ from ..words.expectations import Expectations, Telemetry, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_power"
-RULES = 3
+RULES = 4
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 

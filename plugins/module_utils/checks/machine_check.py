@@ -1,8 +1,9 @@
-"""Did CPU or memory err since boot (machine checks, EDAC, firmware records)?
+"""Did CPU or memory err since boot (machine checks, EDAC, firmware records), or a part of the host overheat?
 
 Formats: the kernel's drivers/edac/edac_mc.c (``EDAC MC0: 16384 CE memory read error on LABEL (...)``), skx and i10nm
-decoders, arch/x86/kernel/cpu/mce; bits of a bank's status: Intel SDM volume 3B, 16.3.2.2. Owed on the host; a DIMM or
-CPU that errs has a finding of its own, a DIMM under EDAC's label.
+decoders, mce_amd.c (``MC17_STATUS[Over|UE|...``), arch/x86/kernel/cpu/mce, drivers/thermal/thermal_core.c; bits of a
+bank's status: Intel SDM volume 3B, 16.3.2.2. Owed on the host; a DIMM or CPU that errs has a finding of its own, a DIMM
+under EDAC's label.
 """
 
 from __future__ import annotations
@@ -18,17 +19,26 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "machine_check"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 CPU = "cpu"
-_WORDS = ("EDAC", "mce", "MCE", "Hardware Error", "Memory failure", "achine check", "Machine Check", "temperature")
+_WORDS = (
+    *("EDAC", "mce", "MCE", "Hardware Error", "Memory failure", "achine check", "Machine Check", "temperature"),
+    *("do_boot_cpu", "failed to come online"),
+)
 _EDAC = re.compile(r"EDAC MC\d+: (?:(\d+) )?(CE|UE)\b(?:.*? on (.+?) \(|.* label \"([^\"]*)\"|)", re.ASCII)
 _STATUS = re.compile(r"Machine Check(?: Exception| Event)?: *\S+ Bank (\d+): (?:0x)?([0-9a-fA-F]{16})\b", re.ASCII)
 _OVERFLOWED, _UNCORRECTED = 1 << 62, 1 << 61
 _RULES = (
     rule(r"mce: .*Uncorrected hardware memory error", "uncorrected memory error", FAIL, "replace"),
     rule(r"Memory failure: 0x", "memory page lost", FAIL, "replace"),
+    rule(r"MCE: Killing .* due to hardware memory corruption", "a program met lost memory", FAIL, "replace"),
+    rule(r"\[Hardware Error\]: .*\bMC\d+_STATUS\[(?:Over|-)\|UE\|", "uncorrected machine check", FAIL, "replace"),
+    rule(r"\[Hardware Error\]: .*\bMC\d+_STATUS\[[^\]]*\bDeferred\b", "deferred machine check", FAIL, "investigate"),
+    rule(r"EDAC DEVICE\d+: UE\b", "uncorrected error of a part with error correction", FAIL, "replace"),
+    rule(r"do_boot_cpu failed|\bCPU\d+: failed to come online", "CPU did not start", FAIL, "investigate"),
+    rule(r"\bcritical temperature reached", "a part reached its critical temperature", FAIL, "investigate"),
     rule(r"Kernel panic - not syncing: .*[Mm]achine check", "panic by machine check", FAIL, "replace"),
     rule(r"mce: .*(?:Fatal [Mm]achine check|Processor context corrupt)", "fatal machine check", FAIL, "replace"),
     rule(r"\[Hardware Error\]: (?:System Fatal error|Uncorrected)", "uncorrected machine check", FAIL, "replace"),

@@ -1,8 +1,8 @@
 """Did network file systems stand still since boot, and have they come back?
 
 A stall that ended within the log is the storage's or network's affair and worth a look; one that did not end leaves the
-question open. An eviction says that a server gave this client up. An error of Lustre's that is none of these is a
-remark. Formats: the kernel's fs/nfs and net/sunrpc
+question open. An eviction says that a server gave this client up. An error of such a file system's that is none of
+these is a remark. Formats: the kernel's fs/nfs and net/sunrpc
 (``nfs: server NAME not responding``), Lustre's client (``NAME: Connection to NAME was lost``).
 """
 
@@ -18,7 +18,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "mount_log"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 # What begins a stall, and what ends it; the group is the server or target.
@@ -32,7 +32,9 @@ _ENDS = (
     re.compile(r"\bLustre: \S*?((?:[\w.]+-)?(?:OST|MDT)[0-9a-f]{4})\S*: Connection restored to"),
 )
 _EVICTED = re.compile(r"This client was evicted by (\S+?)[;,. ]")
-_DRIVER = re.compile(r"(?:Lustre|LNet)Error: ")
+_DRIVER = re.compile(r"(?:Lustre|LNet)Error: |(?:wekafs\w*|beegfs|mmfs\w*|gpfs|libceph|ceph|NFS|RPC|CIFS|fuse): ")
+# libcfs_debug.h: a thread of Lustre's that met what must not be stands still for ever.
+_BUG = re.compile(r"\b(?:Lustre|LNet)Error: .*(?:\bLBUG\b|\bASSERTION\()")
 _GONE = re.compile(r"\bnfs: server (\S+) not responding, timed out")
 _STALE = re.compile(r"\bNFS: (?:server (\S+) error|.*[Ss]tale file handle)|\bnfs4_reclaim_open_state|lost \d+ locks")
 
@@ -45,7 +47,7 @@ def subjects(expect: Expectations) -> Sequence[str]:
 def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]:
     """Give one finding for the host."""
     messages = values["kernel_log"]
-    known = (_EVICTED, *_BEGINS)
+    known = (_EVICTED, _BUG, *_BEGINS)
     unknown = [one for one in messages if _DRIVER.match(one.text) and not any(mark.search(one.text) for mark in known)]
     return findings_of(NAME, _faults(messages) + remarks_in(unknown, _DRIVER, ()), [HOST])
 
@@ -55,11 +57,13 @@ def _faults(messages: Sequence[Message]) -> list[Fault]:
     open_since: dict[str, str] = {}
     for message in messages:
         text = message.text
-        if "nfs" not in text and "NFS" not in text and "Lustre" not in text and "lost" not in text:
+        if not any(word in text for word in ("nfs", "NFS", "Lustre", "LNet", "lost")):
             continue
         evicted = _EVICTED.search(text)
         if evicted:
             faults.append(Fault(HOST, f"evicted by {evicted.group(1)}", FAIL, "investigate", message.stamp))
+        if _BUG.search(text):
+            faults.append(Fault(HOST, "Lustre's client stopped on a bug (LBUG)", FAIL, "reboot", message.stamp))
         if _STALE.search(text):
             faults.append(Fault(HOST, "NFS state was lost", PASS, "investigate", message.stamp))
         for name in _names(_BEGINS, text):

@@ -1,10 +1,10 @@
 """What does the kernel log say of the NICs: narrow PCIe links, flapping ports, firmware that stopped answering?
 
 Formats: the kernel's drivers/net/ethernet/mellanox/mlx5/core (health.c, main.c, cmd.c, events.c, en_main.c),
-drivers/infiniband/hw/mlx5/main.c (``mlx5_5: Port: 1 Link DOWN``), net/core/dev.c (``hw csum failure``); in a syslog
-file, carriers as systemd-networkd tells them. That a ConnectX-7 reports too little slot power (27 W) is known and
-harmless on its own. Owed on the host; a NIC of which the log tells something has a finding of its own. A line at error
-level that is not among these is a remark.
+drivers/infiniband/hw/mlx5/main.c (``mlx5_5: Port: 1 Link DOWN``), drivers/net/bonding/bond_main.c, net/core/dev.c
+(``hw csum failure``); in a syslog file, carriers as systemd-networkd tells them. That a ConnectX-7 reports too little
+slot power (27 W) is known and harmless on its own. Owed on the host; a NIC of which the log tells something has a
+finding of its own. A line at error level that is not among these is a remark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_log"
-RULES = 3
+RULES = 4
 PROBES: tuple[str, ...] = ("kernel_log",)
 # Which rail a line is about that names an interface or an RDMA device alone; without it the part is called so.
 OPTIONAL_PROBES: tuple[str, ...] = ("rail_names",)
@@ -53,7 +53,8 @@ _RULES = (
     rule(r"mlx\d_[\w.]+: probe of (?P<port>\S+) failed with error", "driver could not start it", FAIL, "reboot"),
     rule(_DEVICE + r"probe with driver \S+ failed with error", "driver could not start it", FAIL, "reboot"),
     rule(_DEVICE + r"(?:(?:mlx5_(?:load|init|attach|function)\w*|init_one|probe_one|set_hca_ctrl|\w*hca_cap\w*"
-         r"|(?:enable|init|query) hca|mlx5_cmd_init)\b.* failed|[Ff]ailed .*aborting|initializing state, aborting"
+         r"|(?:enable|init|query) hca|mlx5_cmd_init)\b.* failed"
+         r"|(?:[Ff]ailed|Cannot|[Ee]rror) .*aborting|initializing state, aborting"
          r"|firmware version: 65535\.65535\.65535)", "driver could not start it", FAIL, "reboot"),
     rule(_DEVICE + r"(?:handling bad device|FW fatal|fatal reported|NIC IFC still|NIC SW is already"
          r"|crdump: [Ff]ailed|Couldn't recover|Failed to recover|reset (?:flow )?(?:failed|aborted))",
@@ -71,6 +72,10 @@ _RULES = (
     rule(_DEVICE + r"TX timeout", "transmission stalled", FAIL, "investigate"),
     rule(r"NETDEV WATCHDOG: (?P<port>\S+) \((?P<driver>[^)]+)\):? transmit queue",
          "transmission of {port} stalled", FAIL, "investigate"),
+    # devlink's reporters of fatal errors are named when they cannot be set up: no error of the device.
+    rule(_DEVICE + r"(?!.*reporter, err)(?:(?<![Nn]on-)\b[Ff]atal\b|\b[Cc]atastrophic\b)", "firmware or device failed",
+         FAIL, "reboot"),
+    rule(_DEVICE + r"Recovered \d+ eqes on EQ", "an interrupt was lost", PASS, "investigate"),
     rule(_DEVICE + r"(?P<command>[A-Z_]+)\(0x[0-9a-f]+\) op_mod\(0x[0-9a-f]+\) failed",
          "firmware command {command} failed", INCOMPLETE, "investigate"),
 )  # fmt: skip
@@ -82,6 +87,11 @@ _CHANGE = re.compile(
     r"(?P<what>(?:NIC )?Link (?:is )?(?=down|up)|Port: \d+ Link (?=DOWN|ACTIVE)|(?=lost|gained) ?)"
     r"(?P<to>down|up|active|lost carrier|gained carrier)",
     re.ASCII | re.IGNORECASE,
+)
+# drivers/net/bonding/bond_main.c.
+_BOND = re.compile(
+    r"(?<!\S)(?P<bond>[\w.-]+?)(?: \(unregistering\))?: (?:\(slave \S+\): )?(?:(?P<without>now running without any "
+    r"active)|(?:first )?active interface up|making interface |(?:link status definitely up|Releasing|Released)\b)"
 )
 # The driver, its RDMA side and the network's service each tell of one change, within this time.
 _ONE_CHANGE_SECONDS = 1.0
@@ -100,7 +110,8 @@ def decide(values: Mapping[str, Any], expect: Expectations) -> Sequence[Finding]
     part_of = partial(nic_part, expect=expect, names=values.get("rail_names"))
     faults = faults_in(_reported_once(messages), _RULES, _WORDS, part_of)
     faults += remarks_in(messages, _DRIVER, _RULES, part_of)
-    return findings_of(NAME, faults + _flaps(messages, part_of, expect.kernel_log.link_flaps_per_day), [HOST])
+    flaps = _flaps(messages, part_of, expect.kernel_log.link_flaps_per_day)
+    return findings_of(NAME, [*faults, *flaps, *_bonds(messages)], [HOST])
 
 
 def _reported_once(messages: Sequence[Message]) -> list[Message]:
@@ -145,6 +156,22 @@ def _flaps(messages: Sequence[Message], part_of: Callable[[str], str], limit: fl
         if most < limit and quick >= _FLAPS_AT_THE_END and not is_up[part]:
             faults.append(Fault(part, f"link went down {quick} times within a minute and stayed down", FAIL, "reseat"))
     return faults
+
+
+def _bonds(messages: Sequence[Message]) -> list[Fault]:
+    """Return the bonds that had no working link for a time, or have none where the log ends."""
+    since: dict[str, str] = {}
+    faults = []
+    for message in messages:
+        text = message.text
+        match = _BOND.search(text) if "active" in text or "slave" in text else None
+        if match and match["without"]:
+            since.setdefault(match["bond"], message.stamp)
+        elif match and match["bond"] in since:
+            what = f"{match['bond']} had no working link for a time"
+            faults.append(Fault(HOST, what, PASS, "investigate", since.pop(match["bond"])))
+    what = "has no working link where the log ends"
+    return faults + [Fault(HOST, f"{bond} {what}", INCOMPLETE, "investigate", at) for bond, at in since.items()]
 
 
 def _most_within(times: Sequence[float | None], seconds: float) -> int:

@@ -17,7 +17,7 @@ from ..words.expectations import Expectations, Nic, NicPhysical, Rail, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nic_physical"
-RULES = 3
+RULES = 4
 PROBES: tuple[str, ...] = ("mlxlink",)
 
 # Lanes from 50 Gb/s on are PAM4, which works with Reed-Solomon codes alone (IEEE 802.3, clauses 134 and 161).
@@ -78,6 +78,7 @@ def _answers(link: Link, limits: NicPhysical, nic: Nic) -> Iterator[_Answer]:
     elif link.advice is not None and not link.advice.lower().startswith("no issue"):
         said = f"status opcode 0 and the recommendation '{link.advice}' contradict each other"
         yield INCOMPLETE, link.advice, "No issue was observed", "", said, "investigate"
+    yield from _speed(link, nic)
     yield from _mode(link)
     yield from _bit_errors(link, limits)
     yield from _lane_rates(link, limits)
@@ -90,6 +91,15 @@ def _answers(link: Link, limits: NicPhysical, nic: Nic) -> Iterator[_Answer]:
         yield from _flagged(link)
     if not link.passive:
         yield from _module(link, limits)
+
+
+def _speed(link: Link, nic: Nic) -> Iterator[_Answer]:
+    if link.gbps is None:
+        said = f"speed {link.speed or 'unread'}, width {link.width or 'unread'}: the rate could not be told"
+        yield INCOMPLETE, None, nic.speed_gbps, "Gb/s", said, "investigate"
+    elif link.gbps < nic.speed_gbps:
+        said = f"runs at {link.gbps:g} Gb/s ({link.width} {link.speed}), class rate {nic.speed_gbps:g}"
+        yield FAIL, link.gbps, nic.speed_gbps, "Gb/s", said, "reseat"
 
 
 def _mode(link: Link) -> Iterator[_Answer]:
@@ -189,9 +199,18 @@ def _flagged(link: Link) -> Iterator[_Answer]:
         yield INCOMPLETE, None, "none", "", f"the module's {flag} could not be read", "investigate"
     if link.module_state is not None and "fault" in link.module_state.lower():
         yield FAIL, link.module_state, "Ready state", "", f"the module is in '{link.module_state}'", "reseat"
-    if link.data_paths and "DPActivated" not in link.data_paths:
-        said = f"no lane's data path is activated ({', '.join(dict.fromkeys(link.data_paths))})"
-        yield FAIL, link.data_paths[0], "DPActivated", "", said, "reseat"
+    elif link.module_state is not None and "ready" not in link.module_state.lower():
+        said = f"link Active and a module in '{link.module_state}' contradict each other"
+        yield INCOMPLETE, link.module_state, "Ready state", "", said, "investigate"
+    if link.configuration is not None and re.search("reject|in ?use", link.configuration, re.IGNORECASE):
+        said = f"the module answers '{link.configuration}' to what the port wants of it"
+        yield INCOMPLETE, link.configuration, "", "", said, "investigate"
+    # A module of two ports has lanes that are not this one's: as many as the link has must work.
+    active = link.data_paths.count("DPActivated")
+    if link.data_paths and active < min(link.lanes or 1, len(link.data_paths)):
+        others = ", ".join(dict.fromkeys(state for state in link.data_paths if state != "DPActivated"))
+        said = f"the data path of {active} of {link.lanes or len(link.data_paths)} lanes is activated ({others})"
+        yield FAIL, active, link.lanes, "lanes with DPActivated", said, "reseat"
 
 
 def _module(link: Link, limits: NicPhysical) -> Iterator[_Answer]:

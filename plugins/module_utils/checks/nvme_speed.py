@@ -12,7 +12,7 @@ from ..words.expectations import Expectations, NvmeRead, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "nvme_speed"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("nvme_read",)
 
 # A median of fewer drives is not one.

@@ -19,7 +19,7 @@ from ..words.expectations import Expectations
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "pcie_errors"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ("kernel_log",)
 
 _ADDRESS = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
@@ -27,7 +27,7 @@ _CORRECTED = "corrected PCIe error"
 _LIMITED = "PCIe link limited to "
 _WORDS = (
     *("PCIe", "AER", "DPC", "pciehp", "D3cold", "config space inaccessible", "BAR ", "retraining", "Link Active"),
-    *("; giving up", "DMAR: ", "AMD-Vi: "),
+    *("; giving up", "DMAR: ", "AMD-Vi: ", "aer_uncor", "header type 7f", "power state"),
 )
 _DRIVER = re.compile(r"(?:pcieport|pciehp|pcie_\w+)\b")
 _RULES = (
@@ -57,11 +57,18 @@ _RULES = (
     ),
     rule(_ADDRESS + r": AER: (?:Multiple )?Uncorrect", "uncorrected PCIe error below this port", FAIL, "reseat"),
     rule(_ADDRESS + r": DPC: (?:containment event|unmasked uncorrectable|RP PIO)", "link cut (DPC)", FAIL, "reseat"),
-    rule(_ADDRESS + r": AER: .*(?:recovery failed|reset failed|can't recover)", "not recovered", FAIL, "reboot"),
+    # How an error that the firmware reported is told by the device (cper_print_aer in aer.c), uncorrected ones alone.
+    rule(_ADDRESS + r": (?:AER: )?aer_uncor_severity: ", "uncorrected PCIe error", FAIL, "reseat"),
+    rule(_ADDRESS + r": AER: .*(?:recovery failed|reset failed|can't recover|link has been reset \(-)", "not recovered",
+         FAIL, "reboot"),
     rule(_ADDRESS + r": pciehp: Slot\((?P<slot>[^)]*)\): Link Down", "link of slot {slot} went down", FAIL, "reseat"),
+    rule(_ADDRESS + r": pciehp: Slot\((?P<slot>[^)]*)\): Card not present", "device of slot {slot} went away",
+         FAIL, "reseat"),
     rule(
-        _ADDRESS + r": .*(?:config space inaccessible|device inaccessible)", "does not answer on the bus",
-         FAIL, "reboot"
+        # What a device that is gone reads as: all ones (drivers/pci/{pci,probe}.c).
+        _ADDRESS + r": .*(?:config space inaccessible|device inaccessible|unknown header type 7f"
+        r"|[Rr]efused to change power state(?:, currently in D3| \(currently D3| from D3\w* to D0))",
+        "does not answer on the bus", FAIL, "reboot",
     ),
     rule(
         _ADDRESS + r": (?P<rate>[\d.]+ Gb/s) available PCIe bandwidth, limited by (?P<link>.+? link) at "

@@ -14,7 +14,7 @@ from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "perftest"
-RULES = 1
+RULES = 2
 PROBES: tuple[str, ...] = ("perftest",)
 SUBJECT = "perftest"
 

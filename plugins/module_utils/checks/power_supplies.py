@@ -10,7 +10,7 @@ from ..words.expectations import Expectations, stated
 from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "power_supplies"
-RULES = 2
+RULES = 3
 PROBES: tuple[str, ...] = ()
 # The one that the class does not declare has no value; without a value of either no part is judged.
 OPTIONAL_PROBES: tuple[str, ...] = ("ipmi_sdr", "redfish")
@@ -53,5 +53,7 @@ def _judged(part: str, supply: Sensor) -> Finding:
     if supply.state == ABSENT:
         return Finding(NAME, part, FAIL, ABSENT, OK, "", f"not there: {text}", "reseat")
     # Without mains the feed comes before the supply.
-    action = "investigate" if "ac " in supply.text.lower() and "failure" not in supply.text.lower() else "replace"
+    said = supply.text.lower()
+    unfed = ("ac " in said or "lineinputstatus" in said) and "failure" not in said
+    action = "investigate" if unfed else "replace"
     return Finding(NAME, part, FAIL, supply.state, OK, "", text, action)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from .registry import CHECKS, STAGE_CHECKS, STRESS_CHECKS, STRESSES
 
 # What a stage concludes itself: burn-in of its own run, the stages in rounds of all that their nodes answered.
-STAGE_RULES: Mapping[str, int] = {"burn_in": 1, "fabric": 2, "storage": 1, "acceptance": 3}
+STAGE_RULES: Mapping[str, int] = {"burn_in": 1, "fabric": 2, "storage": 1, "acceptance": 4}
 LOAD = "load "
 
 

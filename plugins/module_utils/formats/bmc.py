@@ -100,11 +100,13 @@ _ANY_TYPE = _table(
     (r"correctable|going (?:low|high)|intrusion|critical stop|watchdog|panic|timer expired|throttled", _WATCHED),
     (r"transition to|performance lags|device (?:removed|disabled)|state asserted|sensor failure", _WATCHED),
     (r"log (?:almost )?full|logging disabled", _WATCHED),
+    # What a maker records in bytes of its own: somebody has to read it.
+    (r"^oem record ", _WATCHED),
     (r"communication lost", "investigate"),
 )
 # Types of sensors and makers' own names that are not above: a fault and a failure are called so by all of them. So are
 # those of jobs and of the BMC's programs, which are no hardware.
-_CALLED_FAULT = re.compile(r"(?<!no )\b(?:fault|failed|failure)\b", re.IGNORECASE)
+_CALLED_FAULT = re.compile(r"(?<!no )\b(?:fault|fail(?!-)|failed|failure)\b", re.IGNORECASE)
 # By the type of the sensor, for names that say too little without it.
 _BY_TYPE = tuple(
     (re.compile(kind, re.IGNORECASE), table)
@@ -116,7 +118,7 @@ _BY_TYPE = tuple(
         (r"power supply", _table((r"removed|absent", "investigate"), (r"inactive", _WATCHED))),
         (r"fan|cooling", _table((r"removed|absent|off ?line", "investigate"))),
         (r"power unit", _table((r"240va|control failure|failure", "investigate"), (r"power (?:off|cycle)", _NOTHING))),
-        (r"memory", _table((r"^parity", "replace"), (r"critical over-?temp", "investigate"))),
+        (r"memory", _table((r"^parity", "replace"), (r"critical over-?temp", "investigate"), (r"^spare\b", _WATCHED))),
         (r"drive", _table((r"rebuild.*in progress|hot spare|consistency", _WATCHED))),
         (
             r"system firmware",
@@ -135,6 +137,7 @@ _BY_TYPE = tuple(
         (r"battery", _table((r"\blow\b|failed", "replace"))),
         (r"management subsystem", _table((r"degraded|unavailable|off-?line|failure", _WATCHED))),
         (r"boot error|watchdog|os (?:critical )?stop", _table((r".", _WATCHED))),
+        (r"oem record", _table((r".", _WATCHED))),
         (r"entity presence", _table((r"absent|disabled", _WATCHED))),
         (r"button|system acpi|os boot|platform alert|version change|session audit", _table((r".", _NOTHING))),
     )

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..host.host import Unreadable
-from .dcgm import Report, Result, Trouble, one_line, status_of, test_of
+from .dcgm import UNKNOWN, Report, Result, Trouble, one_line, status_of, test_of
 
 _GPU_GROUP = 1
 
@@ -49,6 +49,9 @@ def _run_results(root: Mapping[str, Any]) -> Iterator[Result]:
         heading = str(_mapping(category, "a category").get("category", ""))
         for test in _list(category.get("tests")):
             yield from _test_results(_mapping(test, f"a test of {heading}"), heading)
+    # An error beside the results leaves those that failed, and puts the others in doubt.
+    for said in (place[key] for place in (body, root) for key in ("error", "errors") if place.get(key)):
+        yield Result("diagnostic_run", "the diagnostic itself", None, UNKNOWN, (Trouble(one_line(str(said))),))
 
 
 def _test_results(test: Mapping[str, Any], category: str) -> Iterator[Result]:
@@ -59,7 +62,8 @@ def _test_results(test: Mapping[str, Any], category: str) -> Iterator[Result]:
     results = []
     for entry in _list(test.get("results")):
         data = _mapping(entry, f"a result of {name}")
-        status, troubles = status_of(data.get("status")), _troubles(data.get("warnings"))
+        status = status_of(data.get("status"))
+        troubles = tuple(each for key in ("warnings", "error", "errors") for each in _troubles(data.get(key)))
         for gpu in _gpus(data, name):
             results.append(Result(canonical, name, gpu, status, troubles))
     numbers = [result.gpu for result in results if result.gpu is not None]
@@ -67,10 +71,11 @@ def _test_results(test: Mapping[str, Any], category: str) -> Iterator[Result]:
         raise Unreadable(f"test {name} has two results for one GPU ({', '.join(map(str, numbers))})")
     summary = test.get("test_summary")
     if isinstance(summary, Mapping):
-        status = status_of(summary.get("status"))
-        # The summary repeats what the entities say; where none of them says it, it is about the host.
-        if status not in {result.status for result in results}:
-            results.append(Result(canonical, name, None, status, _troubles(summary.get("warnings"))))
+        status, troubles = status_of(summary.get("status")), _troubles(summary.get("warnings"))
+        # The summary repeats what the entities say; what none of them says is about the host.
+        told = {trouble.text for result in results for trouble in result.troubles}
+        if status not in {result.status for result in results} or not {each.text for each in troubles} <= told:
+            results.append(Result(canonical, name, None, status, troubles))
     yield from results
 
 

@@ -98,6 +98,8 @@ def _row_results(row: _Row, every: Sequence[int] | None) -> Iterator[Result]:
         gpu = int(match.group(2)) if match.group(1) == "GPU" else None
         yield Result(test, row.name, gpu, status_of(match.group(3)), _about(troubles, gpu))
     reported = {status_of(match.group(3)) for match in entities}
+    # Where some failed, what is said is of those; where all passed, somebody said it all the same.
+    passed = all(text.startswith("Pass") for text in row.statuses)
     for text in row.statuses:
         if _ENTITY.fullmatch(text):
             continue
@@ -109,7 +111,7 @@ def _row_results(row: _Row, every: Sequence[int] | None) -> Iterator[Result]:
         numbers = [int(number) for number in (by_gpu.group(3) or "").split(",") if number.strip()] if by_gpu else []
         gpus: Sequence[int | None] = (every or [None]) if by_gpu and by_gpu.group(2) else (numbers or [None])
         for gpu in gpus:
-            yield Result(test, row.name, gpu, status, _about(troubles, gpu) if status != PASS else ())
+            yield Result(test, row.name, gpu, status, _about(troubles, gpu) if status != PASS or passed else ())
 
 
 def _about(troubles: tuple[Trouble, ...], gpu: int | None) -> tuple[Trouble, ...]:

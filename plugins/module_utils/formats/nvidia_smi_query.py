@@ -12,7 +12,7 @@ import re
 from ..host.host import Unreadable
 from .nvidia_smi_report import Node
 
-_ADDRESS, _OTHER_ADDRESS = "pci.bus_id", "gpu_bus_id"
+_ADDRESSES = ("pci.bus_id", "gpu_bus_id")
 _HEADER = re.compile(r"[a-z][A-Za-z0-9_.]*(?: \[[^\]]{1,8}\])?(?:, [a-z][A-Za-z0-9_.]*(?: \[[^\]]{1,8}\])?)+")
 _LINK, _ECC, _ROWS, _PAGES = "pci/pci_gpu_link_info", "ecc_errors", "remapped_rows", "retired_pages"
 _POWER, _THROTTLE = "gpu_power_readings", "clocks_event_reasons/clocks_event_reason"
@@ -48,6 +48,7 @@ _PLACES = {
         for life in ("volatile", "aggregate")
         for kind in ("parity", "secded")
     },
+    "ecc.errors.uncorrected.volatile.total": f"{_ECC}/volatile/uncorrectable_total",
     "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded": f"{_ECC}/aggregate/sram_threshold_exceeded",
     "remapped_rows.correctable": f"{_ROWS}/remapped_row_corr",
     "remapped_rows.uncorrectable": f"{_ROWS}/remapped_row_unc",
@@ -81,6 +82,14 @@ _PLACES = {
         )
     },
 }
+# --query-remapped-rows tells as a number what --query-gpu tells as a word.
+_FLAGS = {"remapped_rows.pending": {"0": "No", "1": "Yes"}, "remapped_rows.failure": {"0": "No", "1": "Yes"}}
+# All reasons in one number: nvmlClocksEventReasons of nvml.h.
+_REASONS_ACTIVE = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
+_REASONS = {
+    **{"gpu_idle": 0x1, "sw_power_cap": 0x4, "hw_slowdown": 0x8, "sw_thermal_slowdown": 0x20},
+    **{"hw_thermal_slowdown": 0x40, "hw_power_brake_slowdown": 0x80},
+}
 # Units that neither header nor cell tells.
 _UNITS = {
     "pcie.link.width.current": "x",
@@ -93,9 +102,17 @@ _UNITS = {
 
 
 def recognises(text: str) -> bool:
-    """Return whether the text begins with the names of fields, the GPU's address among them."""
+    """Return whether the text begins with the names of fields, the GPU's address or two others among them."""
     header = text.lstrip("\n").partition("\n")[0].rstrip()
-    return bool(_HEADER.fullmatch(header)) and any(name in header for name in (_ADDRESS, _OTHER_ADDRESS))
+    if not _HEADER.fullmatch(header):
+        return False
+    names = [_unit_of(field)[0] for field in header.split(", ")]
+    return any(name in _ADDRESSES for name in names) or sum(name in _PLACES or name == "index" for name in names) > 1
+
+
+def names_places(text: str) -> bool:
+    """Return whether an answer names its GPUs by their PCI addresses."""
+    return any(name in _ADDRESSES for name in text.lstrip("\n").partition("\n")[0].rstrip().split(", "))
 
 
 def read_query(text: str) -> tuple[Node, list[Node]]:
@@ -107,15 +124,22 @@ def read_query(text: str) -> tuple[Node, list[Node]]:
     if len(rows) < 2:
         raise Unreadable("names fields and has no line of a GPU")
     names, units = zip(*(_unit_of(field) for field in rows[0]))
+    at = next((name for name in _ADDRESSES if name in names), "")
+    if not at:
+        raise Unreadable(f"names GPUs by {', '.join(names)[:60]}, expected {' or '.join(_ADDRESSES)} among the fields")
     host, gpus = Node("host"), []
     for row in rows[1:]:
         if len(row) != len(names):
             raise Unreadable(f"a line of {len(row)} cells, {', '.join(row)[:60]!r}, expected {len(names)}")
         cells = dict(zip(names, row))
-        gpu = Node("gpu", cells.get(_ADDRESS) or cells.get(_OTHER_ADDRESS))
+        gpu = Node("gpu", cells[at])
         for name, unit, cell in zip(names, units, row):
             if name in _PLACES:
-                _put(gpu, _PLACES[name], f"{cell}{unit}" if re.fullmatch(r"-?[0-9.]+", cell) else cell)
+                told = _FLAGS.get(name, {}).get(cell, cell)
+                _put(gpu, _PLACES[name], f"{told}{unit}" if re.fullmatch(r"-?[0-9.]+", told) else told)
+            elif name in _REASONS_ACTIVE and re.fullmatch(r"0x[0-9a-fA-F]{1,16}", cell):
+                for reason, bit in _REASONS.items():
+                    _put(gpu, f"{_THROTTLE}_{reason}", "Active" if int(cell, 16) & bit else "Not Active")
         gpus.append(gpu)
         for name in ("driver_version", "count"):
             if name in cells:

@@ -18,10 +18,10 @@ HOST = "host"
 _ERROR_LEVEL, _WARNING_LEVEL = 3, 4
 _ERROR_WORDS = re.compile(
     r"\b(?:errors?|fail(?:s|ed|ure|ures|ing)?|fatal|timed?[ -]?out|unable|cannot|can't|could(?: not|n't)|corrupt\w*"
-    r"|abort\w*|lost|unrecover\w*|(?:not|isn't) respond\w*|stuck|hung|hang|crash\w*|panic|exception|assert\w*|dead"
-    r"|overheat\w*|poison\w*|overrun|refused|unexpected\w*|bad|invalid|uncorrect\w*|unsupported|not supported|thermal"
-    r"|faulty|giving up|requires? (?:a )?(?:reset|reboot)|recovery mode|shut ?down all|degraded|violation|mismatch\w*"
-    r"|exceed\w*)\b",
+    r"|abort\w*|lost|unrecover\w*|(?:not|isn't) respond\w*|unresponsive|stuck|hung|hang|crash\w*|panic|exception"
+    r"|assert\w*|dead|overheat\w*|poison\w*|overrun|refused|unexpected\w*|bad|invalid|uncorrect\w*|unsupported"
+    r"|not supported|thermal|faulty|giving up|requires? (?:a )?(?:reset|reboot)|recovery mode|shut ?down all|degraded"
+    r"|violation|mismatch\w*|exceed\w*)\b",
     re.IGNORECASE,
 )
 # What other checks judge in the lines of every driver: Xid and SXid, AER and DPC, a slow link, a device off the bus,

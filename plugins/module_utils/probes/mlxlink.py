@@ -86,6 +86,7 @@ class Link:
     flags: tuple[str, ...] = ()
     unread_flags: tuple[str, ...] = ()
     module_state: str | None = None
+    configuration: str | None = None
     data_paths: tuple[str, ...] = ()
     cable_type: str | None = None
     monitored: str | None = None
@@ -103,11 +104,22 @@ class Link:
     @property
     def lane_gbps(self) -> float | None:
         """What one lane carries, in Gb/s; None where speed or width could not be read."""
-        speed, lanes = self.speed or "", re.fullmatch(r"([0-9]{1,2})x", self.width or "")
-        told = re.fullmatch(r"([0-9]{1,4})G(?:bE)?", speed)
-        if told and lanes and int(lanes.group(1)):
-            return float(told.group(1)) / int(lanes.group(1))
+        speed = self.speed or ""
+        told = re.fullmatch(r"([0-9]{1,4})G(?:bE)?(?:_[0-9]{1,2}X)?", speed)
+        if told and self.lanes:
+            return float(told.group(1)) / self.lanes
         return _LANE_GBPS.get(speed[len("IB-") :]) if self.infiniband else None
+
+    @property
+    def lanes(self) -> int | None:
+        """How many lanes the link has, None where its width could not be read."""
+        told = re.fullmatch(r"([1-9][0-9]?)x", self.width or "")
+        return int(told.group(1)) if told else None
+
+    @property
+    def gbps(self) -> float | None:
+        """What all lanes carry together, in Gb/s; None where speed or width could not be read."""
+        return None if self.lane_gbps is None or self.lanes is None else self.lane_gbps * self.lanes
 
     @property
     def passive(self) -> bool:
@@ -254,6 +266,7 @@ def _link(sections: Mapping[str, Mapping[str, Any]]) -> Link:
         flags=flags,
         unread_flags=unread_flags,
         module_state=_text(module.get("Module State")),
+        configuration=_text(module.get("Error Code Response")),
         data_paths=tuple(filter(None, map(_text, _list(module.get("DataPath state [per lane]"))))),
         cable_type=_text(module.get("Cable Type")),
         monitored=_text(module.get("Digital Diagnostic Monitoring")),

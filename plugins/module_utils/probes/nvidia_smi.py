@@ -88,6 +88,8 @@ class Errors:
     sram_uncorrectable: int | None = None
     dram_correctable: int | None = None
     dram_uncorrectable: int | None = None
+    # Of both and of what is neither, where a sum is told.
+    uncorrectable: int | None = None
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class Gpu:
     performance_state: str | None = None
     utilisation_percent: int | None = None
     heat: Heat = Heat()
-    # Sensor (temperature, memory temperature, power draw) -> the error that the driver says in the place of a number.
+    # Sensor (temperature, power draw, a clock, ...) -> the error that the driver says in the place of a number.
     sensor_errors: Mapping[str, str] = field(default_factory=dict)
     power_watts: float | None = None
     power_default_watts: float | None = None
@@ -425,10 +427,16 @@ _DRAWS = _power_paths("instant_power_draw", "instantaneous_power_draw", "power_d
 # In XML, in text.
 _TEMPERATURE = ("temperature/gpu_temp", "temperature/gpu_current_temp")
 _MEMORY_TEMPERATURE = ("temperature/memory_temp", "temperature/memory_current_temp")
+_CLOCKS = {
+    "clock": ("clocks/sm_clock", "clocks/sm"),
+    "graphics clock": ("clocks/graphics_clock", "clocks/graphics"),
+    "memory clock": ("clocks/mem_clock", "clocks/memory"),
+}
 
 
 def _sensor_errors(node: Node) -> dict[str, str]:
     sensors = {"temperature": _TEMPERATURE, "memory temperature": _MEMORY_TEMPERATURE, "power draw": _DRAWS}
+    sensors |= {"utilisation": ("utilization/gpu_util", "utilization/gpu"), **_CLOCKS}
     errors = {name: node.error(*paths) for name, paths in sensors.items()}
     return {name: error for name, error in errors.items() if error is not None}
 
@@ -480,6 +488,7 @@ def _errors(node: Node, at: str) -> Errors:
         # GPUs before Ampere tell single and double bit errors by unit.
         dram_correctable=node.count(at + "dram_correctable", at + "single_bit/device_memory"),
         dram_uncorrectable=node.count(at + "dram_uncorrectable", at + "double_bit/device_memory"),
+        uncorrectable=node.count(at + "uncorrectable_total", at + "double_bit/total"),
     )
 
 

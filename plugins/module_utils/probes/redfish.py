@@ -45,6 +45,17 @@ _NO_HARDWARE = frozenset(
 )
 _MAC = re.compile(r"[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}")
 _NOT_THERE = ("Absent", "Disabled", "StandbyOffline", "UnavailableOffline")
+# What parts say of themselves beside their health (DSP8010: LeakDetector, PowerSupply, Drive).
+_SAYS: dict[str, dict[Any, str]] = {
+    "DetectorState": {"OK": OK, "Warning": WARNING, "Critical": CRITICAL},
+    "LineInputStatus": {"LossOfInput": CRITICAL, "OutOfRange": CRITICAL},
+    "FailurePredicted": {True: CRITICAL},
+    "PredictedMediaLifeLeftPercent": {0: CRITICAL},
+    "StatusIndicator": {
+        **dict.fromkeys(("Fail", "PredictiveFailureAnalysis", "InACriticalArray", "InAFailedArray"), CRITICAL),
+        "Rebuild": WARNING,
+    },
+}
 # (name in a Sensor, in a Thermal or Power document, whether above it is bad, what it then is)
 _LIMITS = (
     ("UpperFatal", "UpperThresholdFatal", True, CRITICAL),
@@ -152,7 +163,7 @@ def _document(answer: Output) -> dict[str, Any] | str:
 def _items(value: Any, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each part that has a status of its own, with the name of the list or the document it stands in."""
     if isinstance(value, dict):
-        if isinstance(value.get("Status"), dict) or place in _OWED:
+        if isinstance(value.get("Status"), dict) or place in _OWED or "DetectorState" in value:
             yield place, value
         for name, inner in value.items():
             if name not in ("Oem", "Status"):
@@ -179,12 +190,25 @@ def _sensor(place: str, item: Mapping[str, Any]) -> Sensor:
         return Sensor(name, ABSENT, None, unit, text)
     states = [_HEALTH.get(str(status.get(health))) for health in ("Health", "HealthRollup")]
     by_limits = _by_limits(item, reading) if reading is not None else None
-    known = [state for state in (*states, by_limits) if state is not None]
+    plain = {key: value for key, value in item.items() if isinstance(value, (str, bool, int))}
+    said = {key: plain[key] for key, of in _SAYS.items() if key in plain and plain[key] in of}
+    text += "".join(f", {key} {value}" for key, value in said.items())
+    conditions = [_HEALTH.get(str(each.get("Severity"))) for each in _dicts(status.get("Conditions"))]
+    own = [_SAYS[key][value] for key, value in said.items()]
+    known = [state for state in (*states, *own, *conditions, by_limits) if state is not None]
     if CRITICAL in known or WARNING in known:
         return Sensor(name, CRITICAL if CRITICAL in known else WARNING, reading, unit, text)
-    if states == [None, None] or (owed and reading is None) or status.get("State") not in (None, "Enabled"):
+    if (
+        (states == [None, None] and not own)
+        or (owed and reading is None)
+        or status.get("State") not in (None, "Enabled")
+    ):
         return Sensor(name, UNKNOWN, reading, unit, text)
     return Sensor(name, OK, reading, unit, text)
+
+
+def _dicts(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _link(port: Mapping[str, Any]) -> Sensor:

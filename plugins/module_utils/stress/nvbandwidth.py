@@ -33,6 +33,9 @@ LISTING = ("nvidia-smi", "--query-gpu=index,pci.bus_id", "--format=csv,noheader"
 LISTING_SECONDS = 60.0
 
 _CORRUPT = re.compile(r"Invalid value when checking the pattern|h_errorFlag == 0|memcmpPattern")
+# What CUDA calls an error of the hardware (CUresult in cuda.h); any other one ends the program too.
+_HARDWARE = re.compile(r"\bCUDA_ERROR_(?:ECC_UNCORRECTABLE|NVLINK_UNCORRECTABLE|HARDWARE_STACK_ERROR|CONTAINED)\b")
+_STOPPED = re.compile(r"\b(?:CUDA|NVML)_ERROR_\w+|terminate called.*")
 _VERSION = re.compile(r'(?:^nvbandwidth Version: |"version" ?: ?")v?([0-9]+(?:\.[0-9]+)+)', re.MULTILINE)
 _RUNNING = re.compile(r"Running (\w+)\.?")
 # "0: NVIDIA H100 80GB HBM3 (00000000:0b:00): (host)" in JSON, "Device 0: NVIDIA ... (00000000:0b:00)" in the table.
@@ -47,8 +50,8 @@ class Bandwidths:
     """What one run measured, in GB/s: a matrix by test case, whose cells are None where no number was printed.
 
     ``troubles`` says what became of a test case without a matrix. ``corrupt`` is the message of a copy that did not
-    arrive as it was sent, or "". ``addresses`` are the GPUs' PCI addresses in the order of the matrices, or empty where
-    they are unknown.
+    arrive as it was sent, or that an error of the hardware ended, or "". ``addresses`` are the GPUs' PCI addresses in
+    the order of the matrices, or empty where they are unknown.
     """
 
     matrices: Mapping[str, Matrix]
@@ -79,7 +82,7 @@ def parse(output: Output) -> Bandwidths:
     if run.rc is None:
         raise Unreadable(run.error)
     listed = _listed(parts.get(" ".join(LISTING)))
-    if _CORRUPT.search(run.stdout + run.stderr):
+    if any(fault.search(run.stdout + run.stderr) for fault in (_CORRUPT, _HARDWARE)):
         return Bandwidths({}, {}, _corruption(run.stdout), listed)
     start = re.search(r"^\s*\{", run.stdout, re.MULTILINE)
     if run.rc != 0 and not start:
@@ -112,18 +115,21 @@ def _listed(listing: Output | None) -> Sequence[str]:
 
 def _corruption(text: str) -> str:
     running = [match.group(1) for match in map(_RUNNING.match, text.splitlines()) if match]
-    line = next((line for line in text.splitlines() if _CORRUPT.search(line)), "")
+    line = next((line for line in text.splitlines() if _CORRUPT.search(line) or _HARDWARE.search(line)), "")
     return f"{running[-1] + ': ' if running else ''}{' '.join(line.split())[:200]}"
 
 
 def _json(text: str) -> Bandwidths:
     try:
-        root, _ = json.JSONDecoder().raw_decode(text.lstrip())
+        root, end = json.JSONDecoder().raw_decode(text.lstrip())
     except (ValueError, RecursionError) as exc:
         raise Unreadable(f"not JSON: {exc}; begins with {text.strip()[:60]!r}") from exc
     body = root.get("nvbandwidth") if isinstance(root, dict) else None
     if not isinstance(body, dict):
         raise Unreadable("no key 'nvbandwidth'")
+    after = _STOPPED.search(text.lstrip()[end:])
+    if after:
+        raise Unreadable(f"nvbandwidth stopped at {after.group()}")
     if body.get("error"):
         raise Unreadable(f"nvbandwidth reports an error: {' '.join(str(body['error']).split())[:300]}")
     cases = body.get("testcases")
@@ -162,6 +168,10 @@ def _table(text: str) -> Bandwidths:
             name = running.group(1)
         elif name and words == [str(index) for index in range(len(words))]:
             columns = len(words) if len(words) <= _MOST_GPUS else 0
+    stopped = _STOPPED.search(text)
+    if stopped:
+        # A test case of which the table says nothing is one that nobody asked for, or the one that failed.
+        raise Unreadable(f"nvbandwidth stopped at {stopped.group()}")
     if not matrices:
         raise Unreadable(f"no matrix of bandwidths; begins with {text.strip()[:60]!r}")
     return Bandwidths(matrices, {}, "", _named(lines))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -100,7 +101,8 @@ def _answer(answer: Output) -> Answer:
     try:
         document = json.loads(text[start:])
         jobs = document["jobs"]
-        errors = [job["error"] for job in jobs]
+        # With continue_on_error a job ends well and counts what went wrong.
+        errors = [job["first_error"] if job["error"] == 0 and job.get("total_err") else job["error"] for job in jobs]
         reads = [job["read"] for job in jobs]
         iops = sum(_number(read["iops"]) for read in reads)
         requests = sum(int(_number(read["total_ios"])) for read in reads)
@@ -110,7 +112,8 @@ def _answer(answer: Output) -> Answer:
         return f"exit status {answer.rc}, no whole report of fio ({type(exc).__name__}): {said[:200]}"
     failed = [error for error in errors if error != 0]
     if failed or answer.rc != 0:
-        return f"{IO_ERROR} {', '.join(map(str, failed)) or 'none'}, exit status {answer.rc}: {answer.stderr[:200]}"
+        said = ", ".join(f"{each} ({os.strerror(each)})" if isinstance(each, int) else str(each) for each in failed)
+        return f"{IO_ERROR} {said or 'none'}, exit status {answer.rc}: {answer.stderr[:200]}"
     if requests == 0 or iops <= 0 or milliseconds <= 0:
         return f"no read came to its end: {requests} requests in {milliseconds:g} ms"
     return Reads(iops, requests, milliseconds / 1000)

@@ -98,6 +98,9 @@ def _array(name: str, head: str, body: str) -> Finding:
         if re.search(r"super external:(?!/)", body) and not failed:
             return sound(_CHECK, name, "container")
         return fault(_CHECK, name, "inactive: not assembled or stopped by the kernel", "inactive", "active")
+    if head.startswith("broken"):
+        # md_seq_show since 5.4: a member of an array without redundancy went away.
+        return fault(_CHECK, name, "broken: a member went away, and with it what lay on it", "broken", "active")
     if not head.startswith("active"):
         return unread(_CHECK, name, f"state {head.split(' ', maxsplit=1)[0]!r} is unknown")
     if count and (int(count[2]) < int(count[1]) or "_" in count[3]):
@@ -113,6 +116,8 @@ def _array(name: str, head: str, body: str) -> Finding:
         return watch(
             _CHECK, name, f"whole, but {', '.join(failed)} failed and is still in it", count[3] if count else None
         )
+    if head.startswith("active (read-only)"):
+        return watch(_CHECK, name, "read-only: nothing can be written to it", "read-only")
     if (work := _AT_WORK.search(body)) and work[1] != "check":
         return watch(_CHECK, name, f"{work[1]} {work[2]}", count[3] if count else None)
     return sound(_CHECK, name, count[3] if count else "active")

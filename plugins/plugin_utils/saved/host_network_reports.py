@@ -21,11 +21,13 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_finding
     unread,
     watch,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils.saved.text_sections import sections
 
 NAME = "ethtool, mlnx_qos, show_gids or ip -j"
 _CHECK = "host_network"
 
 _SETTINGS = re.compile(r"^Settings for (\S+):\s*$", re.MULTILINE)
+_FEC = re.compile(r"^FEC parameters for (\S+):[ \t]*$", re.MULTILINE)
 _MODULE = re.compile(r"^\s*Identifier +: 0x[0-9a-f]{2} \(", re.MULTILINE)
 _STATISTICS = re.compile(r"^(?:NIC statistics:$|\s*[rt]x_(?:vport_|bytes|packets)\w*: \d+$)", re.MULTILINE)
 _QOS = re.compile(r"^PFC configuration:\s*\n\s*priority((?: +\d)+)\s*\n\s*enabled((?: +[01])+)\s*$", re.MULTILINE)
@@ -38,6 +40,9 @@ _FIELD = re.compile(r"^\s*([^:\n]+?)\s*:\s*(\S.*?)\s*$", re.MULTILINE)
 _FLAG = re.compile(r"(high|low) (alarm|warning)(?! threshold)|\bfault\b|loss of (?:signal|lock)", re.IGNORECASE)
 _LIMIT = re.compile(r"(.+) (high|low) alarm threshold")
 _FIRST = re.compile(r"[^/]*?(-?\d+(?:\.\d+)?)")
+# cmis.c of ethtool: a module's own state, and why it is in fault.
+_STATE = re.compile(r"^\s*Module State +: \S+ \((\w+)\)\s*$", re.MULTILINE)
+_CAUSE = re.compile(r"^\s*Module Fault Cause +: \S+ \((.*)\)\s*$", re.MULTILINE)
 # The value for which ethtool has another name than for its limits.
 _VALUES = {
     "receiver signal average optical power": "laser rx power",
@@ -49,10 +54,17 @@ _VALUES = {
 _DARK_DBM = -30.0
 # Counters of the module and of what error correction left: none of them counts on a sound port.
 _BROKEN = re.compile(r"module_(?:bad_shorted|bus_stuck|high_temp)|rx_(?:uncorrectable|fec_uncorrectable)\w*")
-_ERRORS = re.compile(
+# What a port's own errors are counted by: one of them has to be shown before nothing is wrong.
+_OF_THE_PORT = re.compile(
     r"[rt]x_errors(?:_phy)?|link_down_events_phy|rx_(?:crc|symbol|pcs_symbol|undersize|fragments|jabbers)_?err\w*"
-    r"|rx_crc_errors\w*|[rt]x_discards_phy|rx_out_of_buffer|tx_pause_storm_\w+|outbound_pci_stalled_\w+"
+    r"|rx_crc_errors\w*|[rt]x_discards_phy"
 )
+# What else drivers call what went wrong; each has names of its own.
+_ERRORS = re.compile(
+    r"\w*(?:err|crc|discard|drop|timeout|stall|storm|integrity|overflow|oob|out_of_buffer|recover|rearm|link_down)\w*"
+)
+# Raw errors of a lane, which are corrected, and what a program of XDP drops on purpose.
+_HARMLESS = re.compile(r"rx_err_lane_\d+_phy|\w*corrected\w*|\w*xdp\w*")
 # Of the counters of an RDMA port: packets that were lost, and requests that failed for it.
 _LOST = ("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "implied_nak_seq_err", "rnr_nak_retry_err")
 _FAILED = ("req_cqe_error", "resp_cqe_error", "req_remote_access_errors", "resp_remote_access_errors")
@@ -61,23 +73,24 @@ _IP = re.compile(r'\A\s*\[.*?"ifname"\s*:', re.DOTALL)
 
 def recognises(text: str) -> bool:
     """Return whether one of these tools printed this."""
-    return any(mark.search(text) for mark in (_SETTINGS, _MODULE, _STATISTICS, _QOS, _GIDS, _COUNTERS, _IP))
+    return any(mark.search(text) for mark in (_SETTINGS, _FEC, _MODULE, _STATISTICS, _QOS, _GIDS, _COUNTERS, _IP))
 
 
 def findings(text: str, expect: Expectations | None) -> list[Finding]:
     """Return faults of interfaces, modules and RDMA ports, and what of them says that nothing is wrong."""
-    for mark, judge in (
+    judges = (
         (_IP, _of_ip),
         (_SETTINGS, _of_settings),
+        (_FEC, _of_fec),
         (_MODULE, _of_module),
         (_QOS, _of_qos),
         (_GIDS, _of_gids),
         (_COUNTERS, _of_counters),
         (_STATISTICS, _of_statistics),
-    ):
-        if mark.search(text):
-            return list(judge(text, expect))
-    return [unread(_CHECK, "host", "no output of ethtool, mlnx_qos, show_gids, show_counters or ip -j")]
+    )
+    # Several may be saved in one.
+    found = [finding for mark, judge in judges if mark.search(text) for finding in judge(text, expect)]
+    return found or [unread(_CHECK, "host", "no output of ethtool, mlnx_qos, show_gids, show_counters or ip -j")]
 
 
 def _of_settings(text: str, expect: Expectations | None) -> Iterator[Finding]:
@@ -102,32 +115,32 @@ def _of_settings(text: str, expect: Expectations | None) -> Iterator[Finding]:
             yield unheld(_CHECK, name)
 
 
+def _of_fec(text: str, _: Expectations | None) -> Iterator[Finding]:
+    for mark, body in sections(_FEC, text):
+        active = re.search(r"^Active FEC encodings?: *(.*?)\s*$", body, re.MULTILINE)
+        if active is None or active[1].lower() in ("", "off", "none", "auto"):
+            said = (
+                f"error correction is {active[1] if active else 'not told'}: from 50 Gb/s a lane on there must be one"
+            )
+            yield unread(_CHECK, mark[1], said)
+        else:
+            yield unheld(_CHECK, mark[1])
+
+
 def _of_module(text: str, _: Expectations | None) -> Iterator[Finding]:
     fields = [(key, value) for key, value in _FIELD.findall(text)]
     limits = {m.group(1, 2): _number(value) for key, value in fields if (m := _LIMIT.fullmatch(key.lower()))}
-    faults: list[str] = []
+    faults, dark = _readings(fields, limits)
     odd: list[str] = []
-    dark = False
-    for key, value in fields:
-        name, channel, _rest = key.lower().partition("(")
-        stem = _VALUES.get(name.strip(), name.strip())
-        reading, where = _number(value), f" ({_rest}" if channel else ""
-        high, low = limits.get((stem, "high")), limits.get((stem, "low"))
-        if reading is None or (high is None and low is None):
-            continue
-        if stem == "laser rx power" and (dbm := re.search(r"(-?\d+\.\d+) dBm", value)) and float(dbm[1]) <= _DARK_DBM:
-            dark = True
-        elif (high is not None and reading > high) or (low is not None and reading < low):
-            faults.append(f"{stem}{where} {value}, alarm below {low:g} and above {high:g}")
-    for key, value in fields:
-        flag = _FLAG.search(key)
-        if not flag or re.search(r"implemented|supported|threshold", key, re.IGNORECASE):
-            continue
-        if not re.search(r"\b(?:on|yes)\b", value, re.IGNORECASE):
-            continue
-        if dark and re.search(r"rx power low|rx loss", key, re.IGNORECASE):
-            continue
-        (odd if flag.group(2) == "warning" else faults).append(f"{key}: {value}")
+    for key, value in _flags_set(fields):
+        if not (dark and re.search(r"rx power low|rx loss", key, re.IGNORECASE)):
+            warning = re.search("(?:high|low) warning", key, re.IGNORECASE)
+            (odd if warning else faults).append(f"{key}: {value}")
+    state, cause = _STATE.search(text), _CAUSE.search(text)
+    if cause or (state and state[1] == "ModuleFault"):
+        faults.append(f"the module is in fault{f': {cause[1]}' if cause else ''}")
+    elif state and state[1] != "ModuleReady":
+        odd.append(f"the module is in state {state[1]}")
     told = [key for key, _ in fields if _FLAG.search(key)] or limits
     for why in faults:
         yield fault(_CHECK, "module", why)
@@ -137,6 +150,36 @@ def _of_module(text: str, _: Expectations | None) -> Iterator[Finding]:
         yield watch(_CHECK, "module", "; ".join(odd[:5]))
     elif not faults:
         yield sound(_CHECK, "module") if told else unread(_CHECK, "module", "it tells no alarm and no limit")
+
+
+_Fields = list[tuple[str, str]]
+
+
+def _readings(fields: _Fields, limits: dict[Any, float | None]) -> tuple[list[str], bool]:
+    """Return the readings outside their own alarm limits, and whether no light is received."""
+    faults: list[str] = []
+    dark = False
+    for key, value in fields:
+        name, channel, _rest = key.lower().partition("(")
+        stem = _VALUES.get(name.strip(), name.strip())
+        reading, where = _number(value), f" ({_rest}" if channel else ""
+        high, low = limits.get((stem, "high")), limits.get((stem, "low"))
+        dbm = re.search(r"(-?(?:\d+\.\d+|inf)) dBm", value)
+        if stem == "laser rx power" and dbm and float(dbm[1]) <= _DARK_DBM:
+            dark = True
+        elif reading is not None and high is not None and reading > high:
+            faults.append(f"{stem}{where} {value}, alarm above {high:g}")
+        elif reading is not None and low is not None and reading < low:
+            faults.append(f"{stem}{where} {value}, alarm below {low:g}")
+    return faults, dark
+
+
+def _flags_set(fields: _Fields) -> Iterator[tuple[str, str]]:
+    for key, value in fields:
+        if re.search(r"implemented|supported|threshold", key, re.IGNORECASE) or not _FLAG.search(key):
+            continue
+        if re.search(r"\b(?:on|yes)\b", value, re.IGNORECASE):
+            yield key, value
 
 
 def _of_qos(text: str, expect: Expectations | None) -> Iterator[Finding]:
@@ -187,12 +230,16 @@ def _of_counters(text: str, _: Expectations | None) -> Iterator[Finding]:
 def _of_statistics(text: str, _: Expectations | None) -> Iterator[Finding]:
     counts = _counts(text)
     broken = [f"{name} {count}" for name, count in counts.items() if count and _BROKEN.fullmatch(name)]
-    errors = [f"{name} {count}" for name, count in counts.items() if count and _ERRORS.fullmatch(name)]
+    errors = [
+        f"{name} {count}"
+        for name, count in counts.items()
+        if count and _ERRORS.fullmatch(name) and not _HARMLESS.fullmatch(name)
+    ]
     if broken:
         yield fault(_CHECK, "interface", ", ".join(broken))
     elif errors:
         yield watch(_CHECK, "interface", f"{', '.join(errors[:5])} since the driver began: does it grow?")
-    elif any(_ERRORS.fullmatch(name) or _BROKEN.fullmatch(name) for name in counts):
+    elif any(_OF_THE_PORT.fullmatch(name) or _BROKEN.fullmatch(name) for name in counts):
         yield sound(_CHECK, "interface")
     else:
         yield unread(_CHECK, "interface", "no counter of errors is shown")

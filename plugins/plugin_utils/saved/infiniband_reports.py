@@ -46,6 +46,7 @@ _ERRORS = re.compile(r'^(?:Errors for (?:0x[0-9a-f]+ )?"|## Summary: \d+ nodes c
 _ERRORS_OF = re.compile(r'^Errors for (?:0x[0-9a-f]+ )?"(.*)"')
 _ERRORS_PORT = re.compile(r"^\s+GUID 0x[0-9a-f]+ port (\d+|ALL):(.*)$")
 _COUNT = re.compile(r"\[(\w+) == (\d+)")
+_LINK_INFO = re.compile(r"^\s*Link info:.*\n?", re.MULTILINE)
 _BAD_NODES = re.compile(r"^## Summary: (\d+) nodes checked, (\d+) bad nodes found", re.MULTILINE)
 _HELD_BACK = re.compile(r"^## Thresholds: *(\S.*)$", re.MULTILINE)
 _SILENT = re.compile(r"^## +(\d+) PMA query failures", re.MULTILINE)
@@ -66,6 +67,10 @@ _CALLED = {
     "PortMalformedPktErrors": "PortRcvErrors",
     "PortBufferOverrunErrors": "PortRcvErrors",
 }
+# Errors without a limit are congestion's or a peer's, not a cable's: to be looked at. These are none at all.
+_NO_ERRORS = re.compile(
+    r"\w*(?:Data|Pkts|Octets|Wait|Select2?|RelayErrors|Marking|Correct(?:able|ed)\w*)|Port(?:Uni|Multi)cast\w*|CapMask"
+)
 # A port in one of these trains or recovers; Polling is one without a peer, Disabled one that somebody switched off.
 _TRAINING = ("PortConfigurationTraining", "LinkErrorRecovery", "PhyTest", "Phy Test")
 
@@ -77,11 +82,12 @@ def recognises(text: str) -> bool:
 
 def findings(text: str, expect: Expectations | None) -> list[Finding]:
     """Return faults of links and ports, and what of them says that nothing is wrong."""
-    if _LINK.search(text):
-        return _of_links(text, expect)
-    if _ERRORS.search(text):
-        return _of_errors(text)
-    return _of_queries(text) if _QUERY_HEAD.search(text) else _of_topology(text, expect)
+    # Several may be saved in one. Lines of links are ibqueryerrors' own where it is asked to report ports.
+    links = _LINK_INFO.sub("", text)
+    found = _of_links(links, expect) if _LINK.search(links) else []
+    found += _of_errors(text) if _ERRORS.search(text) else []
+    found += _of_queries(text) if _QUERY_HEAD.search(text) else []
+    return found or _of_topology(text, expect)
 
 
 def _of_topology(text: str, expect: Expectations | None) -> list[Finding]:
@@ -160,11 +166,23 @@ def _gbps(link: re.Match[str]) -> float:
 
 
 def _over(counters: Mapping[str, int]) -> str:
-    told = [(name, count, LIMITS[name]) for name, count in counters.items() if name in LIMITS]
+    # What FEC could not mend is lost as what symbol errors spoil.
+    left = LIMITS["SymbolErrorCounter"]
+    limits = {**{name: left for name in counters if "Uncorrectable" in name}, **LIMITS}
+    told = [(name, count, limits[name]) for name, count in counters.items() if name in limits]
     return ", ".join(
         f"{name} {'at least ' if count in COUNTER_ENDS else ''}{count} (limit {limit})"
         for name, count, limit in told
         if count > limit
+    )
+
+
+def _others(counters: Mapping[str, int]) -> str:
+    """Return what was counted of errors that have no limit."""
+    return ", ".join(
+        f"{name} {count}"
+        for name, count in counters.items()
+        if count and name not in LIMITS and not _NO_ERRORS.fullmatch(name)
     )
 
 
@@ -175,8 +193,13 @@ def _of_errors(text: str) -> list[Finding]:
             node = head[1]
         elif match := _ERRORS_PORT.match(line):
             # "ALL" adds up the lines that follow it.
-            if match[1] != "ALL" and (over := _over({name: int(count) for name, count in _COUNT.findall(match[2])})):
+            if match[1] == "ALL":
+                continue
+            counters = {name: int(count) for name, count in _COUNT.findall(match[2])}
+            if over := _over(counters):
                 found.append(fault(_CHECK, f"{node} port {match[1]}", f"errors since last cleared: {over}"))
+            elif others := _others(counters):
+                found.append(watch(_CHECK, f"{node} port {match[1]}", f"counted since last cleared: {others}"))
         elif line.strip() and not re.match(r"\s*(?:##|Link info:)", line):
             strange = strange or f"a line is none of ibqueryerrors': {line.strip()[:80]}"
     summary, held, silent = _BAD_NODES.search(text), _HELD_BACK.search(text), _SILENT.search(text)
@@ -197,13 +220,18 @@ def _of_queries(text: str) -> list[Finding]:
         name = f"lid {mark[1]} port {mark[2]}"
         told = {_CALLED.get(key, key): value for key, value in _VALUE.findall(body)}
         counters = {key: int(value) for key, value in told.items() if key in LIMITS and value.isdigit()}
-        if over := _over(counters):
+        every = {key: int(value) for key, value in told.items() if value.isdigit()}
+        owed = () if "Details" in mark[0] else LIMITS
+        if over := _over(every):
             found.append(fault(_CHECK, name, f"errors since last cleared: {over}"))
-        elif not counters:
-            found.append(unread(_CHECK, name, "cut short, no counter of errors"))
+        elif not counters or (missing := [key for key in owed if key not in counters]):
+            why = f"not told: {', '.join(missing)}" if counters else "no counter of errors"
+            found.append(unread(_CHECK, name, f"cut short, {why}"))
         elif any(counters.values()):
             said = ", ".join(f"{key} {count}" for key, count in counters.items() if count)
             found.append(watch(_CHECK, name, f"within the limits: {said}", said))
+        elif others := _others(every):
+            found.append(watch(_CHECK, name, f"counted since last cleared: {others}"))
         else:
             found.append(sound(_CHECK, name, "no errors"))
     return found

@@ -33,12 +33,19 @@ _DF_SICK = re.compile(
     r"Cannot send after transport endpoint shutdown|No such device|Invalid argument|Connection \w+.*)",
     re.MULTILINE,
 )
-_DF_ROW = re.compile(r"^(\S+)_UUID +\S+ +\S+ +\S+ +(\d+)% +(\S+)\[(?:OST|MDT):\d+", re.MULTILINE)
+_DF_ROW = re.compile(r"^(\S+)_UUID +\S+ +\S+ +\S+ +(\d+)% +\S+\[(?:OST|MDT):\d+\]?[ \t]*([A-Za-z]*)", re.MULTILINE)
+# Letters behind a target (lustre_user.h, OS_STATFS_*): nothing can be written to it; it works with less than it has.
+_UNWRITABLE = {"R": "read-only", "S": "out of space", "I": "out of inodes"}
+_REDUCED = {"D": "degraded", "N": "takes no new files"}
 _SUMMARY = re.compile(r"^filesystem[_ ]summary:", re.MULTILINE)
 _CHECKED = re.compile(
     r"^(\S+-(?:OST|MDT)\w{4}-\w+-\w+|MGC\S+)[: ]+(active\.|inactive\.|check error: .*)$", re.MULTILINE
 )
+# What lfs says on standard error of one that it could not ask.
+_UNASKED = re.compile(r"^(?:lfs|error|check)\b.{0,80}?([\w.]{1,64}-(?:OST|MDT)[0-9a-f]{4}\S*?)['\" :].*$", re.MULTILINE)
 _IMPORT = re.compile(r"^import:[ \t]*\n(?:[ \t][^\n]*(?:\n|\Z))*", re.MULTILINE)
+# ``lctl get_param *.*.state``: where a client's import stands, and stood (lprocfs_status.c).
+_STATE = re.compile(r"^(\S+?)\.state=[ \t]*\ncurrent_state: (\w+)", re.MULTILINE)
 _IMPORT_FIELD = re.compile(r"^\s+(name|target|state): (\S+)", re.MULTILINE)
 # lctl(8), lustre/include/lustre_import.h: connected, and not connected because nothing was asked for a while.
 _CONNECTED = ("FULL", "IDLE")
@@ -51,7 +58,7 @@ _FULL_HEALTH = 1000
 
 def recognises(text: str) -> bool:
     """Return whether Lustre's programs printed this."""
-    patterns = (_HEALTH, _OWN_HEALTH, _RECOVERY, _DF_SICK, _DF_ROW, _CHECKED, _NETS, _STATISTICS)
+    patterns = (_HEALTH, _OWN_HEALTH, _RECOVERY, _DF_SICK, _DF_ROW, _CHECKED, _STATE, _NETS, _STATISTICS)
     said = any(pattern.search(text) for pattern in patterns)
     return said or bool(_LISTED.search(text) or (_IMPORT.search(text) and "connect_flags" in text))
 
@@ -59,7 +66,7 @@ def recognises(text: str) -> bool:
 def findings(text: str, expect: Expectations | None) -> list[Finding]:
     """Return a finding for each target, device and network interface that is told."""
     readers: tuple[Callable[[str], Iterator[Finding]], ...] = (
-        *(_health, _recovery, _listed, _df, _checked, _imports, _networks, _statistics),
+        *(_health, _recovery, _listed, _df, _checked, _states, _imports, _networks, _statistics),
     )
     found = [finding for reader in readers for finding in reader(text)]
     return found or [unread(_CHECK, "file system", "nothing of it tells health")]
@@ -116,9 +123,15 @@ def _df(text: str) -> Iterator[Finding]:
         yield fault(_CHECK, name, f"{said}: what lies on it cannot be read", said, "a size")
     if not (sick or rows):
         return
-    for name, percent, _mount in rows:
-        full = int(percent) >= 100
-        yield fault(_CHECK, name, "full", f"{percent}%") if full else sound(_CHECK, name, f"{percent}%")
+    for name, percent, letters in rows:
+        worse = [said for letter, said in _UNWRITABLE.items() if letter in letters]
+        reduced = [said for letter, said in _REDUCED.items() if letter in letters]
+        if int(percent) >= 100 or worse:
+            yield fault(_CHECK, name, ", ".join(worse) or "full", f"{percent}%")
+        elif reduced:
+            yield watch(_CHECK, name, ", ".join(reduced), f"{percent}%")
+        else:
+            yield sound(_CHECK, name, f"{percent}%")
     if not _SUMMARY.search(text):
         yield unread(_CHECK, "file system", "lfs df is cut short, its summary is missing")
 
@@ -127,6 +140,15 @@ def _checked(text: str) -> Iterator[Finding]:
     for name, said in _CHECKED.findall(text):
         good = said == "active."
         yield sound(_CHECK, name, "active") if good else fault(_CHECK, name, f"lfs check: {said}", said, "active")
+    for line in _UNASKED.finditer(text) if _CHECKED.search(text) else ():
+        yield fault(_CHECK, line[1], f"it did not answer: {line[0].strip()[:160]}", None, "active")
+
+
+def _states(text: str) -> Iterator[Finding]:
+    for name, state in _STATE.findall(text):
+        good = state in _CONNECTED
+        reason = f"the client is not connected to it: {state}"
+        yield sound(_CHECK, name, state) if good else fault(_CHECK, name, reason, state, "FULL")
 
 
 def _imports(text: str) -> Iterator[Finding]:

@@ -31,7 +31,7 @@ _CHECK = "nccl_log"
 
 _MARKS = re.compile(
     r"NCCL (?:INFO|WARN|ERROR) |\bNCCL version \d+\.\d+|ProcessGroupNCCL|libfabric:.*<warn>|ncclDevkitError|"
-    r"NCCL Error \d+:|ncclSystemError|ncclInternalError|ncclRemoteError|ncclUnhandledCudaError"
+    r"NCCL Error \d+:|DistBackendError|ncclSystemError|ncclInternalError|ncclRemoteError|ncclUnhandledCudaError"
 )
 _WARN = re.compile(r"NCCL (?:WARN|ERROR) (.*)$", re.MULTILINE)
 # By what a WARN line says: what it means. The first that matches; a line of no kind is a fault by its own text.
@@ -69,7 +69,19 @@ _STATUS = {
     12: "transport retries exceeded: no answer from the peer",
     13: "receiver not ready, retries exceeded",
 }
-_WATCHDOG = re.compile(r"Watchdog caught collective operation timeout|Some NCCL operations have failed or timed out")
+# ProcessGroupNCCL.cpp: its watchdog, the monitor of the watchdog, and what other ranks told it.
+_WATCHDOG = re.compile(
+    r"Watchdog caught collective operation timeout|Some NCCL operations have failed or timed out"
+    r"|Heartbeat monitor timed out|ProcessGroupNCCL watchdog hang|dump signal due to a collective timeout"
+)
+_DIED = re.compile(r"watchdog thread terminated(?: with exception)?: ?(.*)$", re.MULTILINE)
+# A communicator that was given up. PyTorch ends a sound one so as well.
+_ABORTED = re.compile(r"NCCL INFO .*\bAbort COMPLETE\b")
+# SHARP's own library (sharp_coll): the tree in the switches is not used, and all goes on without it.
+_NO_SHARP = re.compile(
+    r"^.{0,200}?(?:\bERROR\b.{0,80}\bsharp|sharp_\w{1,40}.{0,80}\bfailed|SHARP.{0,80}(?:init error|[Ff]ailed)).*$",
+    re.MULTILINE,
+)
 _RAISED = re.compile(r"nccl(?:System|Internal|Remote|UnhandledCuda)Error|NCCL Error \d+: .*")
 _NO_EFA = re.compile(r"libfabric:.*provider efa output empty list")
 _NO_IB = re.compile(r"NET/IB : No device found")
@@ -91,7 +103,8 @@ def findings(text: str, expect: Expectations | None) -> list[Finding]:
         return [*log_faults(text), unread(_CHECK, "network", str(exc))]
     found = [*log_faults(text), *_mixed(log), *(_against(log, whole, expect) if expect else ())]
     if not any(finding.verdict == "fail" for finding in found):
-        passed = expect is not None and log.complete and bool(log.direct) and not log.staged
+        aborted = _ABORTED.search(text)
+        passed = expect is not None and log.complete and bool(log.direct) and not (log.staged or aborted)
         found.append(sound(_CHECK, "network", ", ".join(log.networks)) if passed else unheld(_CHECK, "network"))
     return found
 
@@ -113,12 +126,16 @@ def log_faults(text: str) -> list[Finding]:
     if match := _WATCHDOG.search(text):
         reason = "a collective hung until PyTorch's watchdog ended it; which rank or program is to blame is not told"
         found.append(fault(_CHECK, "job", reason, match[0]))
+    if match := _DIED.search(text):
+        found.append(fault(_CHECK, "job", f"PyTorch's watchdog ended: {match[1].strip()[:160]}", match[0][:80]))
     if _NO_EFA.search(text):
         found.append(fault(_CHECK, "network", "libfabric finds no device of provider efa", "none", "efa"))
     if not found and (match := _RAISED.search(text)):
         found.append(fault(_CHECK, "job", f"NCCL gave up: {match[0][:160]}"))
     if found == [] and (notes := [line for line in _WARN.findall(text) if line.strip()]):
         found.append(watch(_CHECK, "network", f"NCCL warns: {notes[0].strip()[:160]}"))
+    if found == [] and (match := _NO_SHARP.search(text)):
+        found.append(watch(_CHECK, "network", f"SHARP could not be used: {match[0].strip()[:160]}"))
     return found
 
 
@@ -141,6 +158,10 @@ def _mixed(log: NcclLog) -> Iterator[Finding]:
 
 
 def _against(log: NcclLog, text: str, expect: Expectations) -> Iterator[Finding]:
+    rails = len(expect.nic.rails) if expect.nic else 0
+    if log.devices and rails and len(log.devices) < rails:
+        reason = "NCCL uses fewer RDMA devices than there are rails"
+        yield fault(_CHECK, "network", f"{reason}: {', '.join(log.devices)}", len(log.devices), rails)
     if expect.fabric is None:
         return
     wrong = [name for name in log.networks if not RDMA_NETWORK.fullmatch(name)]
@@ -148,9 +169,8 @@ def _against(log: NcclLog, text: str, expect: Expectations) -> Iterator[Finding]
     if wrong or other or (_NO_IB.search(text) and not log.devices):
         name = wrong[0] if wrong else other[1] if other else "none"
         yield fault(_CHECK, "network", f"data goes over {name}, expected RDMA devices", name, "IB")
-    rails = len(expect.nic.rails) if expect.nic else 0
-    if log.devices and rails and len(log.devices) != rails:
-        reason = "NCCL uses another number of RDMA devices than there are rails"
+    if log.devices and rails and len(log.devices) > rails:
+        reason = "NCCL uses more RDMA devices than there are rails"
         yield fault(_CHECK, "network", f"{reason}: {', '.join(log.devices)}", len(log.devices), rails)
     transport = expect.collective.transport
     if transport and transport.gpu_direct and (log.without_gpu_direct or log.staged):

@@ -40,6 +40,8 @@ _ROW = re.compile(
 )
 _JSON = re.compile(r'\A\s*\{.*"out_of_bounds"', re.DOTALL)
 _DIED = re.compile(r"Test (?:NCCL|CUDA) failure \S+ '?(.*?)'?$", re.MULTILINE)
+# What each caller of the failed one adds (common.h, TESTCHECK).
+_STACK = re.compile(r"^.*\.\. \S+ pid \d+: Test failure \S+.*$", re.MULTILINE)
 _BOUNDS = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)\s+(OK|FAILED)")
 _ALL_REDUCE = "all_reduce"
 _NAMES = re.compile(
@@ -62,7 +64,11 @@ def findings(text: str, expect: Expectations | None) -> list[Finding]:
         return [*found, unread(_CHECK, "data", str(exc))]
     if reason := _invalid(report):
         return [*found, unread(_CHECK, "data", reason)]
-    if any(row.wrong is None for row in report.rows) and not found:
+    if bad := [row for row in report.rows if row.wrong]:
+        # The table's own rows and last line were counted before; a JSON report has neither.
+        reason = f"wrong elements at {len(bad)} sizes: data was corrupted on its way"
+        found = found or [fault(_CHECK, "data", reason, len(bad), 0)]
+    elif any(row.wrong is None for row in report.rows) and not found:
         found.append(unread(_CHECK, "data", "data was not checked: fast, but nobody knows whether it was right"))
     elif not found:
         found.append(sound(_CHECK, "data", f"0 wrong at {len(report.rows)} sizes"))
@@ -73,6 +79,8 @@ def _failures(text: str) -> Iterator[Finding]:
     died = list(dict.fromkeys(_DIED.findall(text)))
     if died:
         yield fault(_CHECK, "run", f"nccl-tests ended with an error: {died[0][:160]}")
+    elif stack := _STACK.search(text):
+        yield fault(_CHECK, "run", f"nccl-tests ended with an error: {stack[0].strip()[:160]}")
     bad = sum(int(count) for count, _ in _BOUNDS.findall(text))
     if bad or any(okay == "FAILED" for _, okay in _BOUNDS.findall(text)):
         yield fault(_CHECK, "data", f"{bad} values out of bounds: data was corrupted on its way", bad, 0)

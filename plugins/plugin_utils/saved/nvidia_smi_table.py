@@ -64,7 +64,7 @@ def _complete(text: str) -> bool:
 def _gpu(gpu: re.Match[str]) -> Iterator[Finding]:
     subject = f"gpu {gpu['address']}"
     row = gpu[0]
-    said = sorted(set(re.findall(r"ERR!|Unknown Error|GPU is lost|Requires Reset", row)))
+    said = sorted(set(re.findall(r"ERR!|Unknown Error|GPU is lost|requires reset", row, re.IGNORECASE)))
     if said:
         yield fault(_CHECK, subject, f"the table shows {', '.join(said)}: the driver cannot read the GPU", said[0])
     ecc = gpu["ecc"].strip()

@@ -24,6 +24,8 @@ _ROW = re.compile(r"^\s*(\d+)\s+(\d+)((?:\s+(?:\d+(?:[.,]\d+)?(?:e[+-]?\d+)?|nan
 _UNIT = re.compile(r"BW average\s*\[(Gb|MB|MiB|GB)/sec\]")
 # perftest's "MB" has 2**20 bytes (perftest_parameters.h: MBS).
 _GBPS = {"Gb": 1.0, "MB": 8 * 2**20 / 1e9, "MiB": 8 * 2**20 / 1e9, "GB": 8.0}
+# A loop inside a NIC is a little faster than its wire.
+_BEYOND = 1.1
 _ERROR = re.compile(
     r"^.*(?:Completion with error at (?:client|server)|Failed status \d+: wr_id|Couldn't connect to|"
     r"Unable to (?:Connect|init|open|find|create|write|read)\b|Failed to (?:modify|create|connect|exchange|post|"
@@ -32,6 +34,17 @@ _ERROR = re.compile(
     r"link layer .* isn't|poll CQ failed|RDMA_CM_EVENT_(?:REJECTED|UNREACHABLE|ADDR_ERROR|ROUTE_ERROR|CONNECT_ERROR)"
     r"|Unexpected CM event|ethernet_read_keys|Data verification failed).*$",
     re.MULTILINE | re.IGNORECASE,
+)
+# What it says besides is not known; where it names a failure nobody knows what the figures are worth.
+_COMPLAINT = re.compile(
+    r"^.*\b(?:errors?|fail(?:s|ed|ure)?|mismatch|corrupt\w*|timed out|unable|couldn't|cannot|can't)\b.*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+# Errors that come before any title.
+_ALONE = re.compile(
+    r"^ ?(?:Completion with error at|Couldn't connect to \S+:\d+|Port number \d+ state is \w+$|IB device \S+ not found"
+    r"|.*Unable to find the Infiniband/RoCE device)",
+    re.MULTILINE,
 )
 _PAIRS = re.compile(r"Number of qps\s+: (\d+)")
 _MTU = re.compile(r"Requested mtu is higher than active mtu.*", re.IGNORECASE)
@@ -48,9 +61,7 @@ class _Figure:
 
 def recognises(text: str) -> bool:
     """Return whether perftest printed this."""
-    return bool(
-        _HEADER.search(text) or _TITLE.search(text) or re.search(r"^ ?Completion with error at", text, re.MULTILINE)
-    )
+    return bool(_HEADER.search(text) or _TITLE.search(text) or _ALONE.search(text))
 
 
 def findings(text: str, expect: Expectations | None) -> list[Finding]:
@@ -58,14 +69,24 @@ def findings(text: str, expect: Expectations | None) -> list[Finding]:
     found = [fault(_CHECK, "rail", match.strip()[:160]) for match in dict.fromkeys(_ERROR.findall(text))]
     if (match := _MTU.search(text)) and expect and expect.nic and expect.nic.mtu_bytes:
         found.append(fault(_CHECK, "rail", match[0].strip()[:160], None, expect.nic.mtu_bytes))
+    if not found and (complaint := _COMPLAINT.search(text)):
+        found.append(unread(_CHECK, "rail", f"it says {complaint[0].strip()[:120]!r}"))
+    told = [_of_report(part, expect) for part in _reports(text)]
+    return [*found, *(told or [unread(_CHECK, "rail", "no row of figures")])]
+
+
+def _reports(text: str) -> list[str]:
+    """Return the reports that have rows: each test, and each end of it, has a title of its own."""
+    begins = [0, *(match.start() for match in _TITLE.finditer(text))]
+    parts = [text[begin:end] for begin, end in zip(begins, [*begins[1:], len(text)], strict=True)]
+    return [part for part in parts if any(True for _ in _rows(part))]
+
+
+def _of_report(text: str, expect: Expectations | None) -> Finding:
     figures, strange = list(_figures(text)), _strange(text)
-    if strange:
-        found.append(unread(_CHECK, "rail", strange))
-    elif not figures:
-        found.append(unread(_CHECK, "rail", "no row of figures"))
-    else:
-        found.append(_speed(text, figures, expect))
-    return found
+    if strange or not figures:
+        return unread(_CHECK, "rail", strange or "no row of figures")
+    return _speed(text, figures, expect)
 
 
 def _rows(text: str) -> Iterator[tuple[str, re.Match[str]]]:
@@ -119,6 +140,9 @@ def _speed(text: str, figures: list[_Figure], expect: Expectations | None) -> Fi
     both = 2 if _BOTH_WAYS.search(text) else 1
     percent = expect.rdma.bandwidth_percent
     floor = round(float(expect.nic.speed_gbps) * float(percent) / 100 * both, 2)
+    if value > float(expect.nic.speed_gbps) * both * _BEYOND:
+        why = f"{value:g} Gb/s is more than a rail of {expect.nic.speed_gbps} Gb/s carries: it was not measured over it"
+        return Finding(_CHECK, "rail", "incomplete", value, floor, unit, why)
     if value >= floor:
         return Finding(_CHECK, "rail", "pass", value, floor, unit)
     way = " both ways together" if both > 1 else ""

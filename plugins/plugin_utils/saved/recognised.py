@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 from ansible_collections.muster.cluster.plugins.module_utils.formats import nvidia_smi_query
@@ -19,14 +19,19 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
 
 from . import (
     array_state,
+    dcgm_health,
     gpu_burn_report,
     host_network_reports,
     infiniband_reports,
+    journal_json,
     lustre_health,
     nccl_debug_log,
     nccl_tests_report,
     nvidia_smi_table,
+    nvlink_error_counters,
+    nvme_health_text,
     perftest_report,
+    service_states,
     slurm_reasons,
     switch_counters,
 )
@@ -53,6 +58,8 @@ class Tool:
     # Whether the probe asks it once for each part, so that several texts of it are one output.
     each_part: bool = False
     findings: Callable[[str, Expectations | None], list[Finding]] | None = None
+    # Whether what it tells wants the command that was typed, as its text does not name what was done.
+    with_command: bool = False
 
 
 def tool_of(text: str) -> Tool | None:
@@ -184,8 +191,9 @@ def _files(path: str) -> Callable[[str], bool]:
 
 _JSON = r"\A\s*[{\[]"
 _RULER_TABLE = r"^\|[ -]*(?:Diagnostic +\| Result|----- +(?:Deployment|Metadata|Hardware|Integration|Stress) )"
-_RESULT = r"^\| (?:Software|GPU Memory|Diagnostic|Targeted \w+|Memtest|PCIe|[A-Z][\w ]+?) +\| +(?:Pass|Fail|Skip|Warn)"
-_LINKS_OF_GPU = r"^[ \t]+Link \d+: |^N[vV][lL]ink queries|inActive"
+_RESULT = r"^\| (?:Software|GPU Memory|Targeted \w+|Memtest|PCIe|[A-Z][\w ]+?) +\| +(?:Pass|Fail|Skip|Warn)\b"
+# A counter of a link has a name, and so a second colon.
+_LINKS_OF_GPU = r"^[ \t]+Link \d+: [^:\n]*$|^N[vV][lL]ink queries|inActive"
 _REPORT_OF_GPU = _any(
     _has(r"NVSMI LOG"),
     _has(r"^GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d"),
@@ -208,7 +216,7 @@ _MLXLINK_OF_RAILS = _any(
 )
 _SMARTCTL = _any(
     _has(_JSON, r'"(?:smartctl|nvme_smart_health_information_log)"'),
-    _has(r"^smartctl \d+\.\d|^=== START OF (?:INFORMATION|SMART DATA) SECTION ==="),
+    _has(r"^smartctl \d+\.\d|^=== START OF (?:INFORMATION|(?:READ )?SMART DATA) SECTION ==="),
 )
 _REDFISH = _any(_has(r'"@odata\.(?:id|type)"'), _has(r"^==> /redfish/"))
 _SLOTS = r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] [A-Z0-9].*: "
@@ -244,6 +252,16 @@ def _drive(at: int) -> str:
     return f"nvme {at + 1}"
 
 
+def _messages(pieces: Sequence[Piece]) -> str:
+    return "".join(journal_json.short_lines(piece.text) for piece in pieces)
+
+
+def _health_of_drives(pieces: Sequence[Piece]) -> str:
+    """Return each drive's report as ``smartctl -j`` prints it."""
+    reports = [each for piece in pieces for each in nvme_health_text.reports_in(piece.text)]
+    return blocks.joined({_drive(at): Output(each) for at, each in enumerate(reports)}).stdout
+
+
 def _copies(pieces: Sequence[Piece]) -> str:
     return blocks.joined({"nvbandwidth -j": Output("".join(each.text for each in pieces))}).stdout
 
@@ -266,22 +284,25 @@ _HOLDS = {
 # before files under headings (``==> /sys/...``), and last what is a log by some of its lines alone. Our own programs'
 # outputs have keys that nobody else uses.
 TOOLS: tuple[Tool, ...] = (
+    Tool("journalctl -o json", _mostly(journal_json.MESSAGE), "kernel_log", _messages),
     Tool("the kernel's log", _mostly(_KERNEL_LINE), "kernel_log"),
     Tool("nvidia-smi -q -x", _has(r"<!DOCTYPE nvidia_smi_log|<nvidia_smi_log>"), "nvidia_smi"),
     _judged_by(nvidia_smi_table),
     _judged_by(gpu_burn_report),
     Tool("nvidia-smi --query-gpu", nvidia_smi_query.recognises, "nvidia_smi"),
     Tool("dcgmi nvlink -s", _has(r"NvLink Link Status", r"^ *gpuId \d+:"), "nvlink"),
+    _judged_by(nvlink_error_counters),
     Tool("nvidia-smi nvlink", _has(r"^GPU \d+: .*\(UUID: ", _LINKS_OF_GPU), "nvlink"),
     Tool("nvidia-smi topo", _has(r"^[ \t]*GPU0[ \t].*", r"CPU Affinity|^[ \t]*GPU0[ \t]+X[ \t]"), "topology"),
     Tool("nvidia-smi -q", _REPORT_OF_GPU, "nvidia_smi"),
+    _judged_by(dcgm_health),
     Tool("dcgmi diag", _DIAGNOSIS, "dcgm_diag", _diagnosis),
     Tool("dcgmi nvlink -e", _has(_JSON, r'"CRC (?:FLIT|Data) Error"'), "dcgmi_nvlink", _nvlink_errors, each_part=True),
     Tool("dcgmi nvlink -e", _files(r"dcgmi nvlink -e"), "dcgmi_nvlink"),
     Tool("dcgmi diag", _files(r"dcgmi diag"), "dcgm_diag"),
     Tool("dcgmi discovery", _LISTS_GPUS),
     Tool("nvbandwidth", _COPIES, "nvbandwidth", _copies),
-    _judged_by(nccl_tests_report),
+    replace(_judged_by(nccl_tests_report), with_command=True),
     _judged_by(nccl_debug_log),
     _judged_by(perftest_report),
     _judged_by(infiniband_reports),
@@ -293,7 +314,8 @@ TOOLS: tuple[Tool, ...] = (
     Tool("fio", _has(r"^==> nvme ", r'"fio version"'), "nvme_read"),
     Tool("smartctl", _has(r"^==> nvme ", r'"smartctl"'), "smartctl"),
     Tool("fio", _has(_JSON, r'"fio version"'), "nvme_read", _under(_drive), each_part=True),
-    Tool("smartctl", _SMARTCTL, "smartctl", _under(_drive), each_part=True),
+    Tool("smartctl", _SMARTCTL, "smartctl", _health_of_drives, each_part=True),
+    Tool("nvme smart-log", nvme_health_text.is_log_of_nvme_cli, "smartctl", _health_of_drives, each_part=True),
     Tool("Redfish", _REDFISH, "redfish", _documents, each_part=True),
     Tool("lspci", _has(_SLOTS), "lspci"),
     Tool("InfiniBand state", _IBSTAT, "infiniband"),
@@ -308,6 +330,7 @@ TOOLS: tuple[Tool, ...] = (
     Tool("stress-ng", _has(r"^==> numa \d+ <==", _STREAM), "memory_bandwidth"),
     Tool("stress-ng", _has(r"^==> numa \d+ <==", _RANDLIST), "memory_latency"),
     Tool("stress-ng", _has(r"^stress-ng: \w+: +\["), "cpu_stress", _under(lambda _: "stress-ng")),
+    _judged_by(service_states),
     _judged_by(slurm_reasons),
     _judged_by(array_state),
     _judged_by(lustre_health),

@@ -50,7 +50,8 @@ _SIGN = rf"(?:# \$|[$#+]) (?P<typed>(?:sudo )?(?:/[\w./-]*/)?(?:{_TOOLS})(?![\w.
 _COMMAND_LINE = re.compile(
     rf"^(?:#{{10,}}\n(?:# (?!\$)[^\n]*\n)*)?(?:{_PROMPT}|{_SIGN})[ \t]*(?:\n#{{10,}})?(?:\n|\Z)", re.MULTILINE
 )
-_FIRST_COMMAND = re.compile(rf"\s*((?:sudo )?(?:/[\w./-]*/)?(?:{_TOOLS})(?: [^\n]*)?)\n")
+# "lfs check: ..." is what the tool says, no command.
+_FIRST_COMMAND = re.compile(rf"\s*((?:sudo )?(?:/[\w./-]*/)?(?:{_TOOLS})(?! \w+: | \d+\.\d+ )(?: [^\n]*)?)\n")
 
 _HEADING = re.compile(r"^==> (.+?) <==(?: \(.*\))?[ \t]*\n", re.MULTILINE)
 # What people's own headings name: a file, a command or a host; a probe's name sysfs files and parts.

@@ -43,6 +43,7 @@ _TELLING = (
     *("nvidia_smi", "nvlink", "mlxlink", "infiniband", "rail_names", "smartctl", "dcgm_diag", "nvbandwidth", "lspci"),
     *("ipmi_sdr", "ipmi_sel", "redfish", "dcgmi_nvlink"),
 )
+_NOT_ASKED = "the class asks nothing of it"
 _ADDRESS = re.compile(rf" ?\(?\b{NOWHERE}:[0-9a-f]{{2}}:00\.0\b\)?")
 
 
@@ -197,7 +198,8 @@ def _named(probe: str, text: str) -> Tool:
 def _read(tool: Tool, piece: Piece, expect: Expectations | None) -> list[Finding]:
     assert tool.findings is not None
     try:
-        found = tool.findings(piece.text, expect)
+        text = f"{piece.command}\n{piece.text}" if tool.with_command else piece.text
+        found = tool.findings(text, expect)
     except Exception as exc:  # noqa: BLE001 -- a parser's fault must cost a verdict, not all other files
         found = [_incomplete("saved", f"{tool.name} could not be read: {fault_of(exc)}")]
     found = found or [_incomplete("saved", f"{tool.name}: nothing to judge")]
@@ -258,6 +260,7 @@ def _of_capture(capture: _Capture, expect: Expectations | None, checks: Sequence
         told_of = replace(finding, subject=_ADDRESS.sub("", finding.subject), reason=_ADDRESS.sub("", finding.reason))
         found.append(Told(capture.files[probe], _tool(capture, probe), capture.host, told_of))
     found += _unread(capture, examination.values, outputs, found)
+    found += _unasked(capture, found) if expect and not checks else []
     return (found if expect else _without_class(found, capture)), {*wanted}
 
 
@@ -294,9 +297,7 @@ def _tool(capture: _Capture, probe: str) -> str:
 
 def _probe_of(check: str, capture: _Capture) -> str:
     """Return the probe by whose file a check's finding is named."""
-    module = CHECKS[check]
-    read = [*module.PROBES, *getattr(module, "OPTIONAL_PROBES", ())]
-    return next((probe for probe in read if probe in capture.files), next(iter(capture.files)))
+    return next((probe for probe in _read_by(check) if probe in capture.files), next(iter(capture.files)))
 
 
 def _unread(
@@ -312,6 +313,23 @@ def _unread(
         if why and why not in said:
             unread.append(Told(capture.files[probe], _tool(capture, probe), capture.host, _incomplete("saved", why)))
     return unread
+
+
+def _unasked(capture: _Capture, found: Sequence[Told]) -> list[Told]:
+    """Return a finding on each output that no check with a part of this class reads: its silence is no pass."""
+    read = {name for each in found if each.finding.check in CHECKS for name in _read_by(each.finding.check)}
+    return [
+        Told(capture.files[probe], _tool(capture, probe), capture.host, _incomplete("saved", _NOT_ASKED, "none"))
+        for probe in capture.pieces
+        if probe != DISCOVERY
+        and probe not in read
+        and not any(each.file == capture.files[probe] and each.finding.check == "saved" for each in found)
+    ]
+
+
+def _read_by(check: str) -> tuple[str, ...]:
+    module = CHECKS[check]
+    return (*module.PROBES, *getattr(module, "OPTIONAL_PROBES", ()))
 
 
 def _without_class(found: Sequence[Told], capture: _Capture) -> list[Told]:

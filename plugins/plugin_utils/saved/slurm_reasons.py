@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.muster.cluster.plugins.module_utils.words.expectations import Expectations
 from ansible_collections.muster.cluster.plugins.module_utils.words.finding import VERDICTS, Finding
-from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_findings import fault, sound, unread
+from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_findings import fault, sound, unread, watch
 from ansible_collections.muster.cluster.plugins.plugin_utils.saved.text_sections import sections
 
 NAME = "Slurm"
@@ -61,14 +61,28 @@ _JOB_STATE = re.compile(rf"\b(?:{'|'.join(_JOB_STATES)})\b")
 _BLOCK = re.compile(r"^NodeName=(\S+)", re.MULTILINE)
 _JOB_BLOCK = re.compile(r"^JobId=(\S+).*?\bJobState=(\w+)", re.MULTILINE | re.DOTALL)
 _CONTROLLER = re.compile(r"^.*\bslurmctld\b.*?:", re.MULTILINE)
+# SlurmctldLogFile and SlurmdLogFile name no program: told by what only these say.
+_LOG_FILE = re.compile(
+    r"^\[\d{4}-\d\d-\d\dT[\d:.]+\] (?:\S+: +)*(?:Nodes? \S+ not resp|update_node: node |"
+    r"drain_nodes: node |_slurm_rpc_|\w*_?node_config_validate|set_node_down|node \S+ (?:returned|state)|sched: |"
+    r"slurmctld version |Registering slurmctld)",
+    re.MULTILINE,
+)
+_DATE = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:[A-Z]{3,4} )?\d{4}")
 _SILENT = re.compile(r"error: Nodes (\S+) not responding|[Nn]ode (\S+) not responding|[Nn]odes? (\S+) not resp\b")
 _SET_DOWN = re.compile(
-    r"(?:update_node: node|set_node_down\w*:|drain_nodes: node|[Nn]ode) (\S+) (?:reason set to: (.*)|state set to "
-    r"(DOWN|DRAIN\w*|FAIL\w*).*|.*\bset(?:ting)? (?:to )?(?:state )?(DOWN|DRAIN\w*)\b.*)"
+    r"(?:update_node: node|set_node_down\w*:|drain_nodes: node|[Nn]ode) (\S+) (?:reason set to: (.*)|state (?:set )?to "
+    r"((?:DOWN|DRAIN|FAIL|INVAL)\w*.*)|.*\bset(?:ting)? (?:to )?(?:state )?(DOWN|DRAIN\w*)\b.*)"
 )
 _REASONS_HEAD = re.compile(r"^REASON +USER +TIMESTAMP +(?:STATE +)?NODELIST", re.MULTILINE)
 _REASON_ROW = re.compile(
     r"^(.+?) {2,}(\S+) +(\d{4}-\d\d-\d\dT\S+|Unknown) +(?:\S+ +)?(\S+)\s*$|^(.{20}) (\S+) +(\S+) +(\S+)\s*$"
+)
+# Where another command's output begins: a table's header, a node's paragraph, a job's.
+_BEGINS = re.compile(
+    r"^(?:(?P<head>REASON +USER +TIMESTAMP|(?=[^|\n]*\bSTATE\b)(?=[^|\n]*\b(?:NODELIST|HOSTNAMES)\b)[A-Z][A-Z_]+ )"
+    r"|(?P<node>NodeName=)|(?P<job>JobId=))",
+    re.MULTILINE,
 )
 _NODE_LINE = re.compile(r"^[A-Za-z][\w.,\[\]-]*\s*(?:[|,]|\s)\s*\S")
 _NO_REASON = ("", "none", "n/a", "(null)", "unknown")
@@ -76,7 +90,7 @@ _NO_REASON = ("", "none", "n/a", "(null)", "unknown")
 
 def recognises(text: str) -> bool:
     """Return whether this is Slurm's list of nodes or jobs, or its controller's log."""
-    if text.lstrip().startswith(("{", "[")):
+    if _is_document(text):
         return bool(
             re.search(r'"(?:next_state_after_reboot|gres_drained|slurmd_version|job_state|nodes)"', text)
         ) and bool(
@@ -86,27 +100,52 @@ def recognises(text: str) -> bool:
         )
     if _BLOCK.search(text) or _JOB_BLOCK.search(text) or _REASONS_HEAD.search(text):
         return True
-    if _CONTROLLER.search(text) and "slurmctld:" in text:
+    if (_CONTROLLER.search(text) and "slurmctld:" in text) or _LOG_FILE.search(text):
         return True
     return bool(_tabled(text)) or _is_of_jobs(text)
 
 
+def _is_document(text: str) -> bool:
+    return text.lstrip().startswith(("{", "[")) and not _LOG_FILE.search(text)
+
+
 def findings(text: str, expect: Expectations | None) -> list[Finding]:
     """Return one finding for each node that is told, or for each that jobs were lost on."""
+    found = [finding for part in _parts(text) for finding in _of_part(part)]
+    return _one_each(found) or [unread(_CHECK, "host", "no node's state is told")]
+
+
+def _parts(text: str) -> list[str]:
+    """Return what each of Slurm's commands printed: several may be saved in one."""
+    if _is_document(text):
+        return [text]
+    begins: list[int] = []
+    kind = ""
+    for match in _BEGINS.finditer(text):
+        # Each node and job has a paragraph of its own; each header is another table's.
+        if match.lastgroup == "head" or match.lastgroup != kind:
+            begins.append(match.start())
+        kind = str(match.lastgroup)
+    begins = begins if begins[:1] == [0] else [0, *begins]
+    parts = [text[begin:end] for begin, end in zip(begins, [*begins[1:], len(text)], strict=True)]
+    return [part for part in parts if part.strip()]
+
+
+def _of_part(text: str) -> list[Finding]:
     found: list[Finding] = []
-    if text.lstrip().startswith(("{", "[")):
+    if _is_document(text):
         found = list(_documented(text))
     elif _BLOCK.search(text):
         found = list(_blocks(text))
     elif _REASONS_HEAD.search(text):
         found = list(_reasons(text))
-    elif "slurmctld:" in text:
+    elif "slurmctld:" in text or _LOG_FILE.search(text):
         found = list(_logged(text))
     elif not _is_of_jobs(text):
         found = [_node(name, state, reason) for name, state, reason in _tabled(text)]
     if not found and (_is_of_jobs(text) or _JOB_BLOCK.search(text)):
         found = list(_jobs(text))
-    return _one_each(found) or [unread(_CHECK, "host", "no node's state is told")]
+    return found
 
 
 def _node(name: str, state: str, reason: str) -> Finding:
@@ -117,10 +156,12 @@ def _node(name: str, state: str, reason: str) -> Finding:
     if silent or any(word in _SICK for word in words):
         said = f"{state}{', slurmd does not answer' if silent else ''}{why}"
         return fault(_CHECK, name, said[:200], state, "in service")
-    if any(word in _AWAY for word in words):
+    # Behind the state: powered off, on its way up or down, to be rebooted, in a reservation for maintenance.
+    if any(word in _AWAY for word in words) or re.search(r"[~#!%$@^]", state):
         return unread(_CHECK, name, f"out of service: {state}{why}"[:200])
     if words and all(word in (*_SERVING, *_FLAGS) for word in words):
-        return sound(_CHECK, name, state)
+        # A node in service has no reason (scontrol update state=resume takes it away), or somebody left it for others.
+        return watch(_CHECK, name, f"{state}{why}"[:200], state) if why else sound(_CHECK, name, state)
     return unread(_CHECK, name, f"state {state!r} is unknown")
 
 
@@ -137,7 +178,7 @@ def _one_each(found: Sequence[Finding]) -> list[Finding]:
 def _blocks(text: str) -> Iterator[Finding]:
     for mark, body in sections(_BLOCK, text):
         state = re.search(r"\bState=(\S+)", body)
-        reason = re.search(r"^\s+Reason=(.*?)\s*$", body, re.MULTILINE)
+        reason = re.search(r"\sReason=(.*?)\s*$", body, re.MULTILINE)
         if state is None:
             yield unread(_CHECK, mark[1], "cut short, no state")
         else:
@@ -168,6 +209,8 @@ def _logged(text: str) -> Iterator[Finding]:
 def _tabled(text: str) -> list[tuple[str, str, str]]:
     """Return name, state and reason of each row of a table, with or without a header; nothing of another text."""
     lines = [line for line in text.split("\n") if line.strip()]
+    # sinfo --long tells the time first.
+    lines = lines[1:] if lines and _DATE.fullmatch(lines[0].strip()) else lines
     if not lines:
         return []
     if "|" in lines[0]:
@@ -253,6 +296,9 @@ def _documented(text: str) -> Iterator[Finding]:
         if not isinstance(name, str) or not ({"gres", "cpus", "boards", "slurmd_version"} & set(node)):
             continue
         words = [*(state if isinstance(state, list) else [state]), *(node.get("state_flags") or [])]
+        drained = node.get("gres_drained")
+        if isinstance(drained, str) and drained.strip().lower() not in _NO_REASON:
+            yield fault(_CHECK, name, f"drained of {drained.strip()}"[:200], drained, "N/A")
         yield _node(name, "+".join(str(word) for word in words), str(node.get("reason") or ""))
     yield from _summaries(data)
     for job in jobs:

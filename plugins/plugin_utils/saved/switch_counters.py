@@ -30,6 +30,9 @@ _PRIORITIES = 8
 _ALL_PAUSED = "pauses on all eight priorities: PFC is not bound to the lossless ones"
 # RS(544,514) mends up to 15 symbols of a codeword: one in this bin was one symbol from being lost.
 _LAST_BIN = 15
+# What IEEE 802.3 allows a link after FEC.
+_POST_BER = 1e-12
+_NOT_UP = "it is down or switched off: whether it must be up the plan says"
 
 _EEPROM = re.compile(r"^(\w[\w/]*): SFP EEPROM (?:detected|is not applicable.*|not detected)", re.MULTILINE)
 _STATUS = re.compile(
@@ -51,15 +54,29 @@ def recognises(text: str) -> bool:
 
 
 def findings(text: str, expect: Expectations | None) -> list[Finding]:
-    """Return what the table says of each port."""
-    reader = _reader(text)
-    if reader is None:
-        return [unread(_CHECK, "switch", "none of the tables that are judged")]
+    """Return what each table says of each port."""
     lossless = expect.fabric.port.lossless_priorities if expect and expect.fabric and expect.fabric.port else _LOSSLESS
-    try:
-        return list(reader(text, tuple(lossless))) or [unread(_CHECK, "switch", "no port is told")]
-    except (OutputError, ValueError, KeyError, AttributeError, RecursionError) as exc:
-        return [unread(_CHECK, "switch", f"cannot be read: {exc}")]
+    found: list[Finding] = []
+    for reader, part in _parts(text):
+        try:
+            found += list(reader(part, tuple(lossless))) or [unread(_CHECK, "switch", "no port is told")]
+        except (OutputError, ValueError, KeyError, AttributeError, RecursionError) as exc:
+            found.append(unread(_CHECK, "switch", f"cannot be read: {exc}"))
+    return found or [unread(_CHECK, "switch", "none of the tables that are judged")]
+
+
+def _parts(text: str) -> list[tuple[_Reader, str]]:
+    """Return what stands under each table's header up to the next of another kind: several may be saved in one."""
+    begins: dict[int, _Reader] = {}
+    for pattern, reader in _READERS:
+        for match in pattern.finditer(text):
+            begins.setdefault(match.start(), reader)
+    parts: list[tuple[_Reader, int]] = []
+    for at in sorted(begins):
+        if not parts or parts[-1][0] != begins[at]:
+            parts.append((begins[at], at))
+    ends = [at for _, at in parts[1:]] + [len(text)]
+    return [(reader, text[at:end]) for (reader, at), end in zip(parts, ends, strict=False)]
 
 
 _Reader = Callable[[str, Sequence[int]], Iterator[Finding]]
@@ -79,6 +96,11 @@ def _count(word: str) -> int | None:
     if plain in ("N/A", ""):
         return None
     return int(plain)
+
+
+def _rate(word: str) -> float:
+    """Return a bit error rate such as ``1.2e-08``, 0 where none is told."""
+    return float(word) if re.fullmatch(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?", word) else 0.0
 
 
 def _over_zero(row: Mapping[str, str], names: Sequence[str]) -> dict[str, int]:
@@ -105,6 +127,8 @@ def _interfaces(text: str, lossless: Sequence[int]) -> Iterator[Finding]:
             yield fault(_CHECK, row["IFACE"], f"packets were dropped: {_said(drops)}", _said(drops), 0)
         elif _count(row["RX_ERR"]) is None:
             yield unread(_CHECK, row["IFACE"], "the switch counts no errors of it")
+        elif row["STATE"] != "U":
+            yield unread(_CHECK, row["IFACE"], _NOT_UP)
         else:
             yield sound(_CHECK, row["IFACE"], "no errors")
 
@@ -118,6 +142,10 @@ def _fec(text: str, lossless: Sequence[int]) -> Iterator[Finding]:
             )
         elif lost is None:
             yield unread(_CHECK, row["IFACE"], "the switch counts no FEC of it")
+        elif row["STATE"] != "U":
+            yield unread(_CHECK, row["IFACE"], _NOT_UP)
+        elif (left := _rate(row.get("FEC_POST_BER", ""))) > _POST_BER:
+            yield watch(_CHECK, row["IFACE"], f"a bit error rate of {left:g} is left after FEC", left)
         else:
             yield sound(_CHECK, row["IFACE"], "none uncorrectable")
 
@@ -226,6 +254,8 @@ def _ports(text: str, lossless: Sequence[int]) -> Iterator[Finding]:
                 yield unread(_CHECK, row["Interface"], "down and without a module: whether it must be up the plan says")
         elif up == "down":
             yield unread(_CHECK, row["Interface"], "switched off")
+        elif row.get("FEC") == "none" and re.match(r"[248]00G|1600G", row["Speed"]):
+            yield unread(_CHECK, row["Interface"], f"up at {row['Speed']} without FEC contradict each other")
         else:
             yield sound(_CHECK, row["Interface"], up)
 
@@ -240,14 +270,30 @@ def _flags(text: str, lossless: Sequence[int]) -> Iterator[Finding]:
         if state == "ModuleFault" or why not in ("No Fault detected", "N/A"):
             bad.append(f"module fault: {why}")
         warned = [name for name, value in flags.items() if value == "True" and "warning" in name.lower()]
+        # A module that was switched off is low on power and has no data path: nobody waits for it.
+        odd = [f"{name}: {value}" for name, value in flags.items() if _at_odds(name, value)]
+        if flags.get("CMIS State (SW)") == "FAILED":
+            bad.append("SONiC could not set it up")
         if bad:
             yield fault(_CHECK, port, f"the module reports {_few(bad)}", len(bad), 0)
         elif not state or "Rx loss of signal flag" not in body:
             yield unread(_CHECK, port, "cut short, a module's flags are missing")
+        elif odd:
+            yield unread(_CHECK, port, f"the module does not carry traffic on all lanes: {_few(odd)}")
         elif warned:
             yield watch(_CHECK, port, f"the module warns: {_few(warned)}", len(warned))
         else:
             yield sound(_CHECK, port, state)
+
+
+def _at_odds(name: str, value: str) -> bool:
+    """Return whether a state is none of a port in use (xcvrd's states of CMIS, names of states as CMIS has them)."""
+    return (
+        (name == "Current module state" and value not in ("ModuleReady", "ModuleFault"))
+        or (name == "CMIS State (SW)" and value not in ("READY", "FAILED", "N/A"))
+        or (name.startswith("Data path state indicator") and value not in ("DataPathActivated", "N/A"))
+        or (name.startswith("Configuration status") and value.startswith("ConfigRejected"))
+    )
 
 
 def _few(names: Sequence[str]) -> str:
@@ -309,7 +355,7 @@ def _header(pattern: str) -> re.Pattern[str]:
 
 _READERS: tuple[tuple[re.Pattern[str], _Reader], ...] = (
     (_header(r"^\s*IFACE\s+STATE\s+FEC_CORR\s+FEC_UNCORR"), _fec),
-    (_header(r"^\s*IFACE\s+STATE\s+RX_OK.*RX_ERR"), _interfaces),
+    (_header(r"^\s*IFACE\s+STATE\s+(?:RX_OK.*)?RX_ERR"), _interfaces),
     (_header(r"^Symbol Errors Per Codeword\s+Codewords"), _histogram),
     (_header(r"^Ingress PG dropped packets:|^\s*Port(?:\s+PG\d){8}(?=[\s\S]*dropped)"), _groups),
     (_header(r"^\s*Port\s+TxQ\s+(?:Counter/pkts.*Drop/pkts|WredDrp/pkts)"), _queues),

@@ -13,6 +13,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from ansible_collections.muster.cluster.plugins.module_utils.formats import nvidia_smi_query
+from ansible_collections.muster.cluster.plugins.module_utils.judging.gpu_parts import on_superchip
+from ansible_collections.muster.cluster.plugins.module_utils.probes import nvidia_smi
 from ansible_collections.muster.cluster.plugins.module_utils.probes.infiniband import Device
 from ansible_collections.muster.cluster.plugins.module_utils.probes.mlxlink import Links
 from ansible_collections.muster.cluster.plugins.module_utils.probes.nvidia_smi import Gpus
@@ -23,6 +26,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.expectations 
     Expectations,
     Gpu,
     GpuPart,
+    Nic,
     PowerSupplies,
     Rail,
     read_expectations,
@@ -58,7 +62,7 @@ ASKED = frozenset(
 # Of these only a class says whether what looks wrong is wanted: a remark, no fault.
 DOUBTFUL = frozenset({"gpu_inventory", "gpu_settings", "gpu_versions", "nic_firmware", "microcode", "gpu_bandwidth"})
 # What they measure where it is a fault whatever the class says.
-CERTAIN = ("lost", "wrong data", "infoROM is corrupted", "the identity of another GPU")
+CERTAIN = ("lost", "wrong data", "a fault of the hardware", "infoROM is corrupted", "the identity of another GPU")
 
 
 def told(values: Mapping[str, Any]) -> Expectations:
@@ -96,8 +100,7 @@ def with_parts(expect: Expectations, values: Mapping[str, Any]) -> Expectations:
     if expect.nic and devices:
         found["nic"] = _class_nic(expect, devices, values) if expect.nic.rails else _nic_of(expect, devices, values)
     elif expect.nic and reports:
-        count = len(reports.links) + len(reports.unread)
-        found["nic"] = replace(expect.nic, rails=tuple(_rail(number) for number in range(count)))
+        found["nic"] = _linked(expect.nic, reports)
     drives = values.get("smartctl")
     if expect.nvme and drives:
         found["nvme"] = replace(expect.nvme, count=len(drives), addresses=None)
@@ -112,10 +115,19 @@ def excerpt_of(report: str) -> str:
     """
     if report.lstrip().startswith("<"):
         return report
+    if nvidia_smi_query.recognises(report):
+        return report if nvidia_smi_query.names_places(report) else _placed(report)
     if not _GPU_HEADING.search(report):
         report = f"GPU 0000{NOWHERE.upper()}:00:00.0\n{report}"
     described = len(_GPU_HEADING.findall(report))
     return f"Attached GPUs : {described}\n{_ATTACHED.sub('', report)}"
+
+
+def _placed(answer: str) -> str:
+    """Return an answer to ``--query-gpu`` that names its GPUs otherwise, with addresses that no host has."""
+    header, *rows = answer.lstrip("\n").split("\n")
+    at = (f"0000{NOWHERE.upper()}:{number:02x}:00.0, {row}" if row.strip() else row for number, row in enumerate(rows))
+    return "\n".join([f"pci.bus_id, {header}", *at])
 
 
 def names_of(devices: Iterable[str]) -> str:
@@ -151,11 +163,19 @@ def _gpu(values: Mapping[str, Any], base: Gpu) -> Gpu:
         vbios=None,
         persistence=False,
         pcie_generation=_usual((each.pcie.generation_max for each in gpus), 1),
-        pcie_width=_usual((each.pcie.width for each in gpus), 1),
+        pcie_width=_usual((_lanes(each) for each in gpus), 1),
         power_limit_watts=int(_usual((each.power_default_watts for each in gpus), base.power_limit_watts)),
         retired_pages=_RETIRED_PAGES if pages else None,
         row_remap=None if pages else base.row_remap,
     )
+
+
+def _lanes(gpu: nvidia_smi.Gpu) -> int | None:
+    """Return how many lanes a GPU must have by its own word: those that it and its slot can have.
+
+    The link of a superchip's GPU to its CPU is another, and not all of its lanes need be there.
+    """
+    return gpu.pcie.width if on_superchip(gpu) else gpu.pcie.width_max or gpu.pcie.width
 
 
 def _addresses(values: Mapping[str, Any]) -> list[str]:
@@ -175,6 +195,18 @@ def _addresses(values: Mapping[str, Any]) -> list[str]:
 
 def _parts(addresses: Sequence[str]) -> tuple[GpuPart, ...]:
     return tuple(GpuPart(f"GPU{number}", address) for number, address in enumerate(addresses))
+
+
+def _linked(nic: Nic, reports: Links) -> Nic:
+    """Return the NICs of which mlxlink tells the ports: with a class the fastest ones, as many as it has rails."""
+    told = {name: link.gbps or 0.0 for name, link in reports.links.items()}
+    # What could not be read may be a rail.
+    rates = {**told, **dict.fromkeys(reports.unread, float("inf"))}
+    kept = sorted(rates, key=lambda name: -rates[name])[: len(nic.rails) or None]
+    numbers = sorted(int(name[len("rail") :]) for name in kept if re.fullmatch(r"rail[0-9]{1,4}", name))
+    nic = nic if nic.rails else replace(nic, speed_gbps=int(min(told.values(), default=0.0)))
+    # Without a class the rate of a port is right: which one it has to have nothing tells.
+    return replace(nic, rails=tuple(map(_rail, numbers)))
 
 
 def _class_nic(expect: Expectations, devices: Mapping[str, Device], values: Mapping[str, Any]) -> Any:

@@ -99,6 +99,22 @@ def test_summary_that_fails_alone_is_the_hosts():
     assert by_gpu(json_report(document(test)), "pcie") == {0: PASS, None: FAIL}
 
 
+def test_warning_that_the_summary_alone_says_is_the_hosts():
+    summary = {"status": "Pass", "warnings": [{"warning": "GPU 1 is weak"}]}
+    test = {"name": "pcie", "results": [{"gpu_id": 0, "status": "Pass"}], "test_summary": summary}
+    assert json_report(document(test)).results[1] == Result("pcie", "pcie", None, PASS, (Trouble("GPU 1 is weak"),))
+    test["results"][0]["warnings"] = summary["warnings"]
+    assert by_gpu(json_report(document(test)), "pcie") == {0: PASS}
+
+
+@pytest.mark.parametrize("key", ["error", "errors"])
+def test_error_beside_the_results_leaves_them_and_is_no_pass(key):
+    whole = json.loads(document({"name": "pcie", "results": [{"gpu_id": 0, "status": "Fail"}]}))
+    report = json_report(json.dumps({**whole, key: "GPU 3 was lost"}))
+    assert [(result.gpu, result.status) for result in report.results] == [(0, FAIL), (None, UNKNOWN)]
+    assert report.results[1].troubles == (Trouble("GPU 3 was lost"),)
+
+
 @pytest.mark.parametrize(
     "warnings", ["broken", ["broken"], [{"warning": "broken"}], [{"warnings": "broken", "error_severity": "2"}]]
 )
@@ -194,6 +210,14 @@ def test_table_of_dcgm_3_hides_a_fail_under_a_pass():
 def test_all_means_the_gpus_that_the_table_counts(gpus, found):
     text = HEAD.replace("Deployment", "Integration") + row("PCIe", "Pass - All") + FOOT
     assert by_gpu(table_report(text, gpus), "pcie") == found
+
+
+def test_warning_below_a_test_that_all_passed_is_kept():
+    text = (
+        HEAD.replace("Deployment", "Integration") + row("PCIe", "Pass - All") + row("Warning", "GPU 1 is weak") + FOOT
+    )
+    results = table_report(text, [0, 1]).results
+    assert [(each.gpu, each.status, bool(each.troubles)) for each in results] == [(0, PASS, False), (1, PASS, True)]
 
 
 def test_list_that_is_cut_off_is_no_pass():

@@ -121,6 +121,9 @@ def test_event_that_is_no_fault(expect, text, verdict):
         ("Button #0x1", "State Asserted", "pass"),
         ("Fan FAN1", "Transition to Running", "pass"),
         ("", "A PCIe device reports an uncorrectable error", "fail"),
+        ("Power Supply PS3", "Power Supply Fan Fail", "fail"),
+        ("Voltage #0x1", "Failover to Redundant Interface", "pass"),
+        ("Unknown #0x3", "Fail-safe mode off", "pass"),
     ],
 )
 def test_event_means_what_the_type_of_its_sensor_makes_of_it(expect, sensor, text, verdict):
@@ -233,6 +236,20 @@ def test_required_sensor_without_a_reading_is_incomplete(expect, item):
     assert (found["sensor Inlet Temp"].verdict, found["bmc"].verdict) == ("incomplete", "pass")
 
 
+def test_fan_that_stands_still_is_watched_where_the_bmc_has_no_limit_for_it(expect):
+    expect["bmc"]["sensors"] = {"count": 1, "required": []}
+    found = by_part(bmc_sensors, sensors(Sensor("FAN1", "ok", 0.0, "RPM", "0 RPM")), expect)["bmc"]
+    assert (found.verdict, found.action) == ("pass", "investigate") and "FAN1: 0 RPM" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("sensor", "text"),
+    [("OEM record df", "000137 | 010203040506"), ("", "OEM record e0 010203"), ("Memory #1", "Spare")],
+)
+def test_event_whose_meaning_a_person_must_find_is_watched(expect, sensor, text):
+    assert judged(expect, event(sensor, text)) == WATCH
+
+
 @pytest.mark.parametrize(("count", "verdict"), [(2, "pass"), (3, "incomplete")])
 def test_too_few_sensors_are_incomplete(expect, count, verdict):
     expect["bmc"]["sensors"] = {"count": count, "required": []}
@@ -250,6 +267,7 @@ def supplies(*items):
         (Sensor("PS2", "ok", text="Presence detected"), "pass", "none"),
         (Sensor("PS2", "critical", text="Presence detected, Failure detected"), "fail", "replace"),
         (Sensor("PS2", "critical", text="Presence detected, Power Supply AC lost"), "fail", "investigate"),
+        (Sensor("PS2", "critical", text="Health OK, LineInputStatus LossOfInput"), "fail", "investigate"),
         (Sensor("PS2", "absent"), "fail", "reseat"),
         (Sensor("PS2", "unknown", text="0x1"), "incomplete", "investigate"),
         (None, "fail", "reseat"),

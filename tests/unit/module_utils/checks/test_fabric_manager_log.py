@@ -50,6 +50,11 @@ def test_errors_before_the_last_start_are_history(expect):
         ("[ERROR] [tid 1] something nobody has seen", "host", ("incomplete", "investigate")),
         ("[CRITICAL] [tid 1] something nobody has seen", "host", ("incomplete", "investigate")),
         ("[WARNING] [tid 1] something nobody has seen", "host", ("pass", "none")),
+        ("[WARNING] [tid 1] lost connection to GPU physical id 4", "host", ("incomplete", "investigate")),
+        ("[INFO] [tid 1] retrying after a timeout", "host", ("pass", "none")),
+        ("[WARNING] [tid 1] GPU physical id 4 is working in degraded mode", "host", ("fail", "investigate")),
+        ("[ERROR] [tid 1] NVLink training failed for NVSwitch physical id 2 port 33", "host", ("fail", "reset_gpu")),
+        ("[INFO] [tid 1] NVLink training is complete", "host", ("pass", "none")),
     ],
 )
 def test_line_is_judged_on_its_part(expect, line, part, answer):

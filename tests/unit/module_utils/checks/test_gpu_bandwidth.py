@@ -153,6 +153,19 @@ def test_wrong_data_fail_the_host_and_pass_nobody(four):
     assert (findings[4].action, findings[4].measured) == ("investigate", "wrong data")
 
 
+@pytest.mark.parametrize(("why", "verdict"), [("Failed", "incomplete"), ("Error x", "incomplete"), ("Waived", "pass")])
+def test_test_case_that_nobody_asked_for_and_that_failed_is_no_pass(four, why, verdict):
+    values = run(matrices={H2D: ((55.1,) * 4,), D2H: ((55.1,) * 4,), PEER: peers()}, troubles={"all_to_host": why})
+    findings = decide(four, values)
+    assert (findings[-1].subject, findings[-1].verdict) == ("host", verdict)
+
+
+def test_error_of_the_hardware_fails_the_host_and_passes_nobody(four):
+    findings = decide(four, run(matrices={}, corrupt=f"{PEER}: [CUDA_ERROR_ECC_UNCORRECTABLE] x"))
+    assert verdicts(findings) == ["incomplete"] * 4 + ["fail"]
+    assert findings[4].measured == "a fault of the hardware"
+
+
 def test_class_without_floors_passes_nobody(four):
     four["nvbandwidth"]["floors"] = []
     findings = gpu_bandwidth.decide({"nvbandwidth": run()}, typed(four))

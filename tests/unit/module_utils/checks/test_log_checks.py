@@ -499,7 +499,7 @@ def test_crash_that_was_asked_for_is_no_fault_and_a_later_one_is(expect):
 
 
 RESET, REBOOT, ASK = ("fail", "reset_gpu"), ("fail", "reboot"), ("fail", "investigate")
-REMARK, NOTHING = ("pass", "investigate"), ("pass", "none")
+BROKEN, REMARK, NOTHING = ("fail", "replace"), ("pass", "investigate"), ("pass", "none")
 
 
 @pytest.mark.parametrize("prefix", ["NVRM: ", "NVRM: GPU6 ", "NVRM "])
@@ -522,6 +522,11 @@ REMARK, NOTHING = ("pass", "investigate"), ("pass", "none")
         ("kgspHealthCheck_TU102: GSP-CrashCat Report", RESET),
         ("_kgspBootGspRm: unexpected WPR2 already up, cannot proceed with booting GSP", RESET),
         ("_kgspBootGspRm: (the GPU is likely in a bad state and may need to be reset)", RESET),
+        ("kgspWaitForGfwBootOk_TU102: failed to wait for GFW boot complete: 0x65 VBIOS version 96.00", RESET),
+        ("kgspWaitForGfwBootOk_TU102: (the GPU may be in a bad state and may need to be reset)", RESET),
+        ("kgspFmcReportErrorCode_GH100: Fatal GSP-FMC Error: version=0x1, partition=0x1, error code=0xaff", RESET),
+        ("kfspSendBootCommands_GH100: FSP boot cmds failed. RM cannot boot.", RESET),
+        ("_kgspLogXid119: ********************************* GSP Timeout **********************************", RESET),
         ("RmInitAdapter: Cannot initialize GSP firmware RM", RESET),
         ("kfspPollForQueueEmpty_IMPL: Timed out waiting for FSP command queue to be empty.", RESET),
         ("knvlinkDiscoverPostRxDetLinks_GH100: Getting peer0's postRxDetLinkMask failed!", RESET),
@@ -561,15 +566,111 @@ def test_gpu_driver_s_line_without_an_xid(expect, prefix, text, answer):
         ("gpu_log", "nvidia: module verification failed: signature and/or required key missing", NOTHING),
         ("gpu_log", "nvidia-modeset: ERROR: GPU:0: no display", NOTHING),
         ("gpu_log", "nvidia 0000:ab:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer", NOTHING),
+        ("gpu_log", "nvidia: disagrees about version of symbol module_layout", ASK),
+        ("gpu_log", "nvidia_uvm: Unknown symbol set_memory_uc (err -2)", ASK),
+        ("gpu_log", "nvidia: version magic '6.8.0-45 SMP mod_unload ' should be '6.8.0-48 SMP mod_unload '", ASK),
+        ("gpu_log", "nvidia_drm: Unknown symbol drm_fbdev_setup (err -2)", NOTHING),
+        # Without it NICs reach GPUs by dma-buf.
+        ("gpu_log", "nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -22)", REMARK),
+        (
+            "gpu_log",
+            "NVRM: GPU 0000:ab:00.0: GPU does not have the necessary power cables connected.",
+            ("fail", "reseat"),
+        ),
+        ("gpu_log", "NVRM: GPU 0000:ab:00.0 is already bound to vfio-pci.", ASK),
         ("nvme_log", "nvme nvme3: something went wrong: error 7", REMARK),
         ("nvme_log", "nvme: probe of 0000:03:00.0 failed with error -5", ("fail", "replace")),
         ("pcie_errors", "pcieport 0000:00:01.0: cannot do something", REMARK),
+        ("pcie_errors", "pcieport 0000:00:01.0: pciehp: Slot(7): Card not present", ("fail", "reseat")),
+        ("pcie_errors", "pcieport 0000:00:01.0: pciehp: Slot(7): Card present", NOTHING),
+        ("pcie_errors", "nvidia 0000:ab:00.0: AER: aer_uncor_severity: 0x00462030", ("fail", "reseat")),
+        ("pcie_errors", "nvidia 0000:ab:00.0: AER: aer_layer=Physical Layer, aer_agent=Receiver ID", NOTHING),
+        ("pcie_errors", "pcieport 0000:00:01.0: AER: Root Port link has been reset (-25)", REBOOT),
+        ("pcie_errors", "pcieport 0000:00:01.0: AER: Root Port link has been reset (0)", NOTHING),
+        ("pcie_errors", "pci 0000:ab:00.0: unknown header type 7f, ignoring device", REBOOT),
+        ("pcie_errors", "nvidia 0000:ab:00.0: Refused to change power state, currently in D3", REBOOT),
+        ("pcie_errors", "nvidia 0000:ab:00.0: refused to change power state from D3hot to D0", REBOOT),
+        # A part that was to sleep and did not.
+        ("pcie_errors", "xhci_hcd 0000:03:00.4: Refused to change power state from D0 to D3hot", NOTHING),
+        ("machine_check", "MCE: Killing python3:4711 due to hardware memory corruption fault at 7f0a", BROKEN),
+        (
+            "machine_check",
+            "[Hardware Error]: CPU:2 (19:11:1) MC17_STATUS[Over|UE|MiscV|AddrV|PCC|-|SyndV|UECC|-|-|-]: 0xfe2a",
+            BROKEN,
+        ),
+        (
+            "machine_check",
+            "[Hardware Error]: CPU:2 (19:11:1) MC1_STATUS[-|-|MiscV|-|-|-|SyndV|Deferred]: 0x8",
+            ASK,
+        ),
+        (
+            "machine_check",
+            "[Hardware Error]: CPU:2 (19:11:1) MC17_STATUS[-|CE|MiscV|-|-|-|CECC]: 0x9c",
+            NOTHING,
+        ),
+        ("machine_check", "thermal thermal_zone0: acpitz: critical temperature reached, shutting down", ASK),
+        ("machine_check", "thermal thermal_zone3: critical temperature reached (105 C), shutting down", ASK),
+        ("kernel_crash", "BUG: kernel NULL pointer dereference, address: 0000000000000008", ASK),
+        ("machine_check", "EDAC DEVICE0: UE: l3cache instance: cpu0 block: L3 count: 1 'x'", BROKEN),
+        ("machine_check", "smpboot: do_boot_cpu failed(-1) to wakeup CPU#44", ASK),
+        ("machine_check", "CPU44: failed to come online", ASK),
+        ("kernel_crash", "rcu: rcu_sched kthread starved for 5000 jiffies! g1 f0x0 RCU_GP_WAIT_FQS(5)", ASK),
+        ("kernel_crash", "BUG: arch topology borken", NOTHING),
+        ("kernel_crash", "BUG: scheduling while atomic: nv_queue/4711/0x00000002", ASK),
+        ("kernel_crash", "BUG: Bad rss-counter state mm:000000001 type:MM_FILEPAGES val:-1", ASK),
+        ("kernel_crash", "invalid opcode: 0000 [#1] PREEMPT SMP NOPTI", ASK),
+        ("kernel_crash", "traps: PANIC: double fault, error_code: 0x0", ASK),
+        ("kernel_crash", "INFO: task jbd2/md0-8:812 blocked in I/O wait for more than 120 seconds.", ASK),
+        (
+            "kernel_crash",
+            "traps: a.out[4711] trap invalid opcode ip:401136 sp:7ffc error:0 in a.out",
+            NOTHING,
+        ),
+        ("filesystem_log", "Aborting journal on device md0-8.", ASK),
+        (
+            "filesystem_log",
+            "EXT4-fs (md0): failed to convert unwritten extents -- potential data loss!",
+            ASK,
+        ),
+        ("filesystem_log", "EXT4-fs (md0): error count since last fsck: 12", ASK),
+        ("filesystem_log", "EXT4-fs (md0): warning: mounting fs with errors, running e2fsck is recommended", ASK),
+        ("filesystem_log", "EXT4-fs (md0): I/O error while writing superblock", ASK),
+        ("filesystem_log", "JBD2: Error -5 detected when updating journal superblock for md0-8.", ASK),
+        ("filesystem_log", "EXT4-fs (md0): orphan cleanup on readonly fs", NOTHING),
+        ("filesystem_log", "XFS (md1): Metadata CRC error detected at xfs_agf_read_verify+0xd0/0xf0 [xfs]", ASK),
+        ("filesystem_log", "XFS (md1): log mount/recovery failed: error -117", ASK),
+        ("filesystem_log", "XFS (md1): writeback error on inode 131, offset 0, sector 8", ASK),
+        ("filesystem_log", "XFS (md1): Starting recovery (logdev: internal)", NOTHING),
+        ("filesystem_log", "XFS (md1): Ending clean mount", NOTHING),
+        ("filesystem_log", "BTRFS: error (device sdb) in btrfs_commit_transaction:2314: errno=-5 IO failure", ASK),
+        ("filesystem_log", "BTRFS info (device sdb): bdev /dev/sdb errs: wr 0, rd 7, flush 0, corrupt 0, gen 0", ASK),
+        (
+            "filesystem_log",
+            "BTRFS info (device sdb): bdev /dev/sdb errs: wr 0, rd 0, flush 0, corrupt 0, gen 0",
+            NOTHING,
+        ),
+        ("filesystem_log", "sd 0:0:0:0: [sda] tag#12 Sense Key : Medium Error [current]", BROKEN),
+        ("filesystem_log", "sd 0:0:0:0: [sda] tag#12 Sense Key : Illegal Request [current]", NOTHING),
+        ("filesystem_log", "md/raid1:md127: active with 1 out of 2 mirrors", BROKEN),
+        ("filesystem_log", "md/raid:md0: raid level 5 active with 7 out of 8 devices, algorithm 2", BROKEN),
+        ("filesystem_log", "md/raid1:md127: active with 2 out of 2 mirrors", NOTHING),
+        ("filesystem_log", "md/raid10:md0: active with 12 out of 12 devices", NOTHING),
+        ("filesystem_log", "md/raid0:md0: too few disks (7 of 8) - aborting!", BROKEN),
         ("pcie_errors", "pcieport 0000:00:01.0: bridge window [io  size 0x1000]: failed to assign", NOTHING),
         ("pcie_errors", "pcieport 0000:00:01.0: BAR 13: failed to assign [io  size 0x1000]", NOTHING),
         ("pcie_errors", "nvidia 0000:ab:00.0: AER: PCIe Bus Error: severity=Correctable, type=Physical Layer", NOTHING),
         ("nic_log", "infiniband mlx5_3: dump_cqe:272:(pid 0): dump error cqe", REMARK),
         ("nic_log", "mlx5_core 0000:19:00.0: something: (pid 3): failed to do it", REMARK),
         ("nic_log", "mlx5_core 0000:19:00.0: Port module event: module 1, Cable unplugged", NOTHING),
+        ("nic_log", "mlx5_core 0000:19:00.0 rdma0: Recovered 12 eqes on EQ 0x8", REMARK),
+        ("nic_log", "bnxt_en 0000:19:00.0 eth1: Firmware unresponsive, status: 0x8000", REMARK),
+        ("mount_log", "LustreError: 99:0:(osc_cache.c:1141:osc_extent_make_ready()) LBUG", REBOOT),
+        ("mount_log", "LNetError: 9:0:(lib-move.c:1:lnet_send()) ASSERTION( msg ) failed: ", REBOOT),
+        ("nvme_log", "nvme9n1: Read(0x2) @ LBA 8, 8 blocks, Internal Error (sct 0x0 / sc 0x6) DNR ", BROKEN),
+        ("nvme_log", "nvme9n1: Write(0x1) @ LBA 8, 8 blocks, Write to RO Range (sct 0x1 / sc 0x82) ", BROKEN),
+        ("nvme_log", "nvme9n1: Read(0x2) @ LBA 8, 8 blocks, Host Pathing Error (sct 0x3 / sc 0x70) ", BROKEN),
+        ("nvme_log", "nvme nvme9: Removing controller...", ASK),
+        ("nvme_log", 'nvme nvme9: Removing ctrl: NQN "nqn.2014-08.org:a"', NOTHING),
     ],
 )
 def test_other_line_of_a_driver(expect, check, line, answer):
@@ -601,12 +702,43 @@ def test_other_line_of_a_driver(expect, check, line, answer):
         ("firmware version: 65535.65535.65535", REBOOT),
         ("firmware version: 28.39.1002", NOTHING),
         ("mlx5_cmd_out_err:838:(pid 1): ACCESS_REG(0x805) op_mod(0x0) failed", ("incomplete", "investigate")),
+        ("mlx5_pci_init:901: Cannot enable PCI device, aborting", REBOOT),
+        ("mlx5_pci_init:907: error requesting BARs, aborting", REBOOT),
+        ("mlx5_fw_fatal_reporter_err_work:777: firmware fatal error was met", REBOOT),
+        ("Local catastrophic error", REBOOT),
+        ("mlx5_fw_reporters_create:9: Failed to create fw fatal reporter, err = -2", REMARK),
     ],
 )
 def test_nic_driver_s_line(expect, line, answer):
     found = findings("nic_log", expect, f"mlx5_core 0000:19:00.0: {line}")
     item = found.get("nic 0000:19:00.0", found["host"])
     assert (item.verdict, item.action) == answer
+
+
+_DOWN = "bond0: now running without any active interface!"
+_AWAY = ("nvme nvme9: starting error recovery", "nvme nvme9: Reconnecting in 10 seconds...")
+
+
+@pytest.mark.parametrize(
+    ("check", "part", "lines", "answer"),
+    [
+        ("nic_log", "host", (_DOWN,), ("incomplete", "investigate")),
+        ("nic_log", "host", (_DOWN, "bond0: (slave eth1): link status definitely down, disabling slave"),
+         ("incomplete", "investigate")),
+        ("nic_log", "host", (_DOWN, "bond0: active interface up!"), REMARK),
+        ("nic_log", "host", (_DOWN, "bond0: (slave eth1): link status definitely up, 25000 Mbps full duplex"), REMARK),
+        ("nic_log", "host", (_DOWN, "bond1: active interface up!"), ("incomplete", "investigate")),
+        ("nic_log", "host", (_DOWN, "bond0 (unregistering): Released all slaves"), REMARK),
+        ("nvme_log", "nvme nvme9", _AWAY, ("incomplete", "investigate")),
+        ("nvme_log", "nvme nvme9", (*_AWAY, "nvme nvme9: Failed reconnect attempt 1"), ("incomplete", "investigate")),
+        ("nvme_log", "nvme nvme9", (*_AWAY, "nvme nvme9: Successfully reconnected (1 attempt)"), REMARK),
+        ("nvme_log", "nvme nvme9", (*_AWAY, "nvme nvme8: Successfully reconnected (1 attempt)"),
+         ("incomplete", "investigate")),
+    ],
+)  # fmt: skip
+def test_what_was_lost_is_no_pass_until_it_is_back(expect, check, part, lines, answer):
+    found = findings(check, expect, *lines)[part]
+    assert (found.verdict, found.action) == answer
 
 
 def test_health_report_of_a_mild_severity_is_not_worse_by_its_syndrome(expect):

@@ -345,8 +345,16 @@ def test_limited_counter_that_is_not_there_is_incomplete(expect):
         ({"flags": ("Rx LOS on lane 0",), "monitored": "No"}, "fail", "reseat", "the module reports Rx LOS"),
         ({"unread_flags": ("Rx LOS",)}, "incomplete", "investigate", "Rx LOS could not be read"),
         ({"module_state": "Fault state"}, "fail", "reseat", "Fault state"),
-        ({"data_paths": ("DPInit", "DPInit")}, "fail", "reseat", "no lane's data path is activated (DPInit)"),
-        ({"data_paths": ("DPActivated", "DPDeactivated")}, "pass", "none", ""),
+        ({"module_state": "LowPwr state"}, "incomplete", "investigate", "a module in 'LowPwr state' contradict"),
+        ({"configuration": "ConfigRejectedInvalidAppSel"}, "incomplete", "investigate", "ConfigRejectedInvalidAppSel"),
+        ({"data_paths": ("DPInit", "DPInit")}, "fail", "reseat", "data path of 0 of 4 lanes is activated (DPInit)"),
+        ({"data_paths": ("DPActivated",) * 3 + ("DPDeinit",)}, "fail", "reseat", "of 3 of 4 lanes is activated"),
+        # The other four are another port's.
+        ({"data_paths": ("DPActivated",) * 4 + ("DPDeactivated",) * 4}, "pass", "none", ""),
+        ({"speed": "200G"}, "fail", "reseat", "runs at 200 Gb/s (4x 200G), class rate 400"),
+        ({"speed": "100G", "width": "1x"}, "fail", "reseat", "runs at 100 Gb/s (1x 100G)"),
+        ({"speed": None}, "incomplete", "investigate", "speed unread, width 4x: the rate could not be told"),
+        ({"width": None}, "incomplete", "investigate", "the rate could not be told"),
         (
             {"limited": {"Voltage [mV]": mlxlink.Reading((2969.0,), 2970, 3630)}},
             "fail",
@@ -356,7 +364,6 @@ def test_limited_counter_that_is_not_there_is_incomplete(expect):
         ({"limited": {"Voltage [mV]": mlxlink.Reading((2970.0,), 2970, 3630)}}, "pass", "none", ""),
         ({"loopback": "PHY Local Loopback"}, "fail", "investigate", "the port talks to itself"),
         ({"speed": "400G", "width": "4x", "fec": "No FEC"}, "fail", "investigate", "at 100 Gb/s per lane"),
-        ({"speed": "100G", "width": "4x", "fec": "No FEC"}, "pass", "none", ""),
         ({"physical_state": "Disabled"}, "incomplete", "investigate", "contradict each other"),
         ({"raw_ber_lanes": (1e-9, 3e-4)}, "fail", "reseat", "raw BER 0.0003 on lane 1"),
         ({"raw_ber_lanes": (1e-9, 2e-6)}, "pass", "investigate", "on lane 1 is above 1e-06"),
@@ -371,6 +378,12 @@ def test_physical_layer(changes, verdict, action, said, expect):
     sick = only(nic_physical, link(**changes), expect)
     assert (sick.verdict, sick.action) == (verdict, action) and said in sick.reason
     assert not sick.reason or "serial LAB" in sick.reason
+
+
+def test_lanes_of_25_gb_per_s_need_no_error_correction(expect):
+    expect["nic"]["speed_gbps"] = 100
+    found = only(nic_physical, link(speed="100G", width="4x", fec="No FEC"), expect)
+    assert (found.verdict, found.action) == ("pass", "none")
 
 
 def test_device_without_report_is_incomplete_with_its_reason(expect):

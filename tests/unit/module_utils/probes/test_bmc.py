@@ -306,6 +306,35 @@ def test_entry_says_whether_it_is_repaired_and_about_hardware(more, expected):
 @pytest.mark.parametrize(
     ("more", "state"),
     [
+        ({}, "ok"),
+        ({"DetectorState": "OK"}, "ok"),
+        ({"DetectorState": "Warning"}, "warning"),
+        ({"DetectorState": "Critical"}, "critical"),
+        ({"LineInputStatus": "Normal"}, "ok"),
+        ({"LineInputStatus": "LossOfInput"}, "critical"),
+        ({"FailurePredicted": False, "PredictedMediaLifeLeftPercent": 98}, "ok"),
+        ({"FailurePredicted": True}, "critical"),
+        ({"PredictedMediaLifeLeftPercent": 0}, "critical"),
+        ({"StatusIndicator": "OK"}, "ok"),
+        ({"StatusIndicator": "PredictiveFailureAnalysis"}, "critical"),
+        ({"Status": {"State": "Enabled", "Health": "OK", "Conditions": [{"Severity": "Critical"}]}}, "critical"),
+        ({"Status": {"State": "Enabled", "Health": "OK", "Conditions": []}}, "ok"),
+    ],
+)
+def test_what_a_part_says_beside_its_health_counts(more, state):
+    part = {"@odata.type": "#Drive.v1_17_0.Drive", "Name": "D3", "Status": {"State": "Enabled", "Health": "OK"}, **more}
+    assert [sensor.state for sensor in redfish.parse(Output(json.dumps(part))).sensors] == [state]
+
+
+def test_detector_of_a_group_needs_no_status_of_its_own():
+    group = {"GroupName": "g", "Detectors": [{"DetectorState": "Critical"}, {"DetectorState": "OK"}]}
+    text = json.dumps({"@odata.type": "#LeakDetection.v1_0_0.LeakDetection", "LeakDetectorGroups": [group]})
+    assert [sensor.state for sensor in redfish.parse(Output(text)).sensors] == ["critical", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("more", "state"),
+    [
         ({"LinkStatus": "LinkUp"}, "ok"),
         ({"LinkStatus": "LinkDown"}, "critical"),
         ({"LinkStatus": "NoLink"}, "warning"),

@@ -294,6 +294,27 @@ def test_query_saved_as_csv_is_read_with_and_without_units(text):
     assert second.sensor_errors == {"temperature": "[Unknown Error]"}
 
 
+def test_query_tells_flags_and_reasons_as_numbers_too():
+    text = (
+        "gpu_bus_id, remapped_rows.pending, remapped_rows.failure, clocks_event_reasons.active, "
+        "ecc.errors.uncorrected.volatile.total\n"
+        "00000000:1B:00.0, 0, 1, 0x0000000000000048, 4\n00000000:AB:00.0, 1, No, 0x0000000000000001, [N/A]\n"
+    )
+    first, second = nvidia_smi.parse(Output(text)).gpus
+    assert [(gpu.remapped_rows.pending, gpu.remapped_rows.failure) for gpu in (first, second)] == [
+        (False, True),
+        (True, False),
+    ]
+    assert {name for name, holds in first.throttle.items() if holds} == {"hw_slowdown", "hw_thermal_slowdown"}
+    assert {name for name, holds in second.throttle.items() if holds} == {"idle"}
+    assert (first.volatile.uncorrectable, second.volatile.uncorrectable) == (4, None)
+
+
+def test_query_that_names_gpus_by_index_alone_is_unreadable():
+    with pytest.raises(Unreadable, match=r"pci\.bus_id"):
+        nvidia_smi.parse(Output("index, remapped_rows.pending\n0, No\n"))
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -93,7 +93,9 @@ def test_notes_of_fio_before_the_report_are_passed_over():
 @pytest.mark.parametrize(
     ("change", "rc", "why"),
     [
-        ({"error": 5}, 1, "fio error 5, exit status 1: said"),
+        ({"error": 5}, 1, "fio error 5 (Input/output error), exit status 1: said"),
+        ({"error": 5}, 0, "fio error 5 (Input/output error), exit status 0"),
+        ({"total_err": 12, "first_error": 61}, 0, "fio error 61"),
         ({}, 1, "fio error none, exit status 1"),
         ({"total_ios": 0}, 0, "no read came to its end"),
         ({"runtime": 0}, 0, "no read came to its end"),

@@ -107,6 +107,24 @@ def test_wrong_data_in_json():
     assert said[:20] in parse('{"nvbandwidth": {"error": "' + said + '"}}', rc=1).corrupt
 
 
+@pytest.mark.parametrize("form", ["{table}{error}", '{{"nvbandwidth": {{"error": "{error}"}}}}'])
+def test_error_of_the_hardware_is_a_fault_and_no_unreadable_output(form):
+    error = "[CUDA_ERROR_ECC_UNCORRECTABLE] uncorrectable ECC error encountered in expression cuCtxSynchronize()"
+    assert "ECC_UNCORRECTABLE" in parse(form.format(table=TABLE.format(devices=""), error=error), rc=1).corrupt
+
+
+def test_document_before_an_error_is_no_whole_one():
+    text = '{"nvbandwidth": {"testcases": []}}\nterminate called after throwing an instance of \'std::runtime_error\'\n'
+    with pytest.raises(Unreadable, match="terminate called"):
+        parse(text)
+
+
+def test_table_before_an_error_is_no_whole_one():
+    text = TABLE.format(devices="") + "[CUDA_ERROR_LAUNCH_FAILED] unspecified launch failure in expression x\n"
+    with pytest.raises(Unreadable, match="CUDA_ERROR_LAUNCH_FAILED"):
+        parse(text)
+
+
 def test_table():
     run = parse(TABLE.format(devices=""), listing=listing_of("0, 00000000:0B:00.0", "1, 00000000:8B:00.0"))
     assert run.matrices == {

@@ -14,6 +14,7 @@ PORT = """Settings for eth7:
 \tDuplex: Full
 \tLink detected: yes
 """
+FEC = "FEC parameters for eth7:\nSupported/Configured FEC encodings: Auto RS\nActive FEC encoding: RS\n"
 MODULE = """\tIdentifier                                : 0x11 (QSFP28)
 \tModule temperature                        : 40.00 degrees C / 104.00 degrees F
 \tLaser tx bias current (Channel 1)         : 7.000 mA
@@ -25,6 +26,7 @@ MODULE = """\tIdentifier                                : 0x11 (QSFP28)
 \tModule temperature high alarm threshold   : 75.00 degrees C / 167.00 degrees F
 \tModule temperature low alarm threshold    : -5.00 degrees C / 23.00 degrees F
 """
+IN_FAULT = "Module State : 0x05 (ModuleFault)\n\tModule Fault Cause : 0x01 (TEC runaway)\n"
 QOS = """Priority trust state: dscp
 PFC configuration:
 \tpriority    0   1   2   3   4   5   6   7
@@ -49,6 +51,13 @@ def judged(text, wanted=None):
     return min(found, key=lambda finding: order.index(finding.verdict))
 
 
+@pytest.mark.parametrize("beside", [PORT, MODULE, QOS, GIDS, LOST])
+@pytest.mark.parametrize("first", [True, False])
+def test_what_one_tool_says_does_not_hide_what_another_says(beside, first):
+    sick = ERRORS.replace("temp: 0", "temp: 7")
+    assert judged(sick + beside if first else beside + sick).verdict == "fail"
+
+
 @pytest.mark.parametrize(
     ("text", "old", "new", "verdict", "said"),
     [
@@ -57,11 +66,24 @@ def judged(text, wanted=None):
         (PORT, "Full\n\tLink", "Half\n\tLink", "fail", "half duplex"),
         (PORT, "Speed: 100000", "Speed: 25000", "incomplete", "a class says"),
         (PORT, "Speed: 100000Mb/s", "Speed: Unknown!", "incomplete", "Unknown!"),
+        (FEC, "", "", "incomplete", "a class says"),
+        (FEC, "encoding: RS", "encoding: Off", "incomplete", "error correction is Off"),
+        (PORT + FEC, "encoding: RS", "encoding: Off", "incomplete", "error correction is Off"),
         (MODULE, "", "", "pass", ""),
         (MODULE, ": 40.00", ": 76.00", "fail", "module temperature 76.00"),
         (MODULE, ": 7.000", ": 0.000", "fail", "laser bias current (channel 1) 0.000 mA"),
         (MODULE, "alarm   (Channel 1)    : Off", "alarm   (Channel 1)    : On", "fail", "Laser rx power low alarm"),
         (MODULE, "warning           : Off", "warning           : On", "pass", "high warning"),
+        (MODULE, "Module temperature  ", "Module State : 0x03 (ModuleReady)\n\tModule temperature  ", "pass", ""),
+        (MODULE, "Module temperature  ", f"{IN_FAULT}\tModule temperature  ", "fail", "in fault: TEC runaway"),
+        (
+            MODULE,
+            "Module temperature  ",
+            "Module State : 0x01 (ModuleLowPwr)\n\tModule temperature  ",
+            "pass",
+            "LowPwr",
+        ),
+        (MODULE, "0.9000 mW / -0.46 dBm", "0.0000 mW / -inf dBm", "pass", "no light"),
         (QOS, "", "", "incomplete", "a class says"),
         (GIDS, "", "", "pass", ""),
         (GIDS, "10.0.0.1", "        ", "fail", "no RoCE v2 GID with an IPv4 address"),
@@ -70,6 +92,10 @@ def judged(text, wanted=None):
         (LOST, "sequence: 0", "sequence: 8", "incomplete", "out_of_sequence 8"),
         (ERRORS, "", "", "pass", ""),
         (ERRORS, "errors_phy: 0", "errors_phy: 4", "pass", "does it grow?"),
+        (ERRORS, "errors_phy: 0", "errors_phy: 0\n     rx_prio3_discards: 7", "pass", "rx_prio3_discards 7"),
+        (ERRORS, "errors_phy: 0", "errors_phy: 0\n     rx_pci_signal_integrity: 7", "pass", "signal_integrity 7"),
+        (ERRORS, "errors_phy: 0", "errors_phy: 0\n     rx_err_lane_0_phy: 81234567", "pass", ""),
+        (ERRORS, "     rx_crc_errors_phy: 0\n     module_high_temp: 0\n", "     rx0_xdp_drop: 0\n", "incomplete", ""),
         (ERRORS, "temp: 0", "temp: 2", "fail", "module_high_temp 2"),
         (LINKS, "", "", "incomplete", "a class says"),
         (LINKS, '["UP"], "master"', '["NO-CARRIER", "UP"], "master"', "fail", "no carrier"),

@@ -72,6 +72,14 @@ def prefixed(prefix: str, text: str) -> str:
         SICK,
         SICK.rstrip("\n"),
         SICK.replace("\n", "\r\n"),
+        "".join(
+            json.dumps(
+                {"__REALTIME_TIMESTAMP": "1790000000000001", "PRIORITY": "3", "_HOSTNAME": "gpu-01"}
+                | {"SYSLOG_IDENTIFIER": "kernel", "MESSAGE": line.partition("] ")[2]}
+            )
+            + "\n"
+            for line in SICK.splitlines()
+        ),
         b"\xef\xbb\xbf" + SICK.encode(),
         SICK.encode("utf-16"),
         gzip.compress(SICK.encode()),
@@ -307,6 +315,21 @@ def test_report_under_load_names_the_checks_that_are_not_asked(saved, capsys: Ca
     assert not [line for line in lines if "taken under load" in line]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("index, name, remapped_rows.pending\n0, NVIDIA H200, No\n1, NVIDIA H200, Yes\n", "reset_gpu"),
+        ("index, ecc.errors.uncorrected.volatile.total\n0, 0\n1, 4\n", "4 uncorrectable errors"),
+        ("uuid, temperature.gpu, power.draw [W]\nGPU-1, 31, 70.1 W\nGPU-2, [GPU is lost], [GPU is lost]\n", "lost"),
+        ("pci.bus_id, pcie.link.width.current, pcie.link.width.max\n00000000:19:00.0, 8, 16\n", "8 lanes"),
+    ],
+)
+def test_answer_to_a_query_tells_its_faults_without_a_class(text: str, said: str, saved, capsys: Capture) -> None:
+    status, lines = told(capsys, saved(text))
+    assert status == 1
+    assert any(said in line for line in lines if line.startswith("fail")), lines
+
+
 def test_outputs_of_one_host_are_judged_together(saved, tmp_path: Path, capsys: Capture) -> None:
     saved((HEALTHY / "nvidia_smi.xml").read_bytes(), "gpu-01/nvidia-smi.txt")
     saved(SEL, "gpu-01/sel.txt")
@@ -361,3 +384,93 @@ def test_class_owes_all_of_its_rails_at_its_rate(
     found, lines = told(capsys, saved(ibstat(rates)), "--class=dgx_h100", "--check=nic_link")
     assert any(said in line for line in lines), lines
     assert found == status, lines
+
+
+def mlxlink(*speeds: str) -> str:
+    """Return what mlxlink prints of one healthy port for each speed."""
+    (report,) = re.findall(r"==> rail0 <==\n\n?(\{[\s\S]*?)\n==> rail1", (HEALTHY / "mlxlink.txt").read_text())
+    return "".join(report.replace('"Speed" : "400G"', f'"Speed" : "{speed}"') for speed in speeds)
+
+
+@pytest.mark.parametrize(
+    ("speeds", "status", "said"),
+    [
+        (["400G"], 0, "pass"),
+        (["200G"], 1, "runs at 200 Gb/s"),
+        (["400G"] * 7 + ["200G"], 1, "runs at 200 Gb/s"),
+        (["100G"] + ["400G"] * 8, 0, "pass"),
+    ],
+    ids=["whole", "slow", "one of all is slow", "with a port for storage"],
+)
+def test_physical_layer_at_another_rate_than_the_class_s_is_no_pass(
+    speeds: list[str], status: int, said: str, saved, capsys: Capture
+) -> None:
+    found, lines = told(capsys, saved(mlxlink(*speeds)), "--class=dgx_h100")
+    assert found == status and any(said in line for line in lines), lines
+    assert told(capsys, saved(mlxlink(*speeds)))[0] == 2
+
+
+NCCL_INIT = (
+    "n:1:1 [0] NCCL INFO NET/IB : Using {devices} [RO]; OOB eth0:10.0.0.3<0>\nn:1:1 [0] NCCL INFO Using network IB\n"
+    "n:1:1 [0] NCCL INFO Channel 00/0 : 3[3] -> 8[0] [send] via NET/IB/0/GDRDMA\n"
+    "n:1:1 [0] NCCL INFO comm 0x5 rank 3 nranks 16 - Init COMPLETE\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("count", "last", "status"), [(8, "", 0), (7, "", 1), (8, "n:1:1 [0] NCCL INFO comm 0x5 - Abort COMPLETE\n", 2)]
+)
+def test_nccl_s_log_passes_with_all_rails_and_a_sound_end(
+    count: int, last: str, status: int, saved, capsys: Capture
+) -> None:
+    text = NCCL_INIT.format(devices=" ".join(f"[{at}]mlx5_{at}:1/IB" for at in range(count))) + last
+    assert told(capsys, saved(text), "--class=dgx_h100")[0] == status
+
+
+@pytest.mark.parametrize("command", ["all_reduce_perf -b 8G -e 8G\n", "[root@n1 ~]# all_reduce_perf -b 8G -e 8G\n"])
+def test_collective_is_named_by_the_command_too(command: str, saved, capsys: Capture) -> None:
+    ranks = "".join(f"#  Rank {at} Group 0 Pid {at} on n1 device {at} [0000:{at}b:00] NVIDIA H100\n" for at in range(8))
+    columns = "time   algbw   busbw #wrong     time   algbw   busbw #wrong"
+    side = "91480.0  93.90  164.3      0"
+    text = (
+        f"{command}# nThread 1 nGpus 8 minBytes 8 maxBytes 8\n{ranks}#   size  count  type  redop  root  {columns}\n"
+        f"  8589934592  2147483648  float  sum  -1  {side}  {side}\n# Out of bounds values : 0 OK\n"
+    )
+    lines = told(capsys, saved(text), "--class=dgx_h100")[1]
+    assert any("speed" in line and "all_reduce" in line for line in lines), lines
+
+
+def test_output_of_which_the_class_asks_nothing_passes_nothing(saved, capsys: Capture) -> None:
+    status, lines = told(capsys, saved((HEALTHY / "nvme_read.txt").read_text()), "--class=dgx_h100")
+    assert status == 2 and "the class asks nothing of it" in lines[0]
+
+
+def test_complaint_of_a_tool_in_the_first_line_is_no_command(saved, capsys: Capture) -> None:
+    text = "lfs check: error checking scr-OST0001-osc-ff9c: shut down (108)\nscr-MDT0000-mdc-ff9c active.\n"
+    assert told(capsys, saved(text))[0] == 1
+
+
+def perftest(gbps: str, size: int = 65536, title: str = "RDMA_Write BW Test") -> str:
+    """Return what perftest prints of one test."""
+    return (
+        f"                    {title}\n Number of qps   : 4\n"
+        " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+        f" {size}      5000           0.00               {gbps}              0.747890\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (perftest("392.11"), 0),
+        (perftest("196.11"), 1),
+        (perftest("3920.11"), 2),
+        (perftest("196.11") + perftest("392.11", 8388608), 1),
+        (perftest("392.11", 8388608) + perftest("196.11"), 1),
+        (perftest("784.22", title="RDMA_Write Bidirectional BW Test") + perftest("392.11"), 0),
+        (perftest("392.11", title="RDMA_Write Bidirectional BW Test") + perftest("392.11"), 1),
+    ],
+    ids=["whole", "half", "more than a rail carries", "half, then whole", "whole, then half", "both ways", "one way"],
+)
+def test_each_report_of_perftest_counts(text: str, status: int, saved, capsys: Capture) -> None:
+    assert told(capsys, saved(text), "--class=dgx_h100")[0] == status
