@@ -71,6 +71,13 @@ _FAULTS = (
     f"NVRM: GPU {_GPU}.0: GPU does not have the necessary power cables connected.",
     "NVRM: kgspWaitForGfwBootOk_TU102: failed to wait for GFW boot complete: 0x65 VBIOS version 96.00.74.00.01",
     f"pcieport {_GPU}.0: pciehp: Slot(7): Card not present",
+    f"pciehp {_GPU}.0:pcie24: slot(7): Link Down event",
+    f"pciehp {_GPU}.0:pcie004: Slot(7): Card not present",
+    "NVRM: GPU6 kgmmuCheckMemSubsysError_IMPL: Memory Subsystem Error detected. kbusSendSysmembarSingle failed.",
+    "NVRM: GPU6 kbusSendSysmembarSingle_GH100: - timeout error waiting for startToken = 0x3 cnt=24105122",
+    "NVRM: GPU0 _kgspRpcGspEventPmuHalted: Received signal from GSP that PMU has halted.",
+    f"NVRM: Attempting to remove device {_GPU}.0 with non-zero usage count!",
+    "NVRM: Attempting to remove minor device 0 with non-zero usage count!",
     f"nvidia {_GPU}.0: AER: aer_uncor_severity: 0x00462030",
     f"pci {_GPU}.0: unknown header type 7f, ignoring device",
     f"nvidia {_GPU}.0: Refused to change power state, currently in D3",
@@ -112,6 +119,7 @@ _WRITTEN = (
     ("as journalctl writes it", "{at}{line}"),
     ("with more blanks", "{at} {line}  "),
     ("under another host's name", "2026-11-20T08:00:00+0000 host.example.com kernel: {line}"),
+    ("with a month in another language", "11\u6708 20 08:00:00 gpu-01 kernel: {line}"),
 )
 
 

@@ -93,6 +93,14 @@ _SMI = """\
 +-----------------------------------------+------------------------+----------------------+
 """
 
+_FIO = """\
+read: (g=0): rw=read, bs=(R) 128KiB-128KiB, (W) 128KiB-128KiB, (T) 128KiB-128KiB, ioengine=libaio, iodepth=256
+fio-3.36
+Starting 1 process
+
+read: (groupid=0, jobs=1): err= 0: pid=4711: Fri Nov 20 08:00:00 2026
+  read: IOPS=50.0k, BW=6250MiB/s (6554MB/s)(10.0GiB/1638msec)
+"""
 _LINK_ERRORS = """\
 GPU 0: NVIDIA B200 (UUID: GPU-00000000-0000-0000-0000-000000000001)
 \t Link 0: Malformed packet Errors: 0
@@ -189,6 +197,8 @@ TABLE: tuple[Saved, ...] = (
             ("NODELIST\n", "NODELIST\nGPU fell off the bus root      2026-11-20T08:00:00 gpu-07\n", SICK),
             ("NODELIST\n", "NODELIST\nNot responding       slurm     2026-11-20T08:00:00 gpu-[07-09]\n", SICK),
             ("NODELIST\n", "NODELIST\nKill task failed     root      2026-11-20T08:00:00 gpu-07\n", SICK),
+            ("REASON", "salloc: Prolog failure on node gpu-07\nREASON", SICK),
+            ("REASON", "srun: error: Node failure on gpu-07\nREASON", SICK),
         ),
     ),
     Saved(
@@ -198,7 +208,17 @@ TABLE: tuple[Saved, ...] = (
             ("GPU 1: OK", "GPU 1: FAULTY", SICK),
             ("errors: 0 - 0", "errors: 0 - 31", SICK),
             ("errors: 0 - 0", "errors: 0 (DIED!)- 0", SICK),
+            ("errors: 0 - 0", "errors: 0 - -524288000  (WARNING!)", SICK),
             ("\tGPU 1: OK\n", "", NOT_PASS),
+        ),
+    ),
+    Saved(
+        "fio_report",
+        _FIO,
+        (
+            ("err= 0", "err= 5 (file:io_u.c:1896, func=io_u error, error=Input/output error)", SICK),
+            ("read: (g", "fio: io_u error on file /dev/nvme0n1: Input/output error: read offset=0\nread: (g", SICK),
+            ("err= 0", "err= ?", NOT_PASS),
         ),
     ),
     Saved(

@@ -146,9 +146,9 @@ ROWS = [
         "nvidia-smi/q-a100-row-remap-pending-xid63-excerpt.txt",
         "nvidia_smi",
         ("gpu_row_remap",),
-        "incomplete",
+        "fail",
         gpus(["0000:10:1c.0"]),
-        "as it is, the report describes one GPU of the eight that it counts",
+        "as it is, the report describes one GPU of the eight that it counts: what it says of this one stands",
     ),
     Row(
         "nvidia-smi/q-ecc-sram-uncorrectable-excerpt.txt",

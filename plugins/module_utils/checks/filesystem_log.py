@@ -11,7 +11,7 @@ from typing import Any
 
 from ..judging.log_faults import HOST, faults_in, findings_of, rule
 from ..words.expectations import Expectations
-from ..words.finding import FAIL, PASS, Finding
+from ..words.finding import FAIL, INCOMPLETE, PASS, Finding
 
 NAME = "filesystem_log"
 RULES = 3
@@ -19,7 +19,7 @@ PROBES: tuple[str, ...] = ("kernel_log",)
 
 _WORDS = (
     *("EXT4-fs", "EXT3-fs", "XFS", "BTRFS", "error", "JBD2", "md/", "ata", "read-only", "Aborting journal"),
-    "Sense Key",
+    *("Sense Key", "offline", "fault_state", "in FAULT state"),
 )
 _RULES = (
     rule(r"EXT[34]-fs(?: \((?P<device>[^)]+)\))?:? .*[Rr]emounting filesystem read-only", "{device} is read-only now",
@@ -42,10 +42,16 @@ _RULES = (
          FAIL, "investigate"),
     rule(r"BTRFS \w+ \(device (?P<device>[^)]+)\): (?:bdev .* errs: (?!wr 0, rd 0, flush 0, corrupt 0, gen 0)"
          r"|forced readonly)", "file system error on {device}", FAIL, "investigate"),
-    rule(r"(?:I/O error|critical (?:medium|target) error), dev (?P<device>(?!nvme|loop|sr|fd)[\w-]+)",
+    rule(r"(?:(?:I/O|timeout|protection|recoverable transport|critical (?:medium|target)) error)"
+         r", dev (?P<device>(?!nvme|loop|sr|fd)[\w-]+)", "I/O error on {device}", FAIL, "replace"),
+    rule(r"Buffer I/O error on (?:dev(?:ice)? )?(?P<device>(?!nvme|loop|sr|fd|dev(?:ice)? )[\w-]+)",
          "I/O error on {device}", FAIL, "replace"),
-    rule(r"Buffer I/O error on (?:dev(?:ice)? )?(?P<device>(?!nvme|loop|sr|fd)[\w-]+)", "I/O error on {device}",
-         FAIL, "replace"),
+    rule(r"\bsd \d[\d:]*: (?:\[sd\w+\] )?Device offlined", "a drive was taken out of use", FAIL, "replace"),
+    # A virtual disc of the BMC's that was taken away says so too.
+    rule(r"\bsd \d[\d:]*: (?:\[sd\w+\] )?rejecting I/O to offline device", "a drive is out of use",
+         INCOMPLETE, "investigate"),
+    rule(r"\b(?P<controller>mpt\dsas_cm\d+|megaraid_sas [\w:.]+|megasas): .*(?:fault_state\(|FW in FAULT state)",
+         "{controller}: its firmware failed", FAIL, "investigate"),
     rule(r"\[(?P<device>sd\w+)\].* Sense Key : (?:Medium|Hardware) Error", "I/O error on {device}", FAIL, "replace"),
     rule(r"md/raid\d*:(?P<array>\w+): .*\bactive with (?P<there>\d+) out of (?!(?P=there)\b)(?P<all>\d+)",
          "{array} runs with {there} of {all} drives", FAIL, "replace"),

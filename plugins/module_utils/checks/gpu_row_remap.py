@@ -16,7 +16,7 @@ from ..words.expectations import Expectations, RowRemap, gpu_subjects, stated
 from ..words.finding import FAIL, PASS, Finding
 
 NAME = "gpu_row_remap"
-RULES = 3
+RULES = 4
 PROBES: tuple[str, ...] = ("nvidia_smi",)
 
 

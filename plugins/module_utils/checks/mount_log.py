@@ -3,7 +3,8 @@
 A stall that ended within the log is the storage's or network's affair and worth a look; one that did not end leaves the
 question open. An eviction says that a server gave this client up. An error of such a file system's that is none of
 these is a remark. Formats: the kernel's fs/nfs and net/sunrpc
-(``nfs: server NAME not responding``), Lustre's client (``NAME: Connection to NAME was lost``).
+(``nfs: server NAME not responding``), Lustre's client (``NAME: Connection to NAME was lost``), LNet's InfiniBand driver
+(lnet/klnds/o2iblnd/o2iblnd_cb.c: ``Timed out tx for NID``), net/ceph/mon_client.c, fs/ceph/mds_client.c.
 """
 
 from __future__ import annotations
@@ -21,18 +22,24 @@ NAME = "mount_log"
 RULES = 3
 PROBES: tuple[str, ...] = ("kernel_log",)
 
-# What begins a stall, and what ends it; the group is the server or target.
+# What begins a stall, and what ends it; the group is the server or target, of Ceph the kind: another one takes over.
 _BEGINS = (
     re.compile(r"\bnfs: server (\S+) not responding"),
     re.compile(r"\bLustre: \S+: Connection to (\S+) \(at .*\) was lost"),
     re.compile(r"\bLustreError: .*?(\S+-(?:OST|MDT)[0-9a-f]{4})\S*: operation \w+ to node \S+ failed: rc = -\d+"),
+    re.compile(r"\bLNet(?:Error)?: .*\bTimed out (?:tx for|RDMA with) ([\w.:]+@\w+)"),
+    re.compile(r"\blibceph: (mon)\d+ .*(?:session lost|connect error|socket closed \(con state (?!OPEN\)))"),
+    re.compile(r"\bceph: (?:\[[^\]]*\]: ?)?(mds)\d+ (?:hung|caps stale)"),
 )
 _ENDS = (
     re.compile(r"\bnfs: server (\S+) OK"),
     re.compile(r"\bLustre: \S*?((?:[\w.]+-)?(?:OST|MDT)[0-9a-f]{4})\S*: Connection restored to"),
+    re.compile(r"\bLustre: \S+: Connection restored to .*\(at ([\w.:]+@\w+)\)"),
+    re.compile(r"\blibceph: (mon)\d+ .*session established"),
+    re.compile(r"\bceph: (?:\[[^\]]*\]: ?)?(mds)\d+ (?:came back|caps renewed|reconnect success|recovery completed)"),
 )
 _EVICTED = re.compile(r"This client was evicted by (\S+?)[;,. ]")
-_DRIVER = re.compile(r"(?:Lustre|LNet)Error: |(?:wekafs\w*|beegfs|mmfs\w*|gpfs|libceph|ceph|NFS|RPC|CIFS|fuse): ")
+_DRIVER = re.compile(r"(?:Lustre|LNet)(?:Error)?: |(?:wekafs\w*|beegfs|mmfs\w*|gpfs|libceph|ceph|NFS|RPC|CIFS|fuse): ")
 # libcfs_debug.h: a thread of Lustre's that met what must not be stands still for ever.
 _BUG = re.compile(r"\b(?:Lustre|LNet)Error: .*(?:\bLBUG\b|\bASSERTION\()")
 _GONE = re.compile(r"\bnfs: server (\S+) not responding, timed out")
@@ -57,7 +64,7 @@ def _faults(messages: Sequence[Message]) -> list[Fault]:
     open_since: dict[str, str] = {}
     for message in messages:
         text = message.text
-        if not any(word in text for word in ("nfs", "NFS", "Lustre", "LNet", "lost")):
+        if not any(word in text for word in ("nfs", "NFS", "Lustre", "LNet", "lost", "ceph: ")):
             continue
         evicted = _EVICTED.search(text)
         if evicted:

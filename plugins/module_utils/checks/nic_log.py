@@ -2,9 +2,10 @@
 
 Formats: the kernel's drivers/net/ethernet/mellanox/mlx5/core (health.c, main.c, cmd.c, events.c, en_main.c),
 drivers/infiniband/hw/mlx5/main.c (``mlx5_5: Port: 1 Link DOWN``), drivers/net/bonding/bond_main.c, net/core/dev.c
-(``hw csum failure``); in a syslog file, carriers as systemd-networkd tells them. That a ConnectX-7 reports too little
-slot power (27 W) is known and harmless on its own. Owed on the host; a NIC of which the log tells something has a
-finding of its own. A line at error level that is not among these is a remark.
+(``hw csum failure``), drivers/net/ethernet/intel (``Detected Tx Unit Hang``); in a syslog file, carriers as
+systemd-networkd tells them. That a ConnectX-7 reports too little slot power (27 W) is known and harmless on its own.
+Owed on the host; a NIC of which the log tells something has a finding of its own. A line at error level that is not
+among these is a remark.
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ OPTIONAL_PROBES: tuple[str, ...] = ("rail_names",)
 
 _DAY_SECONDS = 86400.0
 _DEVICE = r"mlx5_core(?: (?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]))?(?: [^\s:]+)?: .*?"
-_WORDS = ("mlx5", "NETDEV WATCHDOG", "hw csum failure")
+_WORDS = ("mlx5", "NETDEV WATCHDOG", "hw csum failure", "Unit Hang", " failed with error")
 _DRIVER = re.compile(
-    r"(?:mlx[45]\w*|infiniband|ib_\w+|ib\d+|rdma\w*|bnxt_\w+|ice|i40e|ixgbe|igb|irdma|tg3|qede|cxi_\w+|efa)\b"
+    r"(?:mlx[45]\w*|infiniband|ib_\w+|ib\d+|rdma\w*|bnxt_\w+|bnx2x|ice|i40e|ixgbe|igb|igc|e1000e|irdma|tg3|be2net"
+    r"|qede|ionic\w*|cxi_\w+|efa|ena)\b"
 )
+# Drivers of Ethernet and RDMA devices, as drivers/base/dd.c names them where their start fails.
+_NETWORK = r"\b(?:mlx\d_[\w.]+|bnxt_en|bnx2x|ice|i40e|ixgbe|igb|igc|e1000e|tg3|be2net|qede|ionic|efa|ena)"
 # health.c's dump of the health buffer: what it found wrong, then registers and versions.
 _DUMPED = (
     r"print_health_info:.*: (?:assert_|fw_ver|raw fw_ver|time |hw_id|rfr 0|severity |irisc_index|ext_synd|synd 0x0\b)"
@@ -50,8 +54,9 @@ _RULES = (
     rule(_DEVICE + r"rfr [1-9]", "firmware asks for a reset", FAIL, "reboot"),
     rule(_DEVICE + r"synd 0x[0-9a-f]+: (?P<why>.+)", "firmware reports: {why}", FAIL, "reboot"),
     rule(_DEVICE + r"[Hh]igh [Tt]emp(?:e)?rature", "chip or module too hot", FAIL, "reseat"),
-    rule(r"mlx\d_[\w.]+: probe of (?P<port>\S+) failed with error", "driver could not start it", FAIL, "reboot"),
-    rule(_DEVICE + r"probe with driver \S+ failed with error", "driver could not start it", FAIL, "reboot"),
+    rule(_NETWORK + r": probe of (?P<port>\S+) failed with error", "driver could not start it", FAIL, "reboot"),
+    rule(_NETWORK + r" (?P<address>\S+): probe with driver \S+ failed with error", "driver could not start it",
+         FAIL, "reboot"),
     rule(_DEVICE + r"(?:(?:mlx5_(?:load|init|attach|function)\w*|init_one|probe_one|set_hca_ctrl|\w*hca_cap\w*"
          r"|(?:enable|init|query) hca|mlx5_cmd_init)\b.* failed"
          r"|(?:[Ff]ailed|Cannot|[Ee]rror) .*aborting|initializing state, aborting"
@@ -61,8 +66,8 @@ _RULES = (
          "firmware or device failed", FAIL, "reboot"),
     rule(r"(?P<port>[^\s:()]+): hw csum failure", "NIC and kernel disagree on a checksum", PASS, "investigate"),
     rule(r"hw csum failure", "NIC and kernel disagree on a checksum", PASS, "investigate"),
-    rule(r"(?P<port>[^\s:()]+)(?: \([^)]*\))?: NETDEV WATCHDOG: .*transmit queue", "transmission stalled",
-         FAIL, "investigate"),
+    rule(r"(?P<port>[^\s:()]+)(?: \([^)]*\))?: (?:NETDEV WATCHDOG: .*transmit queue"
+         r"|Detected (?:Hardware|Tx) Unit Hang)", "transmission stalled", FAIL, "investigate"),
     rule(_DEVICE + r"(?:Fatal error|device's health compromised|health_try_recover|health recovery flow aborted)",
          "firmware or device failed", FAIL, "reboot"),
     rule(_DEVICE + r"(?:PCI slot (?:\d+ )?is unavailable|PCI channel offline|pci_err_detected|error_sw_reset)",
@@ -76,7 +81,7 @@ _RULES = (
     rule(_DEVICE + r"(?!.*reporter, err)(?:(?<![Nn]on-)\b[Ff]atal\b|\b[Cc]atastrophic\b)", "firmware or device failed",
          FAIL, "reboot"),
     rule(_DEVICE + r"Recovered \d+ eqes on EQ", "an interrupt was lost", PASS, "investigate"),
-    rule(_DEVICE + r"(?P<command>[A-Z_]+)\(0x[0-9a-f]+\) op_mod\(0x[0-9a-f]+\) failed",
+    rule(_DEVICE + r"(?P<command>[A-Z0-9_]+)\(0x[0-9a-f]+\) op_mod\(0x[0-9a-f]+\) failed",
          "firmware command {command} failed", INCOMPLETE, "investigate"),
 )  # fmt: skip
 _REPORT = re.compile(r"mlx5_core ([0-9a-fA-F:.]+).*: (Health issue observed|synd 0x)", re.ASCII)

@@ -51,6 +51,9 @@ _RULES = (
     rule(rf"{_DRIVE}\w*: .*(?:critical|[Uu]nrecovered|[Mm]edium error|Media Error)", "medium error", FAIL, "replace"),
     rule(rf"critical \w+ error, dev {_DRIVE}", "medium error", FAIL, "replace"),
     rule(rf"I/O error,? (?:on )?dev(?:ice)? {_DRIVE}", "I/O error", FAIL, "replace"),
+    # block/blk-core.c, blk_errors. A drive may refuse to discard; one that refuses to read or write serves nobody.
+    rule(rf"(?:timeout|protection|recoverable transport) error, dev {_DRIVE}", "I/O error", FAIL, "replace"),
+    rule(rf"operation not supported error, dev {_DRIVE}.* op 0x[01]:", "refuses to read or write", FAIL, "replace"),
     rule(rf"nvme {_DRIVE}: missing or invalid SUBNQN", "drive names no SUBNQN (harmless)", PASS, "none"),
     rule(rf"nvme {_DRIVE}: resetting controller", "controller was reset", PASS, "investigate"),
 )  # fmt: skip

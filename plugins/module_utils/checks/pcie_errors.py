@@ -61,9 +61,11 @@ _RULES = (
     rule(_ADDRESS + r": (?:AER: )?aer_uncor_severity: ", "uncorrected PCIe error", FAIL, "reseat"),
     rule(_ADDRESS + r": AER: .*(?:recovery failed|reset failed|can't recover|link has been reset \(-)", "not recovered",
          FAIL, "reboot"),
-    rule(_ADDRESS + r": pciehp: Slot\((?P<slot>[^)]*)\): Link Down", "link of slot {slot} went down", FAIL, "reseat"),
-    rule(_ADDRESS + r": pciehp: Slot\((?P<slot>[^)]*)\): Card not present", "device of slot {slot} went away",
+    # Before 4.19 the port service stands in the driver's place: "pciehp 0000:02:05.0:pcie24: slot(6): Link Down event".
+    rule(_ADDRESS + r":(?: pciehp|pcie\d+): [Ss]lot\((?P<slot>[^)]*)\): Link Down", "link of slot {slot} went down",
          FAIL, "reseat"),
+    rule(_ADDRESS + r":(?: pciehp|pcie\d+): [Ss]lot\((?P<slot>[^)]*)\): Card not present",
+         "device of slot {slot} went away", FAIL, "reseat"),
     rule(
         # What a device that is gone reads as: all ones (drivers/pci/{pci,probe}.c).
         _ADDRESS + r": .*(?:config space inaccessible|device inaccessible|unknown header type 7f"

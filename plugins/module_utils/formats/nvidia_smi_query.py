@@ -14,6 +14,8 @@ from .nvidia_smi_report import Node
 
 _ADDRESSES = ("pci.bus_id", "gpu_bus_id")
 _HEADER = re.compile(r"[a-z][A-Za-z0-9_.]*(?: \[[^\]]{1,8}\])?(?:, [a-z][A-Za-z0-9_.]*(?: \[[^\]]{1,8}\])?)+")
+_ASKED = re.compile(r"\bnvidia-smi\b.* --query-gpu[= ]([\w.,]+)", re.ASCII)
+_NO_HEADER = re.compile(r"--format[= ][\w,]*\bnoheader\b")
 _LINK, _ECC, _ROWS, _PAGES = "pci/pci_gpu_link_info", "ecc_errors", "remapped_rows", "retired_pages"
 _POWER, _THROTTLE = "gpu_power_readings", "clocks_event_reasons/clocks_event_reason"
 # Where nvidia-smi -q -x tells the same.
@@ -99,6 +101,12 @@ _UNITS = {
     "temperature.memory": " C",
     "remapped_rows.histogram.none": " bank(s)",
 }
+
+
+def header_of(command: str) -> str:
+    """Return the line of names that this command leaves out (``--format=csv,noheader``), "" where it prints one."""
+    fields = _ASKED.search(command)
+    return ", ".join(fields.group(1).split(",")) + "\n" if fields and _NO_HEADER.search(command) else ""
 
 
 def recognises(text: str) -> bool:

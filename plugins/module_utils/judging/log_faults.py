@@ -24,12 +24,13 @@ _ERROR_WORDS = re.compile(
     r"|violation|mismatch\w*|exceed\w*)\b",
     re.IGNORECASE,
 )
-# What other checks judge in the lines of every driver: Xid and SXid, AER and DPC, a slow link, a device off the bus,
+# What other checks judge in the lines of every driver: Xid and SXid, AER (with its bits by name, "[12] Timeout") and
+# DPC, a slow link, a device off the bus,
 # records of the firmware, blocks that cannot be read, a stalled queue.
 _ELSEWHERE = re.compile(
     r"\bS?Xid\b|fallen off the bus|PCIe Bus Error|\bAER: |\bDPC: |device \[[0-9a-f]{4}:[0-9a-f]{4}\] error status/mask"
     r"|available PCIe bandwidth|(?:config space|device) inaccessible|\[Hardware Error\]|\berror, dev|\bSlot\(\w+\)"
-    r"|NETDEV WATCHDOG|segfault at"
+    r"|NETDEV WATCHDOG|segfault at|:\s+\[ ?\d+\] \w"
 )
 _ADDRESS = re.compile(r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b", re.IGNORECASE | re.ASCII)
 _NUMBER = re.compile(r"\b(?:0x[0-9a-f]+|[0-9a-f]*\d[0-9a-f]*)\b", re.IGNORECASE | re.ASCII)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from ..host.host import Host, Output, Unreadable
 from ..words.expectations import Expectations, stated
-from .kernel_log import Message
+from .kernel_log import FOREIGN_STAMP, Message
 
 NAME = "fabric_manager_log"
 # The logs at hand begin after the start.
@@ -30,7 +30,7 @@ TIMEOUT_SECONDS = 10.0
 
 _LINE = re.compile(r"\[([A-Z][a-z]{2} [ \d]\d \d{4} \d\d:\d\d:\d\d)\] \[(\w+)\] ?(?:\[tid \d+\] ?)?(.*)", re.ASCII)
 _JOURNAL = re.compile(
-    r"(?:([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+) \S+ )?"
+    r"(?:([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+|" + FOREIGN_STAMP + r") \S+ )?"
     r"(?:nv(?:idia)?-fabric[\w.-]*|systemd)\[\d+\]: (.*)",
     re.ASCII,
 )

@@ -1,7 +1,8 @@
 """``ipmitool sdr elist``: every sensor of the BMC.
 
 Layouts of ipmitool 1.8 (lib/ipmi_sdr.c): ``name | number | status | entity | reading`` of ``sdr elist`` and
-``sdr type``, ``name | reading | status`` of ``sdr list``. Status ``ns`` (with "Disabled" or "No Reading") is a sensor
+``sdr type``, ``name | reading | status`` of ``sdr list``, ``name | reading | unit | status`` and six limits of
+``sensor`` (lib/ipmi_sensor.c). Status ``ns`` (with "Disabled" or "No Reading") is a sensor
 that is not populated; entity 10 is a power supply (IPMI 2.0 specification, table 43-13).
 """
 
@@ -67,6 +68,8 @@ def parse(output: Output) -> Sensors | None:
             name, _, status, entity, text = fields
         elif len(fields) == 3:
             (name, text, status), entity = fields, ""
+        elif len(fields) == 10:
+            (name, text, status), entity = _with_limits(fields), ""
         else:
             raise Unreadable(f"line {line[:80]!r}, expected five columns")
         if _LOCATOR.search(text):
@@ -81,6 +84,15 @@ def parse(output: Output) -> Sensors | None:
             numbers = tuple(int(number) for number in re.findall(r"\d+", entity or name))
             supplies.append((numbers, _supply(sensor)))
     return Sensors(tuple(sensors), tuple(sensor for _, sensor in sorted(supplies, key=lambda pair: pair[0])))
+
+
+def _with_limits(fields: list[str]) -> tuple[str, str, str]:
+    """Return name, reading and status of a line of ``ipmitool sensor``."""
+    name, reading, unit, status = fields[:4]
+    if reading == "na":
+        return name, "No Reading", "ns" if status == "na" else status
+    # A sensor of states has a mask of them in place of its status.
+    return (name, reading, "ok") if unit == "discrete" else (name, f"{reading} {unit}", status)
 
 
 def _sensor(name: str, status: str, text: str) -> Sensor:

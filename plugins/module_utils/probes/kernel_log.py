@@ -3,7 +3,8 @@
 Lines are ``2025-01-21T04:41:44+0000 HOST kernel: TEXT``. The other forms in which a kernel log is saved are understood
 too: journalctl's ``short``, ``short-precise``, ``short-full``, ``short-unix`` and ``short-monotonic`` (journalctl(1)),
 syslog files, ``dmesg`` with ``-T``, ``-x``, ``-r``, ``-d``, ``-e`` or ``--time-format iso`` (dmesg(1)), pstore dumps,
-records of ``/dev/kmsg`` (the kernel's Documentation/ABI/testing/dev-kmsg), and lines without any stamp.
+records of ``/dev/kmsg`` (the kernel's Documentation/ABI/testing/dev-kmsg), and lines without any stamp, or with one
+that names the month in another language.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ _CTIME = r"[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4}"
 _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)"
 _FULL = r"[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [A-Z]{3,5}"
 _SYSLOG = r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
+# journalctl writes months in the reader's language ("janv. 29 20:50:17"; strftime(3), %b), some with a number in their
+# name ("11\u6708 15 14:15:47"); viewers put the day first ("04 Aug, 14:03:26").
+FOREIGN_STAMP = r"(?:[^\s\d\[]{1,12} [ \d]\d|\d{1,2}[^\s\d]? \S{1,12}) \d\d:\d\d:\d\d"
 # Level and facility of dmesg -r and -x.
 _LEVEL = r"(?:<(?P<priority>\d{1,3})>|[a-z]+ *:(?P<level>[a-z]+) *: ?)?"
 # dmesg's names of the kernel's levels, from 0 on (include/linux/kern_levels.h).
@@ -38,8 +42,12 @@ _LEVELS_OF_A_FACILITY = 8
 _BRACKETS = (
     rf"\[\s*(?P<bracketed>\d+\.\d+|{_CTIME}|[A-Z][a-z]{{2}} ?\d{{1,2}} \d\d:\d\d|\+\d+\.\d+)(?:\s*<[\s\d.]*>)?\s*\]"
 )
+# grep -n, cat -n and less -N count the lines.
+_NUMBERED = r"(?:\d{1,8}(?::|\s*)(?=\[\s*\d+\.\d{6}\]))?"
 _LINE = re.compile(
-    rf"\s*{_LEVEL}(?:{_BRACKETS}|(?P<bare>{_ISO}|{_FULL}|{_SYSLOG}|\d{{9,}}\.\d+))\s?(?P<said>.*)", re.DOTALL
+    rf"\s*{_NUMBERED}{_LEVEL}(?:{_BRACKETS}|(?P<bare>{_ISO}|{_FULL}|{_SYSLOG}|\d{{9,}}\.\d+"
+    rf"|{FOREIGN_STAMP}(?= \S+ kernel: )))\s?(?P<said>.*)",
+    re.DOTALL,
 )
 _RECORD = re.compile(r"(\d+),(\d+),(\d+),[^;]*;(.*)", re.DOTALL)
 # A record's dictionary: lines that begin with a blank.

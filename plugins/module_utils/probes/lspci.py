@@ -18,6 +18,8 @@ ARGV = ("lspci", "-D", "-vv")
 # Vital product data of a NIC is read byte by byte.
 TIMEOUT_SECONDS = 60.0
 
+# A device's lines are indented; lspci puts nothing else at the margin but the bytes that -x asks for.
+_DEVICES = re.compile(r"(?<=\n)(?=\S)(?![0-9a-f]{2,3}:(?: [0-9a-f]{2}){16}$)", re.MULTILINE)
 _HEADER = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (.+?): (.+)")
 _LINK_CAP = re.compile(r"^\s+LnkCap:\s.*?Speed ([\d.]+)GT/s.*?, Width x(\d+)", re.MULTILINE | re.ASCII)
 _LINK = re.compile(r"^\s+LnkSta:\s+Speed ([\d.]+)GT/s.*?, Width x(\d+)", re.MULTILINE | re.ASCII)
@@ -89,8 +91,7 @@ def parse(output: Output) -> dict[str, Device]:
     """Return the devices by address (``0000:1b:00.0``) in the tool's order; raises Unreadable."""
     require_success(output)
     devices: dict[str, Device] = {}
-    # A device's lines are indented; lspci puts nothing else at the margin.
-    for block in re.split(r"(?<=\n)(?=[^\s])", output.stdout.lstrip("\n")):
+    for block in _DEVICES.split(output.stdout.lstrip("\n")):
         header, _, text = block.partition("\n")
         match = _HEADER.fullmatch(header.rstrip())
         if not match or text.count("Control: I/O") > 1:

@@ -251,13 +251,13 @@ def parse(output: Output) -> Gpus:
     if len(set(addresses)) != len(addresses):
         raise Unreadable("describes one PCI address twice")
     count, attached = len({*addresses, *silent}) + nameless, host.value("attached_gpus")
+    seen = tuple(gpu for gpu in (*gpus, *waiting) if gpu.address not in lost)
     if attached != str(count):
         if lost:
             return Gpus(None, waiting, tuple(sorted(lost)), stopped=True, warnings=warnings)
         # Of a saved output the other half may be gone: there nvidia-smi 580 names one that is lost.
         why = f"says {attached or 'nothing'} of attached GPUs and describes {count}, expected the same"
-        raise Unreadable(f"{why} (see its standard error)")
-    seen = tuple(gpu for gpu in (*gpus, *waiting) if gpu.address not in lost)
+        raise Unreadable(f"{why} (see its standard error)", Gpus(None, seen, (), stopped=True, warnings=warnings))
     corrupted = ((pci_address(node.text or ""), INFOROM) for node in nodes if node.says(INFOROM_FIELD))
     warnings = tuple(dict.fromkeys((*warnings, *corrupted)))
     return Gpus(host.value("driver_version"), seen, tuple(sorted(lost)), nameless, warnings=warnings)

@@ -15,12 +15,15 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.saved.saved_finding
 NAME = "gpu-burn"
 _CHECK = "gpu_burn"
 
-_START = re.compile(r"^Burning for \d+ seconds\.", re.MULTILINE)
+_START = re.compile(r"^Burning for \d+ seconds\.|\bproc'd: -?\d+ \(\d+ Gflop/s\)", re.MULTILINE)
 _TESTED = re.compile(r"^Tested (\d+) GPUs:", re.MULTILINE)
 _VERDICT = re.compile(r"^\s+GPU (\d+): (OK|FAULTY)\s*$", re.MULTILINE)
-# One number for each GPU: "errors: 0 - 12 (WARNING!)- 0 (DIED!)".
-_ERRORS = re.compile(r"\berrors: (\d[^\n]*?)\s+temps:")
-_DEAD = re.compile(r"^(?:Couldn't init a GPU test.*|No clients are alive!.*)$", re.MULTILINE)
+# One number for each GPU: "errors: 0 - 12  (WARNING!)- -5  (DIED!)"; a count that ran over is below zero.
+_ERRORS = re.compile(r"\berrors: (-?\d[^\n]*?)\s+temps:")
+_DEAD = re.compile(
+    r"^(?:Couldn't init a GPU test.*|Failure during compute: .*| +what\(\): +Error .*|No clients are alive!.*)$",
+    re.MULTILINE,
+)
 
 
 def recognises(text: str) -> bool:
@@ -32,13 +35,13 @@ def findings(text: str, expect: Expectations | None) -> list[Finding]:
     """Return a finding for each GPU, and one for a run that did not reach its end."""
     wrong: dict[int, str] = {}
     for line in _ERRORS.findall(text):
-        for gpu, said in enumerate(line.split("-")):
+        for gpu, said in enumerate(line.split("- ")):
             if "DIED" in said:
                 wrong[gpu] = "the test of the GPU died"
             elif int((re.findall(r"\d+", said) or ["0"])[0]):
                 wrong.setdefault(gpu, "wrong results")
     found = [fault(_CHECK, f"gpu {gpu}", why) for gpu, why in sorted(wrong.items())]
-    found += [fault(_CHECK, "host", match[0]) for match in _DEAD.finditer(text)]
+    found += [fault(_CHECK, "host", match[0].strip()) for match in _DEAD.finditer(text)]
     verdicts = {int(gpu): said for gpu, said in _VERDICT.findall(text)}
     for gpu, said in verdicts.items():
         if said == "FAULTY" and gpu not in wrong:

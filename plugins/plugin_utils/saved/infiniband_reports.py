@@ -42,9 +42,12 @@ _PORT = re.compile(r'^\s*(?:0x(?P<guid>[0-9a-f]+) (?:"\s*(?P<line>[^"]*?)\s*")?)
 _NODE = re.compile(r"^(?:CA|Switch|Router): (?:0x[0-9a-f]+ )?(.*?):\s*$")
 _PEER = re.compile(r'==> +(?:0x[0-9a-f]+ +)?\d+ +(\d+)\[[ \d]*\] "([^"]*)"')
 _COULD_BE = re.compile(r"\( *(Could be [^)]*?) *\)")
-_ERRORS = re.compile(r'^(?:Errors for (?:0x[0-9a-f]+ )?"|## Summary: \d+ nodes checked)', re.MULTILINE)
+_ERRORS = re.compile(
+    r'^(?:Errors for (?:0x[0-9a-f]+ )?"|## Summary: \d+ nodes checked|\s*GUID 0x[0-9a-f]+ port (?:\d+|ALL): *\[)',
+    re.MULTILINE,
+)
 _ERRORS_OF = re.compile(r'^Errors for (?:0x[0-9a-f]+ )?"(.*)"')
-_ERRORS_PORT = re.compile(r"^\s+GUID 0x[0-9a-f]+ port (\d+|ALL):(.*)$")
+_ERRORS_PORT = re.compile(r"^\s*GUID 0x[0-9a-f]+ port (\d+|ALL):(.*)$")
 _COUNT = re.compile(r"\[(\w+) == (\d+)")
 _LINK_INFO = re.compile(r"^\s*Link info:.*\n?", re.MULTILINE)
 _BAD_NODES = re.compile(r"^## Summary: (\d+) nodes checked, (\d+) bad nodes found", re.MULTILINE)
@@ -188,12 +191,13 @@ def _others(counters: Mapping[str, int]) -> str:
 
 def _of_errors(text: str) -> list[Finding]:
     found, node, strange = [], "a node", ""
-    for line in text.split("\n"):
+    lines = [line for line in text.split("\n") if line.strip()]
+    for at, line in enumerate(lines):
         if head := _ERRORS_OF.match(line):
             node = head[1]
         elif match := _ERRORS_PORT.match(line):
-            # "ALL" adds up the lines that follow it.
-            if match[1] == "ALL":
+            # "ALL" adds up the lines that follow it, where they were not cut away.
+            if match[1] == "ALL" and _ERRORS_PORT.match((lines[at + 1 :] or [""])[0]):
                 continue
             counters = {name: int(count) for name, count in _COUNT.findall(match[2])}
             if over := _over(counters):

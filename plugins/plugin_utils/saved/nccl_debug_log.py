@@ -82,6 +82,7 @@ _NO_SHARP = re.compile(
     r"^.{0,200}?(?:\bERROR\b.{0,80}\bsharp|sharp_\w{1,40}.{0,80}\bfailed|SHARP.{0,80}(?:init error|[Ff]ailed)).*$",
     re.MULTILINE,
 )
+_CUDA = re.compile(r"\bCUDA error: (\S[^\n]*)")
 _RAISED = re.compile(r"nccl(?:System|Internal|Remote|UnhandledCuda)Error|NCCL Error \d+: .*")
 _NO_EFA = re.compile(r"libfabric:.*provider efa output empty list")
 _NO_IB = re.compile(r"NET/IB : No device found")
@@ -128,6 +129,9 @@ def log_faults(text: str) -> list[Finding]:
         found.append(fault(_CHECK, "job", reason, match[0]))
     if match := _DIED.search(text):
         found.append(fault(_CHECK, "job", f"PyTorch's watchdog ended: {match[1].strip()[:160]}", match[0][:80]))
+    # cudaGetErrorString's words, as PyTorch raises them.
+    if (match := _CUDA.search(text)) and not any("CUDA" in finding.reason for finding in found):
+        found.append(fault(_CHECK, "job", f"a CUDA call failed: {match[1].strip()[:160]}", match[1].strip()[:80]))
     if _NO_EFA.search(text):
         found.append(fault(_CHECK, "network", "libfabric finds no device of provider efa", "none", "efa"))
     if not found and (match := _RAISED.search(text)):

@@ -24,7 +24,7 @@ _ALONE = re.compile(
 )
 _WARNING = re.compile(r"^WARNING: (info\s?ROM is corrupted at gpu \S+)", re.MULTILINE | re.IGNORECASE)
 _GPU = re.compile(
-    r"^\|\s+(?P<index>\d+|N/A)\s+(?P<name>[^|]*?)\s*\|\s+(?P<address>[0-9A-Fa-f]{8}:\S+)\s+[^|]*\|\s+(?P<ecc>[^|]*?)\s*\|\n"
+    r"^\|\s+(?P<index>\d+|N/A)\s+(?P<name>[^|]*?)\s*\|\s+(?P<address>[0-9A-Fa-f]{4,8}:\S+)\s+[^|]*\|\s+(?P<ecc>[^|]*?)\s*\|\n"
     r"(?P<second>\|.*\|)\n(?P<third>\|.*\|)?",
     re.MULTILINE,
 )
@@ -33,7 +33,7 @@ _LEAVES_OUT = "no fault seen; the table leaves out what decides, nvidia-smi -q t
 
 def recognises(text: str) -> bool:
     """Return whether this is nvidia-smi's table, or what it says in its place."""
-    return bool(_TABLE.search(text) or _ALONE.search(text))
+    return bool(_TABLE.search(text) or _ALONE.search(text) or _GPU.search(text))
 
 
 def findings(text: str, expect: Expectations | None) -> list[Finding]:
@@ -43,15 +43,15 @@ def findings(text: str, expect: Expectations | None) -> list[Finding]:
         for match in _ALONE.finditer(text)
     ]
     faults += [fault(_CHECK, match[1].split(" at ")[-1], match[1]) for match in _WARNING.finditer(text)]
-    if not _TABLE.search(text):
+    whole, gpus = _TABLE.search(text), list(_GPU.finditer(text))
+    if not whole and not gpus:
         return faults
-    gpus = list(_GPU.finditer(text))
     found = [*faults, *(finding for gpu in gpus for finding in _gpu(gpu))]
     count = len({gpu["address"] for gpu in gpus})
     wanted = expect.gpu.count if expect and expect.gpu else None
-    if wanted is not None and count < wanted and _complete(text):
+    if whole and wanted is not None and count < wanted and _complete(text):
         found.append(fault(_CHECK, "host", "GPUs are missing", count, wanted))
-    if not _complete(text):
+    if not whole or not _complete(text):
         found.append(unread(_CHECK, "host", "the table is cut short"))
     return found or [unread(_CHECK, "host", "the table names no GPU")]
 

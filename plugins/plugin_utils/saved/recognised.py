@@ -20,6 +20,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.words.finding impor
 from . import (
     array_state,
     dcgm_health,
+    fio_report,
     gpu_burn_report,
     host_network_reports,
     infiniband_reports,
@@ -164,10 +165,13 @@ def _documents(pieces: Sequence[Piece]) -> str:
 _LISTS_GPUS = _has(r"\b\d+ GPUs? found\.", r"^\| GPU ID +\|")
 # A line of the kernel's in the forms of dmesg, journalctl, syslog and /dev/kmsg, or of a driver without any stamp.
 _KERNEL_LINE = re.compile(
-    r"(?:<\d{1,3}>)?\[ *\d+\.\d{4,6}\]|kernel: \S|.{0,160}\bNVRM: Xid|\S+ nvidia-peermem "
+    r"(?:<\d{1,3}>|\d{1,8}:?\s*)?\[ *\+?\d+\.\d{4,6}\]|\[[A-Z][a-z]{2} ?\d{1,2} \d\d:\d\d\]|kernel: \S"
+    r"|.{0,160}\bNVRM: Xid|\S+ nvidia-peermem "
     r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\]|\d+,\d+,\d+,"
     r"|(?:kern|user|daemon|syslog) *:\w+ *:|.{8,60}? kernel: \S|NVRM: |nvidia-nvswitch\d|knvlink|mlx5_core [0-9a-f]{4}:"
     r"|nvme nvme\d+: |pcieport |EDAC |mce: |\{\d+\}\[Hardware Error\]|(?:Oops|Panic)#\d+ Part\d+"
+    r"|BUG: (?:kernel |unable to handle |soft lockup |Bad page )|Oops: [0-9a-f]{4} |Kernel panic - not syncing"
+    r"|rcu: INFO: |watchdog: BUG: |INFO: task .{1,80} blocked for more than "
 )
 _SYSLOG_LINE = re.compile(r"(?:<\d{1,3}>)?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ \S+: ")
 _ISO_LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ ]* \S+ (?:\S+: |\[)")
@@ -216,7 +220,10 @@ _MLXLINK_OF_RAILS = _any(
 )
 _SMARTCTL = _any(
     _has(_JSON, r'"(?:smartctl|nvme_smart_health_information_log)"'),
-    _has(r"^smartctl \d+\.\d|^=== START OF (?:INFORMATION|(?:READ )?SMART DATA) SECTION ==="),
+    _has(
+        r"^smartctl \d+\.\d|^=== START OF (?:INFORMATION|(?:READ )?SMART DATA) SECTION ==="
+        r"|^SMART/Health Information \(NVMe Log 0x02|^Critical Warning: +0x"
+    ),
 )
 _REDFISH = _any(_has(r'"@odata\.(?:id|type)"'), _has(r"^==> /redfish/"))
 _SLOTS = r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] [A-Z0-9].*: "
@@ -225,8 +232,12 @@ _IBSTAT = _any(
     _has(r"^Infiniband device '"),
     _has(r"^==> \S*/ports/\d+/(?:counters/\w+|lid|rate|state|phys_state|link_layer|cap_mask)"),
 )
-_EVENT = r"^ *[0-9a-f]{1,4} \| (?:\d\d/\d\d/\d{2,4}|Pre-Init[^|]*) +\||^SEL has no entries|^[ \t]*SEL Record ID +:"
-_SENSOR = r"^[^|\n]+\|[^|\n]+\| *(?:ok|ns|nc|cr|nr|lnc|lcr|lnr|unc|ucr|unr|us) *(?:\||$)"
+_EVENT = r"^ *[0-9a-f]{1,4} \| +(?:\d\d/\d\d/\d{2,4}|Pre-Init[^|]*) +\||^SEL has no entries|^[ \t]*SEL Record ID +:"
+_SENSOR = (
+    r"^[^|\n]+\|[^|\n]+\| *(?:ok|ns|nc|cr|nr|lnc|lcr|lnr|unc|ucr|unr|us) *(?:\||$)"
+    # ipmitool sensor: name, reading, unit, state, six limits.
+    r"|^[^|\n]+(?:\|[^|\n]*){2}\| *(?:ok|na|[lu]?(?:nc|cr|nr)|0x[0-9a-f]{4}) *(?:\|[^|\n]*){6}$"
+)
 _LSCPU = _any(_has(r"^Architecture: "), _has(_JSON, r'"lscpu"'))
 _TRACKING = _any(_has(r"^Reference ID +: "), _has(r"\A[0-9A-F]{8},(?:[^,\n]*,){12}[^,\n]*$"))
 _FABRIC_STAMP = r"\[[A-Z][a-z]{2} [ \d]\d \d{4} \d\d:\d\d:\d\d\]"
@@ -314,6 +325,7 @@ TOOLS: tuple[Tool, ...] = (
     Tool("fio", _has(r"^==> nvme ", r'"fio version"'), "nvme_read"),
     Tool("smartctl", _has(r"^==> nvme ", r'"smartctl"'), "smartctl"),
     Tool("fio", _has(_JSON, r'"fio version"'), "nvme_read", _under(_drive), each_part=True),
+    _judged_by(fio_report),
     Tool("smartctl", _SMARTCTL, "smartctl", _health_of_drives, each_part=True),
     Tool("nvme smart-log", nvme_health_text.is_log_of_nvme_cli, "smartctl", _health_of_drives, each_part=True),
     Tool("Redfish", _REDFISH, "redfish", _documents, each_part=True),

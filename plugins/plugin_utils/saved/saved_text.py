@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ansible_collections.muster.cluster.plugins.module_utils.formats import nvidia_smi_query
 from ansible_collections.muster.cluster.plugins.module_utils.words.errors import MusterError
 
 from .text_sections import sections
@@ -46,7 +47,7 @@ _PROMPT = (
     r"[$#%>](?: (?P<command>[^\n]*))?"
 )
 # A prompt of one sign counts before a tool's name alone: nccl-tests and perftest begin their notes with "# ".
-_SIGN = rf"(?:# \$|[$#+]) (?P<typed>(?:sudo )?(?:/[\w./-]*/)?(?:{_TOOLS})(?![\w.-])(?! \d+\.)[^\n]*)"
+_SIGN = rf"(?:# \$|[$#+%]) (?P<typed>(?:sudo )?(?:/[\w./-]*/)?(?:{_TOOLS})(?![\w.-])(?! \d+\.)[^\n]*)"
 _COMMAND_LINE = re.compile(
     rf"^(?:#{{10,}}\n(?:# (?!\$)[^\n]*\n)*)?(?:{_PROMPT}|{_SIGN})[ \t]*(?:\n#{{10,}})?(?:\n|\Z)", re.MULTILINE
 )
@@ -124,7 +125,9 @@ def pieces_of(text: str) -> list[Piece]:
     parts = [each for gathered in _gathered(text) for each in _by_prefix(gathered)]
     for split in (_by_command, _by_heading, _by_start):
         parts = [piece for part in parts for piece in split(part)]
-    return [part for part in parts if part.text.strip()]
+    return [
+        replace(part, text=nvidia_smi_query.header_of(part.command) + part.text) for part in parts if part.text.strip()
+    ]
 
 
 def _unpacked(data: bytes) -> tuple[bytes, str]:

@@ -68,19 +68,34 @@ _LOG_FILE = re.compile(
     r"slurmctld version |Registering slurmctld)",
     re.MULTILINE,
 )
+# A log's line begins with its time in brackets.
+_DOCUMENT = re.compile(r"\s*(?:\{|\[(?!\d{4}-\d\d-))")
 _DATE = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:[A-Z]{3,4} )?\d{4}")
 _SILENT = re.compile(r"error: Nodes (\S+) not responding|[Nn]ode (\S+) not responding|[Nn]odes? (\S+) not resp\b")
 _SET_DOWN = re.compile(
     r"(?:update_node: node|set_node_down\w*:|drain_nodes: node|[Nn]ode) (\S+) (?:reason set to: (.*)|state (?:set )?to "
     r"((?:DOWN|DRAIN|FAIL|INVAL)\w*.*)|.*\bset(?:ting)? (?:to )?(?:state )?(DOWN|DRAIN\w*)\b.*)"
 )
-_REASONS_HEAD = re.compile(r"^REASON +USER +TIMESTAMP +(?:STATE +)?NODELIST", re.MULTILINE)
+_REASONS_HEAD = re.compile(r"^REASON +(?:[A-Z]+ +)*NODELIST[ \t]*$", re.MULTILINE)
 _REASON_ROW = re.compile(
     r"^(.+?) {2,}(\S+) +(\d{4}-\d\d-\d\dT\S+|Unknown) +(?:\S+ +)?(\S+)\s*$|^(.{20}) (\S+) +(\S+) +(\S+)\s*$"
 )
+# With columns of one's own: the reason first, the nodes last.
+_OWN_ROW = re.compile(r"^(\S.*?) {2,}(?:.* )?(\S+)\s*$")
+# What srun, salloc, slurmstepd and slurmd say of a node that could not run a job or end one (Slurm's src/srun,
+# src/slurmd).
+_SAID_OF_NODE = re.compile(
+    r"\b(?:Task launch for \S+ failed on node (?P<launched>[\w.-]+): [^\n]*"
+    r"|Prolog (?:failure|hung) on node (?P<prolonged>[\w.-]+)"
+    r"|Node failure on (?P<lost>[\w.,\[\]-]+)"
+    r"|STEPD TERMINATED ON (?P<stuck>[\w.-]+) AT \S+ DUE TO JOB NOT ENDING WITH SIGNALS)"
+)
+_HARDWARE = re.compile(r"error: Node configuration differs from hardware: ([^\n]*)")
+_DIFFERS = re.compile(r"\w+=(\d+):(\d+)\(hw\)")
 # Where another command's output begins: a table's header, a node's paragraph, a job's.
 _BEGINS = re.compile(
-    r"^(?:(?P<head>REASON +USER +TIMESTAMP|(?=[^|\n]*\bSTATE\b)(?=[^|\n]*\b(?:NODELIST|HOSTNAMES)\b)[A-Z][A-Z_]+ )"
+    r"^(?:(?P<head>REASON +(?:[A-Z]+ +)*NODELIST[ \t]*$"
+    r"|(?=[^|\n]*\bSTATE\b)(?=[^|\n]*\b(?:NODELIST|HOSTNAMES)\b)[A-Z][A-Z_]+ )"
     r"|(?P<node>NodeName=)|(?P<job>JobId=))",
     re.MULTILINE,
 )
@@ -98,7 +113,7 @@ def recognises(text: str) -> bool:
                 r'"(?:Slurm|slurm|slurmd_start_time|gres_used|job_state|state_flags|next_state_after_reboot)"', text
             )
         )
-    if _BLOCK.search(text) or _JOB_BLOCK.search(text) or _REASONS_HEAD.search(text):
+    if any(mark.search(text) for mark in (_BLOCK, _JOB_BLOCK, _REASONS_HEAD, _SAID_OF_NODE, _HARDWARE)):
         return True
     if (_CONTROLLER.search(text) and "slurmctld:" in text) or _LOG_FILE.search(text):
         return True
@@ -106,7 +121,7 @@ def recognises(text: str) -> bool:
 
 
 def _is_document(text: str) -> bool:
-    return text.lstrip().startswith(("{", "[")) and not _LOG_FILE.search(text)
+    return bool(_DOCUMENT.match(text)) and not _LOG_FILE.search(text)
 
 
 def findings(text: str, expect: Expectations | None) -> list[Finding]:
@@ -132,10 +147,16 @@ def _parts(text: str) -> list[str]:
 
 
 def _of_part(text: str) -> list[Finding]:
-    found: list[Finding] = []
     if _is_document(text):
-        found = list(_documented(text))
-    elif _BLOCK.search(text):
+        return list(_documented(text))
+    found = list(_said(text))
+    rest = "\n".join(line for line in text.split("\n") if not (_SAID_OF_NODE.search(line) or _HARDWARE.search(line)))
+    return [*found, *_of_rest(rest)] if not found or recognises(rest) else found
+
+
+def _of_rest(text: str) -> list[Finding]:
+    found: list[Finding] = []
+    if _BLOCK.search(text):
         found = list(_blocks(text))
     elif _REASONS_HEAD.search(text):
         found = list(_reasons(text))
@@ -187,13 +208,26 @@ def _blocks(text: str) -> Iterator[Finding]:
 
 def _reasons(text: str) -> Iterator[Finding]:
     """Yield what ``sinfo -R`` lists: nodes that are down, drained or failing alone."""
-    body = text[next(iter(_REASONS_HEAD.finditer(text))).end() :]
-    for line in body.split("\n"):
-        if match := _REASON_ROW.match(line):
+    head = next(iter(_REASONS_HEAD.finditer(text)))
+    for line in text[head.end() :].split("\n"):
+        if match := (_REASON_ROW.match(line) if "TIMESTAMP" in head[0] else None):
             reason, name = (match[1], match[4]) if match[1] else (match[5], match[8])
+            yield fault(_CHECK, name, f"out of service: {reason.strip()}", None, "in service")
+        elif match := _OWN_ROW.match(line):
+            reason, name = match.groups()
             yield fault(_CHECK, name, f"out of service: {reason.strip()}", None, "in service")
         elif line.strip():
             yield unread(_CHECK, "host", f"a row cannot be read: {line.strip()[:80]}")
+
+
+def _said(text: str) -> Iterator[Finding]:
+    for match in _SAID_OF_NODE.finditer(text):
+        name = next(each for each in match.groups() if each)
+        yield fault(_CHECK, name, "the processes of a job do not end" if match["stuck"] else match[0].strip()[:200])
+    for match in _HARDWARE.finditer(text):
+        few = any(int(has) < int(wanted) for wanted, has in _DIFFERS.findall(match[1]))
+        said = f"its hardware is not what slurm.conf says: {match[1].strip()}"[:200]
+        yield fault(_CHECK, "host", said) if few else unread(_CHECK, "host", said)
 
 
 def _logged(text: str) -> Iterator[Finding]:
@@ -221,7 +255,8 @@ def _tabled(text: str) -> list[tuple[str, str, str]]:
     found = []
     for line in lines:
         words = line.split()
-        states = [word for word in words[1:] if _STATE.fullmatch(word)] if words[1:] and words[1][0] != ":" else []
+        prose = ":" in words or (words[1:] and words[1][0] == ":")
+        states = [] if prose else [word for word in words[1:] if _STATE.fullmatch(word)]
         if len(states) != 1 or not re.fullmatch(r"[A-Za-z][\w.,\[\]-]*", words[0]) or _STATE.fullmatch(words[0]):
             return []
         found.append((words[0], states[0], ""))

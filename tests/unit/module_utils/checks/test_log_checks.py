@@ -447,6 +447,37 @@ def test_stall_that_ended_passes_and_one_that_did_not_leaves_the_question_open(e
     assert found.verdict == "incomplete" and "nas2" in found.reason
 
 
+def test_peer_of_lnet_that_does_not_take_messages_leaves_the_question_open(expect):
+    line = "LNet: 2431:0:(o2iblnd_cb.c:3174:kiblnd_check_conns()) Timed out tx for 10.0.0.9@o2ib: 403 seconds"
+    found = findings("mount_log", expect, line)["host"]
+    assert found.verdict == "incomplete" and "10.0.0.9@o2ib" in found.reason
+    back = "Lustre: fs-OST0002-osc-ff11: Connection restored to 10.0.0.9@o2ib (at 10.0.0.9@o2ib)"
+    assert findings("mount_log", expect, line, back)["host"].verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("lost", "back"),
+    [
+        (
+            "libceph: mon2 (1)10.0.0.247:6789 session lost, hunting for new mon",
+            "libceph: mon1 (1)10.0.0.249:6789 session established",
+        ),
+        (
+            "libceph: mon0 10.0.0.9:3300 socket closed (con state CONNECTING)",
+            "libceph: mon1 10.0.0.9 session established",
+        ),
+        ("libceph: mon2 (1)10.0.0.9:6789 connect error", "libceph: mon1 (1)10.0.0.249:6789 session established"),
+        ("ceph: mds0 hung", "ceph: mds0 came back"),
+        ("ceph: [fb30d64e 4711]: mds0 caps stale", "ceph: [fb30d64e 4711]: mds0 caps renewed"),
+    ],
+)
+def test_server_of_ceph_that_does_not_answer_leaves_the_question_open_until_another_does(expect, lost, back):
+    assert findings("mount_log", expect, back)["host"].reason == ""
+    assert findings("mount_log", expect, lost)["host"].verdict == "incomplete"
+    assert findings("mount_log", expect, lost, back)["host"].verdict == "pass"
+    assert findings("mount_log", expect, lost, back, lost)["host"].verdict == "incomplete"
+
+
 def test_lustre_target_that_came_back_passes(expect):
     found = findings(
         "mount_log",
@@ -555,6 +586,18 @@ def test_gpu_driver_s_line_without_an_xid(expect, prefix, text, answer):
         ("gpu_log", "NVRM: rpcRmApiControl_GSP: GspRmControl failed: cmd=0x20800a4c; status=0x00000065", RESET),
         ("gpu_log", "NVRM: Check failed: Call timed out [NV_ERR_TIMEOUT] (0x65)", ("incomplete", "investigate")),
         ("gpu_log", "NVRM: GPU 0000:ab:00.0: Failed to copy vbios to system memory.", RESET),
+        (
+            "gpu_log",
+            "NVRM: GPU3 _threadNodeCheckTimeout: Timeout was set to: 4000 msecs!",
+            ("incomplete", "investigate"),
+        ),
+        ("gpu_log", "NVRM: GPU3 kgmmuCheckMemSubsysError_IMPL: Memory Subsystem Error detected.", RESET),
+        ("gpu_log", "NVRM: kbusSendSysmembarSingle_GH100: - timeout error waiting for startToken = 0x3", RESET),
+        ("gpu_log", "NVRM: kbusSendSysmembar_GB100: sysmembar done", NOTHING),
+        ("gpu_log", "NVRM: GPU3 _kgspRpcGspEventPmuHalted: Received signal from GSP that PMU has halted.", RESET),
+        ("gpu_log", "NVRM: Attempting to remove device 0000:ab:00.0 with non-zero usage count!", REBOOT),
+        ("gpu_log", "NVRM: Attempting to remove minor device 3 with non-zero usage count!", REBOOT),
+        ("gpu_log", "NVRM: Attempting to remove device with non-zero usage count!", REBOOT),
         ("gpu_log", "nvidia-nvswitch3: failed to initialize device", REBOOT),
         ("nic_log", "mlx5_core 0000:19:00.0: mlx5_fw_fatal_reporter_err_work: FW fatal reported", REBOOT),
         ("pcie_errors", "pci 0000:ab:00.0: BAR 1: failed to assign [mem size 0x2000000000 64bit pref]", REMARK),
@@ -583,6 +626,11 @@ def test_gpu_driver_s_line_without_an_xid(expect, prefix, text, answer):
         ("pcie_errors", "pcieport 0000:00:01.0: cannot do something", REMARK),
         ("pcie_errors", "pcieport 0000:00:01.0: pciehp: Slot(7): Card not present", ("fail", "reseat")),
         ("pcie_errors", "pcieport 0000:00:01.0: pciehp: Slot(7): Card present", NOTHING),
+        ("pcie_errors", "pciehp 0000:00:01.0:pcie24: slot(7): Link Down event", ("fail", "reseat")),
+        ("pcie_errors", "pciehp 0000:00:01.0:pcie004: Slot(7): Card not present", ("fail", "reseat")),
+        ("pcie_errors", "pciehp 0000:00:01.0:pcie004: Slot(7): Link Up", NOTHING),
+        # A bit of AER by its name, after the line that says how bad it is.
+        ("pcie_errors", "pcieport 0000:00:01.0:    [12] Timeout", NOTHING),
         ("pcie_errors", "nvidia 0000:ab:00.0: AER: aer_uncor_severity: 0x00462030", ("fail", "reseat")),
         ("pcie_errors", "nvidia 0000:ab:00.0: AER: aer_layer=Physical Layer, aer_agent=Receiver ID", NOTHING),
         ("pcie_errors", "pcieport 0000:00:01.0: AER: Root Port link has been reset (-25)", REBOOT),
@@ -664,6 +712,25 @@ def test_gpu_driver_s_line_without_an_xid(expect, prefix, text, answer):
         ("nic_log", "mlx5_core 0000:19:00.0: Port module event: module 1, Cable unplugged", NOTHING),
         ("nic_log", "mlx5_core 0000:19:00.0 rdma0: Recovered 12 eqes on EQ 0x8", REMARK),
         ("nic_log", "bnxt_en 0000:19:00.0 eth1: Firmware unresponsive, status: 0x8000", REMARK),
+        ("nic_log", "bnxt_en: probe of 0000:19:00.0 failed with error -12", REBOOT),
+        ("nic_log", "ice 0000:19:00.0: probe with driver ice failed with error -5", REBOOT),
+        ("nic_log", "i2c_hid: probe of i2c-1 failed with error -110", NOTHING),
+        ("nic_log", "e1000e 0000:00:19.0 eth0: Detected Hardware Unit Hang:", ASK),
+        ("nic_log", "ixgbe 0000:03:00.0 eth1: Detected Tx Unit Hang", ASK),
+        ("nic_log", "bnx2x: [bnx2x_nic_load:2727(net0)]HW init failed, aborting", REMARK),
+        ("filesystem_log", "Buffer I/O error on dev sr0, logical block 0, async page read", NOTHING),
+        ("filesystem_log", "Buffer I/O error on dev sdb, logical block 0, async page read", BROKEN),
+        ("filesystem_log", "sd 0:0:0:0: Device offlined - not ready after error recovery", BROKEN),
+        ("filesystem_log", "sd 0:0:0:0: rejecting I/O to offline device", ("incomplete", "investigate")),
+        ("filesystem_log", "mpt3sas_cm0: fault_state(0x5862)!", ASK),
+        ("filesystem_log", "mpt3sas_cm0: log_info(0x30030101): originator(IOP), code(0x03)", NOTHING),
+        ("filesystem_log", "megaraid_sas 0000:01:00.0: FW in FAULT state, Fault code:0x10000 subcode:0x0", ASK),
+        ("filesystem_log", "timeout error, dev sdb, sector 8 op 0x0:(READ) flags 0x0", BROKEN),
+        ("nvme_log", "operation not supported error, dev nvme0n1, sector 0 op 0x0:(READ) flags 0x0", BROKEN),
+        ("nvme_log", "operation not supported error, dev nvme0n1, sector 0 op 0x9:(WRITE_ZEROES) flags 0x8", NOTHING),
+        ("nvme_log", "protection error, dev nvme0n1, sector 0 op 0x0:(READ) flags 0x0", BROKEN),
+        ("mount_log", "Lustre: 3:0:(client.c:2:ptlrpc_expire_one_request()) @@@ Request sent has timed out", REMARK),
+        ("mount_log", "LNet: 3:0:(o2iblnd_cb.c:1:kiblnd_check_conns()) Skipped 24 previous similar messages", NOTHING),
         ("mount_log", "LustreError: 99:0:(osc_cache.c:1141:osc_extent_make_ready()) LBUG", REBOOT),
         ("mount_log", "LNetError: 9:0:(lib-move.c:1:lnet_send()) ASSERTION( msg ) failed: ", REBOOT),
         ("nvme_log", "nvme9n1: Read(0x2) @ LBA 8, 8 blocks, Internal Error (sct 0x0 / sc 0x6) DNR ", BROKEN),

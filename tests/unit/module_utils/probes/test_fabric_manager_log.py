@@ -40,6 +40,13 @@ def test_log_without_a_start_is_taken_whole():
     )
 
 
+def test_journal_in_another_language_is_read():
+    (entry,) = fabric_manager_log.parse(
+        Output("11\u6708 15 14:15:47 gpu-01 nv-fabricmanager[77]: request to query NVSwitch failed with error\n")
+    )
+    assert (entry.stamp, entry.level) == ("11\u6708 15 14:15:47", "ERROR")
+
+
 @pytest.mark.parametrize(
     "output",
     [

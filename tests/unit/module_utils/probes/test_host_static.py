@@ -205,6 +205,16 @@ NEW_LSPCI = """10000:e1:00.0 Non-Volatile memory controller [0108]: Vendor Drive
 """
 
 
+def test_bytes_that_lspci_shows_besides_belong_to_their_device():
+    gone = "\t!!! Unknown header type 7f\n00: " + "ff " * 15 + "ff\n10: " + "ff " * 15 + "ff\n\n"
+    text = f"01:00.0 3D controller: NVIDIA Corporation H100 (rev ff)\n{gone}02:00.0 3D controller: NVIDIA H100\n"
+    devices = lspci.parse(Output(text))
+    assert [(device.address, device.silent) for device in devices.values()] == [
+        ("0000:01:00.0", True),
+        ("0000:02:00.0", False),
+    ]
+
+
 def test_lspci_of_other_versions():
     (device,) = lspci.parse(Output(NEW_LSPCI)).values()
     assert (device.address, device.kind) == ("10000:e1:00.0", "Non-Volatile memory controller")

@@ -21,6 +21,21 @@ def test_stamps(line, text, seconds):
     assert (message.text, message.seconds) == (text, seconds)
 
 
+@pytest.mark.parametrize(
+    "stamp",
+    ["11\u6708 15 14:15:47", "janv. 29 20:50:17", "M\u00e4r  5 20:50:17", "04 Aug, 14:03:26", "5. Mai 20:50:17"],
+)
+def test_stamp_in_another_language_is_no_part_of_the_text(stamp):
+    assert messages_in(Output(f"{stamp} gpu-01 kernel: Oops: 0002\n")) == (Message(stamp, "Oops: 0002"),)
+    # Without the kernel's name it may be anybody's text.
+    assert messages_in(Output(f"{stamp} gpu-01 login: x\n"))[0].text == f"{stamp} gpu-01 login: x"
+
+
+@pytest.mark.parametrize("number", ["1700", "1700 ", "1700:", "  1700\t"])
+def test_number_that_a_pager_or_grep_wrote_is_no_part_of_the_line(number):
+    assert messages_in(Output(f"{number}[   22.316553] a\n")) == (Message("22.316553", "a"),)
+
+
 def test_continuation_line_has_no_stamp():
     assert messages_in(Output("[1.0] a\n   b\n"))[1] == Message("", "   b")
 

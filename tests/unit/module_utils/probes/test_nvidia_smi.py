@@ -26,8 +26,10 @@ def test_recorded_older_layout(recorded):
 
 
 def test_recorded_list_shorter_than_its_own_count_is_unreadable(recorded):
-    with pytest.raises(Unreadable, match="says 4 of attached GPUs and describes 1"):
+    with pytest.raises(Unreadable, match="says 4 of attached GPUs and describes 1") as caught:
         nvidia_smi.parse(Output(recorded("nvidia-smi/qx-a100-sxm4-v12.xml")))
+    # What it says of the one stands; of the others it says nothing.
+    assert (len(caught.value.read.gpus), caught.value.read.stopped) == (1, True)
 
 
 @pytest.mark.parametrize("missing", ["N/A", "ERR!", "[Unknown Error]", "", "GPU requires reset"])

@@ -322,6 +322,13 @@ def test_report_under_load_names_the_checks_that_are_not_asked(saved, capsys: Ca
         ("index, ecc.errors.uncorrected.volatile.total\n0, 0\n1, 4\n", "4 uncorrectable errors"),
         ("uuid, temperature.gpu, power.draw [W]\nGPU-1, 31, 70.1 W\nGPU-2, [GPU is lost], [GPU is lost]\n", "lost"),
         ("pci.bus_id, pcie.link.width.current, pcie.link.width.max\n00000000:19:00.0, 8, 16\n", "8 lanes"),
+        # Asked to leave out the names of the fields; the command at the prompt has them.
+        ("$ nvidia-smi --query-gpu=index,gpu_recovery_action --format=csv,noheader\n0, None\n1, Reset\n", "Reset"),
+        (
+            "root@gpu-01:~# nvidia-smi --format=csv,noheader,nounits --query-gpu index,remapped_rows.pending\n"
+            "0, No\n1, Yes\n",
+            "reset_gpu",
+        ),
     ],
 )
 def test_answer_to_a_query_tells_its_faults_without_a_class(text: str, said: str, saved, capsys: Capture) -> None:

@@ -10,6 +10,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils.cabling.link_qualit
 from ansible_collections.muster.cluster.plugins.plugin_utils.saved import (
     array_state,
     dcgm_health,
+    fio_report,
     gpu_burn_report,
     infiniband_reports,
     lustre_health,
@@ -33,7 +34,7 @@ KINDS = (
         nccl_tests_report,
         nvidia_smi_table,
     ),
-    *(dcgm_health, nvlink_error_counters, service_states),
+    *(dcgm_health, fio_report, nvlink_error_counters, service_states),
     *(perftest_report, slurm_reasons, switch_counters),
 )
 RANKS = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8\n"
@@ -123,6 +124,21 @@ PERF = (
         (gpu_burn_report, BURN.format(errors="0 - 7 (WARNING!)", verdict="OK"), FAIL, "wrong results"),
         (gpu_burn_report, BURN.format(errors="0 - 0 (DIED!)", verdict="OK"), FAIL, "died"),
         (gpu_burn_report, BURN.format(errors="0 - 0", verdict="OK")[:-13], INCOMPLETE, "ends before its verdict"),
+        # A count of 32 bits that ran over.
+        (gpu_burn_report, BURN.format(errors="0 - -524288000  (WARNING!)", verdict="OK"), FAIL, "wrong results"),
+        (gpu_burn_report, BURN.format(errors="-7  (DIED!)- 0 ", verdict="OK"), FAIL, "died"),
+        (
+            gpu_burn_report,
+            '10.4%  proc\'d: 446 (74 Gflop/s)   errors: 0   temps: 60 C\nFailure during compute: Error in "x": 999\n',
+            FAIL,
+            "Failure during compute",
+        ),
+        (
+            gpu_burn_report,
+            "Burning for 60 seconds.\n  what():  Error (gpu_burn-drv.cpp:298): system not yet initialized\n",
+            FAIL,
+            "system not yet initialized",
+        ),
         (nccl_tests_report, WHOLE, INCOMPLETE, "what it must be a class says"),
         (nccl_tests_report, RANKS + HEAD + ROW.format(bus="251.66", bad=3), FAIL, "wrong elements"),
         (nccl_tests_report, WHOLE.replace("0 OK", "5 FAILED"), FAIL, "5 values out of bounds"),
@@ -315,6 +331,10 @@ PERF = (
         (nvidia_smi_table, SMI.format(ecc="0", temp="30C"), INCOMPLETE, "leaves out"),
         (nvidia_smi_table, SMI.format(ecc="4", temp="30C"), FAIL, "uncorrectable"),
         (nvidia_smi_table, SMI.format(ecc="0", temp="ERR!"), FAIL, "ERR!"),
+        (nvidia_smi_table, SMI.format(ecc="4", temp="30C").replace("00000000:", "0000:"), FAIL, "uncorrectable"),
+        # Rows that people cut out of the table.
+        (nvidia_smi_table, SMI.format(ecc="0", temp="ERR!").split("\n", 2)[2], FAIL, "ERR!"),
+        (nvidia_smi_table, SMI.format(ecc="0", temp="30C").split("\n", 2)[2], INCOMPLETE, "cut short"),
         (nvidia_smi_table, "No devices were found\n", FAIL, "No devices"),
         (nvidia_smi_table, SMI.format(ecc="GPU requires reset", temp="30C"), FAIL, "requires reset"),
         (nvlink_error_counters, LINKS.format(malformed=0, symbols=0), INCOMPLETE, "within the limit"),
@@ -382,6 +402,55 @@ def test_what_one_command_says_does_not_hide_what_another_says(kind, fine: str, 
     text = f"{sick}\n{fine}" if first else f"{fine}\n{sick}"
     assert kind.recognises(text)
     assert worst(finding.verdict for finding in kind.findings(text, None)) == FAIL
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "verdict", "said"),
+    [
+        (slurm_reasons, "REASON               NODELIST\nLow RealMemory       gpu-[1-3]\n", FAIL, "Low RealMemory"),
+        (slurm_reasons, "srun: error: Task launch for 7.0 failed on node gpu-3: Job prolog failed\n", FAIL, "prolog"),
+        (slurm_reasons, "salloc: Prolog failure on node gpu-3\n", FAIL, "Prolog failure"),
+        (slurm_reasons, "slurmstepd: error: Prolog hung on node gpu-3\n", FAIL, "Prolog hung"),
+        (slurm_reasons, "srun: error: Node failure on gpu-3\n", FAIL, "Node failure"),
+        (
+            slurm_reasons,
+            "[2026-11-20T08:00:01.002] [7.0] error: *** STEP 7.0 STEPD TERMINATED ON gpu-3 AT 2026-11-20T08:00:01 "
+            "DUE TO JOB NOT ENDING WITH SIGNALS ***\n",
+            FAIL,
+            "do not end",
+        ),
+        (slurm_reasons, "error: Node configuration differs from hardware: CPUs=192:96(hw)\n", FAIL, "CPUs=192:96"),
+        (slurm_reasons, "error: Node configuration differs from hardware: CPUs=96:192(hw)\n", INCOMPLETE, "CPUs=96"),
+        (infiniband_reports, " GUID 0xb8 port ALL: [LinkDownedCounter == 250 (250.000)]\n", FAIL, "250"),
+        (infiniband_reports, " GUID 0xb8 port ALL: [PortXmitWait == 250 (250.000)]\n", INCOMPLETE, "cut short"),
+        (nccl_debug_log, "n1:7:8 [0] NCCL INFO x\nCUDA error: uncorrectable NVLink error\n", FAIL, "NVLink error"),
+        (fio_report, "fio: io_u error on file /dev/nvme1n1: Input/output error: read offset=0\n", FAIL, "Input/output"),
+        (fio_report, "one: (groupid=0, jobs=1): err= 5 (file:io_u.c:1): pid=7: Fri\n", FAIL, "ended with error 5"),
+        (fio_report, "one: (groupid=0, jobs=1): err= 0: pid=7: Fri\n  read: IOPS=9\n", INCOMPLETE, "no error met"),
+        (fio_report, "fio: pid=7, err=28/file:filesetup.c:2, func=write, error=No space left\n", FAIL, "No space left"),
+        (
+            fio_report,
+            "verify: bad magic header 0, wanted acca at file /dev/md0 offset 0\n",
+            FAIL,
+            "not what was written",
+        ),
+    ],
+)
+def test_lines_of_a_tool_without_the_rest_of_its_report_are_read(kind, text: str, verdict: str, said: str) -> None:
+    assert kind.recognises(text)
+    found = kind.findings(text, None)
+    assert worst(finding.verdict for finding in found) == verdict
+    assert any(said in finding.reason for finding in found)
+
+
+def test_warning_of_nccl_is_no_row_of_nodes() -> None:
+    assert not slurm_reasons.recognises("NCCL WARN NET/IB : Got completion with error 12, opcode 0, len 0\n")
+
+
+def test_sum_of_ports_is_no_port_where_they_follow() -> None:
+    text = BAD_NODE.format(counted="LinkDownedCounter == 250 (250)")
+    text = text.replace("   GUID", "   GUID 0xb8 port ALL: [LinkDownedCounter == 250 (250)]\n   GUID")
+    assert [finding.subject for finding in infiniband_reports.findings(text, None)] == ["leaf-1 port 9"]
 
 
 def test_errors_of_ports_count_beside_the_state_of_their_links() -> None:
