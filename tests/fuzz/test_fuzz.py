@@ -114,3 +114,35 @@ def test_parser_raises_nothing_but_unreadable(name: str, rng: random.Random) -> 
 def test_sick_host_never_passes(row: Sick, rng: random.Random) -> None:
     tried = case(rng, [row])
     assert tried.wrong == "", tried.mutations
+
+
+# What passed in a long run: the fault stands there, and what was lost or doubled beside it hid it.
+HIDDEN = [
+    ("gpu_power", "nvidia_smi", "", r"<utilization>\s+<gpu_util>[^<]+(</gpu_util>)", r"<gpu_util>ERR!\1<utilization>"),
+    ("gpu_telemetry", "gpu_telemetry", "", r'("reasons_seconds": \{)', r'\1"hw_ther?al_slowdown": 93.0, '),
+    ("nic_physical", "mlxlink", "", r'"DPActivated"', '"DPInit", "DPActivated"'),
+    (
+        "bmc_sensors",
+        "redfish",
+        "redfish",
+        r'("Name": "FAN3"[^}]*?)"Status": \{([^}]*"Health": )"OK"\s*\}',
+        r'\1\2"Critical"',
+    ),
+    (
+        "nic_pcie_settings",
+        "lspci",
+        "",
+        r"(?s)(4d:00\.0 Ethernet.*?)\s+RlxdOrd[^\n]*(\s+MaxPayload 256 bytes, MaxReadReq )4096(.*?)\n\n[^\n]+\n"
+        r"\s+Control:[^\n]+",
+        r"\1\g<2>512\3",
+    ),
+]
+
+
+@pytest.mark.parametrize(("check", "probe", "variant", "old", "new"), HIDDEN, ids=[row[0] for row in HIDDEN])
+def test_fault_beside_which_something_is_damaged_is_not_hidden(
+    check: str, probe: str, variant: str, old: str, new: str
+) -> None:
+    text, count = re.subn(old, new, healthy(probe, variant), count=1)
+    assert count == 1
+    assert verdict(check, {probe: Output(text)}, variant) != PASS

@@ -207,6 +207,9 @@ def _flagged(link: Link) -> Iterator[_Answer]:
         yield INCOMPLETE, link.configuration, "", "", said, "investigate"
     # A module of two ports has lanes that are not this one's: as many as the link has must work.
     active = link.data_paths.count("DPActivated")
+    if len(link.data_paths) % (link.lanes or 1) and len(link.data_paths) > (link.lanes or 1):
+        said = f"{len(link.data_paths)} data paths of a link with {link.lanes} lanes: not all of them are its own"
+        yield INCOMPLETE, len(link.data_paths), link.lanes, "lanes", said, "investigate"
     if link.data_paths and active < min(link.lanes or 1, len(link.data_paths)):
         others = ", ".join(dict.fromkeys(state for state in link.data_paths if state != "DPActivated"))
         said = f"the data path of {active} of {link.lanes or len(link.data_paths)} lanes is activated ({others})"

@@ -20,6 +20,8 @@ TIMEOUT_SECONDS = 60.0
 
 # A device's lines are indented; lspci puts nothing else at the margin but the bytes that -x asks for.
 _DEVICES = re.compile(r"(?<=\n)(?=\S)(?![0-9a-f]{2,3}:(?: [0-9a-f]{2}){16}$)", re.MULTILINE)
+# What a device has once: twice is two devices of which a line between them got lost.
+_ONCE = ("Control: I/O", "DevCtl:", "Kernel driver in use:")
 _HEADER = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (.+?): (.+)")
 _LINK_CAP = re.compile(r"^\s+LnkCap:\s.*?Speed ([\d.]+)GT/s.*?, Width x(\d+)", re.MULTILINE | re.ASCII)
 _LINK = re.compile(r"^\s+LnkSta:\s+Speed ([\d.]+)GT/s.*?, Width x(\d+)", re.MULTILINE | re.ASCII)
@@ -94,7 +96,7 @@ def parse(output: Output) -> dict[str, Device]:
     for block in _DEVICES.split(output.stdout.lstrip("\n")):
         header, _, text = block.partition("\n")
         match = _HEADER.fullmatch(header.rstrip())
-        if not match or text.count("Control: I/O") > 1:
+        if not match or any(text.count(once) > 1 for once in _ONCE):
             raise Unreadable(f"found {header[:60]!r}, expected a device such as '0000:1b:00.0 3D controller: NVIDIA'")
         device = _device(match, text)
         if device.address in devices:
@@ -136,6 +138,7 @@ def _device(match: re.Match[str], text: str) -> Device:
         # What all but root see.
         and "access denied" not in text
         and bool(acs) == any(word in text for word in ("Access Control Services", "ACSCap:", "ACSCtl:"))
+        and bool(control) == ("DevCtl:" in text)
         # An empty line ends every device: what was cut short may have had more to say.
         and text.endswith("\n\n"),
         int(control.group(3)) if control else None,

@@ -436,7 +436,7 @@ _CLOCKS = {
 
 def _sensor_errors(node: Node) -> dict[str, str]:
     sensors = {"temperature": _TEMPERATURE, "memory temperature": _MEMORY_TEMPERATURE, "power draw": _DRAWS}
-    sensors |= {"utilisation": ("utilization/gpu_util", "utilization/gpu"), **_CLOCKS}
+    sensors |= {"utilisation": ("utilization/gpu_util", "utilization/gpu", "gpu_util"), **_CLOCKS}
     errors = {name: node.error(*paths) for name, paths in sensors.items()}
     return {name: error for name, error in errors.items() if error is not None}
 

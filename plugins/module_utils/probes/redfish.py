@@ -175,8 +175,8 @@ def _items(value: Any, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _sensor(place: str, item: Mapping[str, Any]) -> Sensor:
     name = str(item.get("Name") or item.get("MemberId") or place)
-    status = item.get("Status") if isinstance(item.get("Status"), dict) else {}
-    assert isinstance(status, dict)
+    # What stands outside its place counts all the same.
+    status = item["Status"] if isinstance(item.get("Status"), dict) else item
     owed = _OWED.get(place)
     key = owed or next((key for key in _READINGS if _number(item.get(key)) is not None), None)
     reading = _number(item.get(key)) if key else None

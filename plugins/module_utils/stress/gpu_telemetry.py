@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Optional
 
-from ..gpu_load.gpu_telemetry_program import END_SECONDS, FORMAT, QUERY_SECONDS
+from ..gpu_load.gpu_telemetry_program import END_SECONDS, FORMAT, QUERY_SECONDS, REASONS
 from ..host.host import Host, Output, Unreadable
 from ..words.expectations import Expectations, pci_address
 from ..words.reader import Count, Number, ReadError, Rule, read
@@ -50,6 +50,9 @@ class Quantiles:
             raise ReadError("", ", ".join(f"{name} {value}" for name, value in vars(self).items()), "rising quantiles")
 
 
+_REASONS, _BIT = frozenset(REASONS.values()), "0x[0-9a-f]{1,16}"
+
+
 @dataclass(frozen=True)
 class Gpu:
     """One GPU's samples. ``counters`` holds first, last and highest value, ``unknown`` the samples without a value.
@@ -65,6 +68,12 @@ class Gpu:
     unknown: Mapping[str, Count]
     reasons_seconds: Mapping[str, Number]
     replays: Optional[tuple[Count, Count]] = None  # noqa: UP045 -- read at run time, by Python 3.9 too
+
+    def __post_init__(self) -> None:
+        # A bit without a name of ours is told as a number.
+        strange = [name for name in self.reasons_seconds if name not in _REASONS and not re.fullmatch(_BIT, name)]
+        if strange:
+            raise ReadError("", repr(strange[0]), "reasons of clocks that the program names")
 
 
 @dataclass(frozen=True)
