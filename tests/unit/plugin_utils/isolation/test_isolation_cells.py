@@ -161,8 +161,8 @@ RIGHT = played({"h1": REJECTED, "h2": PASSED}, {"h1": REJECTED})
             ["wrongly_admitted in 1 of 2", "held in 1 of 2 fleets, expected all"],
         ),
         (Cell(8, "third_slow_10", 0.01, 2), played({"h1": PASSED}, {"h1": HELD}), []),
-        (Cell(8, "hang", 0.01, 2), played({}, {}, steps=4), []),
-        (Cell(8, "hang_spares", 0.01, 2), played({}, {}, steps=4), ["4 steps, expected at most 3"]),
+        (Cell(8, "hang", 0.01, 2), played({}, {}, steps=5), []),
+        (Cell(8, "hang_spares", 0.01, 2), played({}, {}, steps=5), ["5 steps, expected at most 4"]),
     ],
 )
 def test_missed_target_is_told(cell: Cell, fleet: Played, said: Sequence[str]) -> None:
