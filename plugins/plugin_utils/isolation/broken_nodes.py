@@ -78,8 +78,8 @@ def _surely_wrong(facts: Facts) -> tuple[dict[str, set[str]], set[tuple[str, str
     """Return who is certainly to blame for wrong data and with whom, and the pairs of all that nobody explains.
 
     A fault in what a node sends explains nothing that it receives, so either is counted by itself. It is certain if
-    wrong data came with several partners again once suspects were asked, with more than half of all nodes, of which fewer
-    are bad, or with more of them than chance makes of what others had: several bad nodes may send to one sound node.
+    wrong data came with several partners again once suspects were asked, with more than half of all nodes (fewer are
+    bad), or with more of them than chance makes of what others had: several bad nodes may send to one sound node.
     """
     left: dict[tuple[str, bool], set[str]] = {}
     again: dict[tuple[str, bool], set[str]] = {}
