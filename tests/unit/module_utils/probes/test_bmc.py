@@ -145,7 +145,9 @@ def test_recorded_sensors(recorded):
         ("FAN1 | 0.000 | RPM | cr | na | 500.0 | 700.0 | na | na | na", "critical", 0.0, "RPM"),
         ("FAN1 | 4200.000 | RPM | ok | na | 500.0 | 700.0 | na | na | na", "ok", 4200.0, "RPM"),
         ("FAN3 | na | | na | na | 500.0 | 700.0 | na | na | na", "absent", None, ""),
-        ("PS1 Status | 0x1 | discrete | 0x0100 | na | na | na | na | na | na", "ok", None, ""),
+        # What a bit of the mask means nobody can tell from here: 0x8000 may be a failure.
+        ("PS1 Status | 0x1 | discrete | 0x0100 | na | na | na | na | na | na", "unknown", None, ""),
+        ("CPU1 Status | 0x0 | discrete | 0x8180 | na | na | na | na | na | na", "unknown", None, ""),
         ("CPU Status | 80h | ok | 3.1 | IERR", "critical", None, ""),
         ("CPU Status | 80h | ok | 3.1 | Presence detected", "ok", None, ""),
         ("PS Redundancy | 77h | ok | 7.1 | Redundancy Lost", "critical", None, ""),
