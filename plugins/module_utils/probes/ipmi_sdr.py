@@ -91,7 +91,7 @@ def _with_limits(fields: list[str]) -> tuple[str, str, str]:
     name, reading, unit, status = fields[:4]
     if reading == "na":
         return name, "No Reading", "ns" if status == "na" else status
-    # A sensor of states has a mask of them in place of its status: what a bit means the sensor's type says, not this line.
+    # A sensor of states has a mask of them in place of its status. What its bits mean only the type of sensor tells.
     return (name, f"states {status}", unit) if unit == "discrete" else (name, f"{reading} {unit}", status)
 
 
